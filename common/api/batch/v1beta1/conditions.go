@@ -1,0 +1,83 @@
+package v1beta1
+
+// Types of the conditions of a job. Each has abnormal-false polarity unless it says otherwise; a condition that is absent
+// has not been true yet.
+const (
+	// ConditionInitialized is True once the job was accepted and all that its replicas need could be created. False says
+	// what stands in the way.
+	ConditionInitialized = "Initialized"
+	// ConditionRunning is True while every replica runs or has done its part. False says what the job waits for.
+	ConditionRunning = "Running"
+	// ConditionReplicaFailure is True while a replica has failed and is not yet running again. Its normal state is absent
+	// or False.
+	ConditionReplicaFailure = "ReplicaFailure"
+	// ConditionCompleted is True when the leader has succeeded. It is final.
+	ConditionCompleted = "Completed"
+	// ConditionFailed is True when the job has failed, with the reason, the replica and its exit code. It is final. Its
+	// normal state is absent.
+	ConditionFailed = "Failed"
+	// ConditionPaused is True when the job is paused and none of its replicas is left.
+	ConditionPaused = "Paused"
+)
+
+// Reasons of ConditionInitialized.
+const (
+	// ReasonAccepted: the job was accepted and its replicas are created as they are needed.
+	ReasonAccepted = "Accepted"
+	// ReasonNotSupported: the spec asks for something that this version of the controller does not do.
+	ReasonNotSupported = "NotSupported"
+	// ReasonNoReplicas: every replicaSpec has 0 replicas.
+	ReasonNoReplicas = "NoReplicas"
+	// ReasonInvalidTemplate: a pod cannot be made from a template.
+	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonNameConflict: an object of the name that the job needs exists and is not the job's. It is left alone.
+	ReasonNameConflict = "NameConflict"
+	// ReasonCreateFailed: the API server refused an object of the job, for example because of a quota.
+	ReasonCreateFailed = "CreateFailed"
+)
+
+// Reasons of ConditionRunning.
+const (
+	// ReasonReplicasRunning: every replica runs.
+	ReasonReplicasRunning = "ReplicasRunning"
+	// ReasonCreating: pods are being created.
+	ReasonCreating = "Creating"
+	// ReasonUnschedulable: no node can take a pod.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonImagePull: an image cannot be pulled.
+	ReasonImagePull = "ImagePull"
+	// ReasonContainerConfig: a container cannot be created as its pod describes it.
+	ReasonContainerConfig = "ContainerConfig"
+	// ReasonPending: pods are bound to nodes and their containers are starting.
+	ReasonPending = "Pending"
+	// ReasonRestarting: replicas are being replaced after a failure.
+	ReasonRestarting = "Restarting"
+	// ReasonFinished: the job has finished.
+	ReasonFinished = "Finished"
+)
+
+// Reasons of ConditionCompleted and ConditionFailed.
+const (
+	// ReasonLeaderSucceeded: the main container of the leader ended with exit code 0.
+	ReasonLeaderSucceeded = "LeaderSucceeded"
+	// ReasonBackoffLimitExceeded: a replica failed and no counted restart was left.
+	ReasonBackoffLimitExceeded = "BackoffLimitExceeded"
+	// ReasonPermanentFailure: a replica failed in a way that its restart policy does not restart.
+	ReasonPermanentFailure = "PermanentFailure"
+	// ReasonDeadlineExceeded: the job was active for longer than runPolicy.activeDeadlineSeconds.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+)
+
+// Reasons of ConditionReplicaFailure, of status.failures[] and of status.tasks[].replicas[].containers[].
+const (
+	// ReasonError: the main container ended with a non-zero exit code.
+	ReasonError = "Error"
+	// ReasonOOMKilled: the kernel killed the main container for using more memory than its limit.
+	ReasonOOMKilled = "OOMKilled"
+	// ReasonDisrupted: the pod was preempted, evicted by the API, or lost its node.
+	ReasonDisrupted = "Disrupted"
+	// ReasonDeleted: somebody deleted the pod.
+	ReasonDeleted = "Deleted"
+	// ReasonRecovered: every failed replica runs again.
+	ReasonRecovered = "Recovered"
+)

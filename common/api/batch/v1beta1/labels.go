@@ -1,0 +1,15 @@
+package v1beta1
+
+// Labels of the pods and Services of a job. A template cannot override them.
+const (
+	// LabelJobKind holds the kind of the job.
+	LabelJobKind = "batch.tensorstack.dev/job-kind"
+	// LabelJobName holds the name of the job.
+	LabelJobName = "batch.tensorstack.dev/job-name"
+	// LabelReplicaType holds the type of the replica.
+	LabelReplicaType = "batch.tensorstack.dev/replica-type"
+	// LabelReplicaIndex holds the index of the replica among those of its type, from 0.
+	LabelReplicaIndex = "batch.tensorstack.dev/replica-index"
+	// LabelAttempt holds the attempt that the pod belongs to: how often its replica had been restarted when it was created.
+	LabelAttempt = "batch.tensorstack.dev/attempt"
+)

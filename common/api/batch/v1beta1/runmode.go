@@ -1,0 +1,97 @@
+package v1beta1
+
+// RunMode selects how the job is executed. Without it the job runs as soon as it is created.
+//
+// +kubebuilder:validation:XValidation:rule="!(self.?debug.?enabled.orValue(false) && self.?pause.?enabled.orValue(false))",message="debug and pause cannot both be enabled: disable one of them"
+type RunMode struct {
+	// Debug creates the whole environment of the job but runs an idle command instead of the training.
+	// It cannot be changed once the job is created.
+	//
+	// +optional
+	Debug *DebugMode `json:"debug,omitempty"`
+
+	// Pause deletes the replicas, or does not create them, and keeps the job.
+	//
+	// +optional
+	Pause *PauseMode `json:"pause,omitempty"`
+}
+
+// DebugMode describes how the job's replicas wait for a person instead of training.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="runMode.debug cannot be changed"
+type DebugMode struct {
+	// Set true to use debug mode. Defaults to false.
+	//
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// How to start the replicas of each type. A type that is not listed runs the default command.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	ReplicaSpecs []ReplicaDebugSet `json:"replicaSpecs,omitempty"`
+}
+
+// ReplicaDebugSet describes how the replicas of one type start in debug mode.
+type ReplicaDebugSet struct {
+	// Type of the replicas, one of spec.replicaSpecs[].type.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Type string `json:"type"`
+
+	// Set true to leave out the init containers of the template.
+	//
+	// +optional
+	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
+
+	// Replaces the command and the args of the main container. Defaults to `sleep inf`.
+	//
+	// +optional
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+}
+
+// PauseMode describes whether the job is paused and how its replicas start when it is resumed.
+type PauseMode struct {
+	// Set true to pause the job, false to resume it. Defaults to false. It may be changed at any time.
+	//
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// How to start the replicas of each type after a pause. A type that is not listed starts as its template says.
+	// It cannot be changed once the job is created.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="runMode.pause.resumeSpecs cannot be changed"
+	ResumeSpecs []ResumeSpec `json:"resumeSpecs,omitempty"`
+}
+
+// ResumeSpec describes how the replicas of one type start after a pause. It holds for every later restart too.
+type ResumeSpec struct {
+	// Type of the replicas, one of spec.replicaSpecs[].type.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	Type string `json:"type"`
+
+	// Set true to leave out the init containers of the template.
+	//
+	// +optional
+	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
+
+	// Replaces the command of the main container. Unset: the command of the template.
+	//
+	// +optional
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+
+	// Replaces the args of the main container. Unset: the args of the template.
+	//
+	// +optional
+	// +listType=atomic
+	Args []string `json:"args,omitempty"`
+}

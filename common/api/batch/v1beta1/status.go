@@ -1,0 +1,303 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// JobPhase is a simple, high-level summary of where the job is in its lifecycle.
+//
+// +kubebuilder:validation:Enum=Pending;Running;Paused;Resuming;Succeeded;Failed;Unknown
+type JobPhase string
+
+const (
+	// JobPhasePending: not every replica runs yet, or some are being replaced.
+	JobPhasePending JobPhase = "Pending"
+	// JobPhaseRunning: every replica runs or has done its part.
+	JobPhaseRunning JobPhase = "Running"
+	// JobPhasePaused: the job is paused and none of its replicas is left.
+	JobPhasePaused JobPhase = "Paused"
+	// JobPhaseResuming: the job was paused and its replicas are being created again.
+	JobPhaseResuming JobPhase = "Resuming"
+	// JobPhaseSucceeded: the leader succeeded. It is final.
+	JobPhaseSucceeded JobPhase = "Succeeded"
+	// JobPhaseFailed: the job failed. It is final.
+	JobPhaseFailed JobPhase = "Failed"
+	// JobPhaseUnknown: the state of the leader cannot be obtained, typically because its node does not answer.
+	JobPhaseUnknown JobPhase = "Unknown"
+)
+
+// ReplicaPhase is where one replica is in its lifecycle.
+//
+// +kubebuilder:validation:Enum=Creating;Pending;Running;Succeeded;Failed;Unknown;Deleted
+type ReplicaPhase string
+
+const (
+	// ReplicaPhaseCreating: the replica has no pod yet.
+	ReplicaPhaseCreating ReplicaPhase = "Creating"
+	// ReplicaPhasePending: the pod waits for a node or for its containers.
+	ReplicaPhasePending ReplicaPhase = "Pending"
+	// ReplicaPhaseRunning: the main container runs.
+	ReplicaPhaseRunning ReplicaPhase = "Running"
+	// ReplicaPhaseSucceeded: the main container ended with exit code 0.
+	ReplicaPhaseSucceeded ReplicaPhase = "Succeeded"
+	// ReplicaPhaseFailed: the main container ended with another exit code, or the pod failed before it ran.
+	ReplicaPhaseFailed ReplicaPhase = "Failed"
+	// ReplicaPhaseUnknown: the state of the pod cannot be obtained.
+	ReplicaPhaseUnknown ReplicaPhase = "Unknown"
+	// ReplicaPhaseDeleted: the pod was deleted and is not replaced.
+	ReplicaPhaseDeleted ReplicaPhase = "Deleted"
+)
+
+// JobStatus is the observed state that every job kind shares.
+type JobStatus struct {
+	// The status of the replicas, one entry per replica type.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Tasks []TaskStatus `json:"tasks,omitempty"`
+
+	// The number of replicas in each phase. The numbers sum up to the number of replicas of the job.
+	//
+	// +optional
+	Aggregate *Aggregate `json:"aggregate,omitempty"`
+
+	// The number of counted restarts that were performed. The failure that exceeds runPolicy.backoffLimit is not added.
+	//
+	// +optional
+	BackoffCount int32 `json:"backoffCount,omitempty"`
+
+	// The latest available observations of the job's state. Types: Initialized, Running, ReplicaFailure, Completed, Failed,
+	// Paused.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// A simple, high-level summary of where the job is in its lifecycle. It is not a comprehensive state machine.
+	// Succeeded and Failed are final.
+	//
+	// +optional
+	Phase JobPhase `json:"phase,omitempty"`
+
+	// The reason of the condition that explains the phase.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// When the controller first took up the job. Pausing clears it and resuming sets it anew.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// When the job succeeded or failed.
+	//
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// The generation of the spec that this status speaks of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// The number of replicas that have a pod.
+	//
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// The label selector of the job's pods, in its string form, for autoscalers.
+	//
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// The number of replicas that run and are ready, of all: "2/4".
+	//
+	// +optional
+	Ready string `json:"ready,omitempty"`
+
+	// How often every replica was restarted together, counted or not.
+	//
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// The last 5 failures of replicas, newest first. They outlive their pods.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	Failures []ReplicaFailure `json:"failures,omitempty"`
+}
+
+// TaskStatus is the observed state of the replicas of one type.
+type TaskStatus struct {
+	// Type of the replicas.
+	Type string `json:"type"`
+
+	// How often replicas of this type were restarted, counted or not. A restart of the whole job adds one for each replica.
+	//
+	// +optional
+	RestartCount int32 `json:"restartCount,omitempty"`
+
+	// The status of each replica, by index.
+	//
+	// +optional
+	// +listType=atomic
+	Replicas []ReplicaStatus `json:"replicas,omitempty"`
+}
+
+// ReplicaStatus is the observed state of one replica.
+type ReplicaStatus struct {
+	// Name of the replica, which is its pod's name.
+	Name string `json:"name"`
+
+	// UID of the pod. Empty while there is none.
+	//
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// Phase of the replica.
+	Phase ReplicaPhase `json:"phase"`
+
+	// Node that the pod is bound to.
+	//
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// How often this replica was restarted by itself, counted or not. Restarts of the whole job are in status.attempt.
+	//
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// When the next pod of a failed replica may be created. Unset: at once.
+	//
+	// +optional
+	RestartTime *metav1.Time `json:"restartTime,omitempty"`
+
+	// The status of the containers of the pod, init containers left out.
+	//
+	// +optional
+	// +listType=atomic
+	Containers []ContainerStatus `json:"containers,omitempty"`
+}
+
+// ContainerState is what a container does.
+//
+// +kubebuilder:validation:Enum=Waiting;Running;Terminated
+type ContainerState string
+
+const (
+	// ContainerWaiting: the container has not started.
+	ContainerWaiting ContainerState = "Waiting"
+	// ContainerRunning: the container runs.
+	ContainerRunning ContainerState = "Running"
+	// ContainerTerminated: the container has ended.
+	ContainerTerminated ContainerState = "Terminated"
+)
+
+// ContainerStatus is the observed state of one container.
+type ContainerStatus struct {
+	// Name of the container.
+	Name string `json:"name"`
+
+	// State of the container: Waiting, Running or Terminated.
+	State ContainerState `json:"state"`
+
+	// Exit code of the container, once it is terminated.
+	//
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+
+	// Why the container waits or has ended, as the kubelet says it.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// Aggregate is the number of replicas in each phase.
+type Aggregate struct {
+	// The number of replicas that have no pod yet.
+	Creating int32 `json:"creating"`
+	// The number of replicas whose pod waits for a node or for its containers.
+	Pending int32 `json:"pending"`
+	// The number of replicas whose main container runs.
+	Running int32 `json:"running"`
+	// The number of replicas whose main container ended with exit code 0.
+	Succeeded int32 `json:"succeeded"`
+	// The number of replicas that failed.
+	Failed int32 `json:"failed"`
+	// The number of replicas whose state cannot be obtained.
+	Unknown int32 `json:"unknown"`
+	// The number of replicas whose pod was deleted and is not replaced.
+	Deleted int32 `json:"deleted"`
+}
+
+// ReplicaFailure is one failure of a replica.
+type ReplicaFailure struct {
+	// Name of the replica.
+	Replica string `json:"replica"`
+
+	// Node that the replica ran on. Empty if it was never bound.
+	//
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// Exit code of the main container. Unset if it never ran to an end.
+	//
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+
+	// Why the replica failed: Error, OOMKilled, Evicted, ..., as the kubelet says it, or Disrupted.
+	Reason string `json:"reason"`
+
+	// When the replica failed.
+	Time metav1.Time `json:"time"`
+
+	// Whether the failure counts towards runPolicy.backoffLimit.
+	Counted bool `json:"counted"`
+
+	// The tail of what the replica printed, or the kubelet's message if it printed nothing.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// DependentStatus is the status of an object that the job owns.
+type DependentStatus struct {
+	// Name that tells this dependent apart from the job's others. It is not the name of the object.
+	//
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// Refers to the object.
+	//
+	// +optional
+	Dependent *corev1.ObjectReference `json:"dependent,omitempty"`
+
+	// Whether the object is ready to work.
+	//
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+
+	// Why the object is in this status.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// What the controller did last with the object.
+	//
+	// +optional
+	Action string `json:"action,omitempty"`
+
+	// More about this status.
+	//
+	// +optional
+	Note string `json:"note,omitempty"`
+
+	// Type of this status: Normal or Warning.
+	//
+	// +optional
+	Type string `json:"type,omitempty"`
+}

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// event is what is told about a job once the status that it speaks of is written.
+type event struct {
+	Type, Reason, Action, Message string
+}
+
+// conflictDelay is how long to wait for the cache after a write that met a newer version.
+const conflictDelay = 100 * time.Millisecond
+
+// maxNote is the longest message that the events API takes, in bytes.
+const maxNote = 1024
+
+// execute carries out a decision: the status first, so that what it accounts for is not lost, then deletions, then
+// creations.
+func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconcile.Result, error) {
+	result, err := r.writeStatus(ctx, job, d)
+	if apierrors.IsConflict(err) {
+		// Somebody changed the job since it was read. The change may be one that does not wake us.
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.deletePods(ctx, d.Deletes); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.create(ctx, job, d); err != nil {
+		return reconcile.Result{}, errors.Join(err, r.reportRefusal(ctx, job, err))
+	}
+	if !d.WakeAt.IsZero() {
+		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
+	}
+	return result, nil
+}
+
+func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
+	wait = max(wait, time.Millisecond) // 0 means never
+	if result.RequeueAfter == 0 || wait < result.RequeueAfter {
+		result.RequeueAfter = wait
+	}
+	return result
+}
+
+// writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
+func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (reconcile.Result, error) {
+	current := job.JobStatus()
+	if equality.Semantic.DeepEqual(*current, d.Status) {
+		return reconcile.Result{}, nil
+	}
+	key := client.ObjectKeyFromObject(job)
+	now := r.options.Clock.Now()
+	if !d.Accounted && onlyFollowsReplicas(*current, d.Status) {
+		if wait := r.options.StatusInterval - r.written.since(key, now); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil
+		}
+	}
+	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
+	*current = d.Status
+	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
+	}
+	r.written.set(key, now)
+	r.emit(job, d.Events)
+	return reconcile.Result{}, nil
+}
+
+// onlyFollowsReplicas says that two statuses differ in nothing but what changes with every step of every replica.
+func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
+	return equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
+}
+
+func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
+	s.Tasks, s.Aggregate, s.Ready, s.Replicas = nil, nil, "", 0
+	conditions := make([]metav1.Condition, len(s.Conditions))
+	copy(conditions, s.Conditions)
+	for i := range conditions {
+		conditions[i].Message = ""
+	}
+	s.Conditions = conditions
+	return s
+}
+
+func (r *Reconciler[J]) emit(job J, events []event) {
+	for _, e := range events {
+		r.events.Eventf(job, nil, e.Type, e.Reason, e.Action, "%s", truncated(e.Message))
+	}
+}
+
+func truncated(message string) string {
+	if len(message) <= maxNote {
+		return message
+	}
+	return message[:maxNote-3] + "..."
+}
+
+// deletePods deletes each pod that is still the one that was seen.
+func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod) error {
+	return inBatches(len(pods), func(i int) error {
+		err := r.client.Delete(ctx, pods[i], client.Preconditions{UID: &pods[i].UID})
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return nil // the pod of this UID is gone
+		}
+		if err != nil {
+			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)
+		}
+		return nil
+	})
+}
+
+func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
+	if d.CreateService {
+		service := buildService(r.kind, r.ownerOf(job), job.GetNamespace(), job.GetName())
+		if err := r.createOwned(ctx, job, service); err != nil {
+			return err
+		}
+	}
+	err := inBatches(len(d.Creates), func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) })
+	if err != nil {
+		return err
+	}
+	if n := len(d.Creates); n > 0 {
+		r.emit(job, []event{{
+			Type: corev1.EventTypeNormal, Reason: "Created", Action: "Create", Message: fmt.Sprintf("created %d replicas", n),
+		}})
+	}
+	return nil
+}
+
+// refusal is an object that could not be created, with the reason that the job's condition gets.
+type refusal struct {
+	reason string
+	err    error
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// createOwned creates an object of the job. An object of the name that the job controls already is what was wanted; any
+// other is never touched. Errors are of type *refusal, unless they are passing ones.
+func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object) error {
+	kind := "pod"
+	if _, ok := object.(*corev1.Service); ok {
+		kind = "service"
+	}
+	err := r.client.Create(ctx, object)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		existing := &metav1.PartialObjectMetadata{}
+		existing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(map[string]string{"pod": "Pod", "service": "Service"}[kind]))
+		if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if metav1.IsControlledBy(existing, job) {
+			return nil
+		}
+		return &refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
+			"the job needs a %s named %s, but one exists that is not the job's: delete it or rename the job", kind, object.GetName())}
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return &refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s %s: %w", kind, object.GetName(), err)}
+	default:
+		return fmt.Errorf("creating %s %s: %w", kind, object.GetName(), err)
+	}
+}
+
+// reportRefusal writes into the status why an object of the job could not be created.
+func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, err error) error {
+	var refused *refusal
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
+	status := job.JobStatus()
+	status.Reason = refused.reason
+	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type:               batchv1beta1.ConditionInitialized,
+		Status:             metav1.ConditionFalse,
+		Reason:             refused.reason,
+		Message:            refused.Error(),
+		ObservedGeneration: job.GetGeneration(),
+		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
+	})
+	if !changed {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	r.emit(job, []event{{Type: corev1.EventTypeWarning, Reason: refused.reason, Action: "Create", Message: refused.Error()}})
+	return nil
+}
+
+// inBatches calls do for 0 to n-1 in parallel batches of 1, 2, 4, ... as batch/v1 Job does: a refusal that all calls would
+// meet, such as a quota, then costs one call and not n. It stops after the first batch with an error and returns that.
+func inBatches(n int, do func(i int) error) error {
+	for start, size := 0, 1; start < n; start, size = start+size, min(size*2, maxBatch) {
+		end := min(start+size, n)
+		errs := make([]error, end-start)
+		var wg sync.WaitGroup
+		for i := start; i < end; i++ {
+			wg.Go(func() { errs[i-start] = do(i) })
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxBatch bounds how many requests of one job are under way at once.
+const maxBatch = 128
+
+// statusClock remembers when each job's status was last written, to space out writes that only follow replicas. What it
+// forgets with the process costs one early write a job.
+type statusClock struct {
+	times sync.Map // types.NamespacedName -> time.Time
+}
+
+func (c *statusClock) set(key types.NamespacedName, now time.Time) { c.times.Store(key, now) }
+func (c *statusClock) forget(key types.NamespacedName)             { c.times.Delete(key) }
+
+func (c *statusClock) since(key types.NamespacedName, now time.Time) time.Duration {
+	if written, ok := c.times.Load(key); ok {
+		return now.Sub(written.(time.Time)) //nolint:forcetypeassert // only set stores
+	}
+	return 1<<63 - 1
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// maxTail is how much of a replica's output a condition quotes, in bytes. status.failures holds all that the kubelet kept.
+const maxTail = 1024
+
+// ending is how a job ends.
+type ending struct {
+	condition string
+	reason    string
+	message   string
+	// cause is the failure that ended the job, if one did.
+	cause *rootCause
+}
+
+func finished(status batchv1beta1.JobStatus) bool {
+	return status.Phase == batchv1beta1.JobPhaseSucceeded || status.Phase == batchv1beta1.JobPhaseFailed
+}
+
+// ending returns how the job ends now, or nil if it goes on. The leader's success goes before any failure.
+func (p *planner) ending() *ending {
+	if leader := p.replicas[0]; leader.succeeded() {
+		return &ending{
+			condition: batchv1beta1.ConditionCompleted,
+			reason:    batchv1beta1.ReasonLeaderSucceeded,
+			message:   fmt.Sprintf("leader %s succeeded", leader.member.Name),
+		}
+	}
+	if deadline, ok := policy.Deadline(p.job.Spec.RunPolicy, p.decision.Status.StartTime); ok && !p.now.Before(deadline) {
+		return &ending{
+			condition: batchv1beta1.ConditionFailed,
+			reason:    batchv1beta1.ReasonDeadlineExceeded,
+			message: fmt.Sprintf("the job was active for longer than runPolicy.activeDeadlineSeconds (%d s)",
+				*p.job.Spec.RunPolicy.ActiveDeadlineSeconds),
+		}
+	}
+	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
+		return p.endingOfCollective()
+	}
+	return p.endingOf(&p.replicas[0])
+}
+
+// endingOfCollective ends the job on a permanent failure of any replica, or on a failure that needs one restart too many.
+func (p *planner) endingOfCollective() *ending {
+	for i := range p.replicas {
+		if end := p.permanentFailure(&p.replicas[i]); end != nil {
+			return end
+		}
+	}
+	if root := p.rootFailure(); root != nil {
+		return p.limitExceeded(*root)
+	}
+	return nil
+}
+
+// endingOf ends the job if this replica, the leader, can run no more.
+func (p *planner) endingOf(r *replica) *ending {
+	if end := p.permanentFailure(r); end != nil {
+		return end
+	}
+	if failure := r.failure(); failure != nil {
+		return p.limitExceeded(rootCause{replica: r, failure: *failure})
+	}
+	return nil
+}
+
+func (p *planner) permanentFailure(r *replica) *ending {
+	cause := rootCause{replica: r}
+	restartPolicy := r.member.Role.RestartPolicy
+	switch failure := r.failure(); {
+	case failure != nil && !policy.Restarts(restartPolicy, r.outcome):
+		cause.failure = *failure
+	case r.lost() && r.outcome.Disrupted && restartPolicy == batchv1beta1.RestartPolicyNever:
+		cause.failure = lossOf(r)
+	default:
+		return nil
+	}
+	return &ending{
+		condition: batchv1beta1.ConditionFailed,
+		reason:    batchv1beta1.ReasonPermanentFailure,
+		message:   withTail(fmt.Sprintf("%s, which restart policy %s does not restart", cause, restartPolicy), cause.failure.Message),
+		cause:     &cause,
+	}
+}
+
+func (p *planner) limitExceeded(cause rootCause) *ending {
+	if cause.failure.Free || policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount) {
+		return nil
+	}
+	limit := ptr.Deref(p.job.Spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
+	return &ending{
+		condition: batchv1beta1.ConditionFailed,
+		reason:    batchv1beta1.ReasonBackoffLimitExceeded,
+		message: withTail(fmt.Sprintf("%s and runPolicy.backoffLimit (%d) allows no further restart", cause, limit),
+			cause.failure.Message),
+		cause: &cause,
+	}
+}
+
+// withTail appends the last whole lines of what the replica printed.
+func withTail(message, output string) string {
+	if output == "" {
+		return message
+	}
+	if len(output) > maxTail {
+		output = strings.ToValidUTF8(output[len(output)-maxTail:], "")
+		if _, rest, found := strings.Cut(output, "\n"); found {
+			output = rest
+		}
+	}
+	return message + "; its last output:\n" + output
+}
+
+// finish makes the job's end final.
+func (p *planner) finish(end ending) {
+	status := &p.decision.Status
+	status.CompletionTime = p.timestamp(p.now)
+	status.Reason = end.reason
+	status.Phase = batchv1beta1.JobPhaseSucceeded
+	eventType := corev1.EventTypeNormal
+	if end.condition == batchv1beta1.ConditionFailed {
+		status.Phase = batchv1beta1.JobPhaseFailed
+		eventType = corev1.EventTypeWarning
+	}
+	if end.cause != nil {
+		p.record(*end.cause)
+	}
+	p.setCondition(end.condition, metav1.ConditionTrue, end.reason, end.message)
+	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
+	if end.condition == batchv1beta1.ConditionFailed && end.cause != nil {
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, end.cause.failure.Reason, end.cause.String())
+	}
+	p.decision.CreateService = false
+	p.decision.WakeAt = time.Time{}
+	p.setTasks()
+	p.addEvent(eventType, end.condition, "Finish", end.message)
+}
+
+// cleanUp deletes what the clean-up policy says of a finished job. Its phase, conditions and counts stay; its tasks follow
+// when all is gone, once.
+func (p *planner) cleanUp() {
+	pending := false
+	for _, name := range sortedKeys(p.seen.Pods) {
+		pod := p.seen.Pods[name]
+		switch {
+		case pod.DeletionTimestamp != nil:
+			pending = true
+		case policy.CleansUp(p.job.Spec.RunPolicy, pod):
+			pending = true
+			p.decision.Deletes = append(p.decision.Deletes, pod)
+		}
+	}
+	if !pending {
+		p.setTasks()
+	}
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// snapshot is the job as plan sees it, whatever its kind.
+type snapshot struct {
+	Namespace  string
+	Name       string
+	UID        types.UID
+	Generation int64
+	// Selector matches the job's pods.
+	Selector string
+	Spec     batchv1beta1.JobSpec
+	Status   batchv1beta1.JobStatus
+
+	// ClusterDomain is the DNS domain of the cluster.
+	ClusterDomain string
+	// MainContainers are the names by which pods mark their main container.
+	MainContainers []string
+	// BuildPod makes the pod of a member. An error speaks of the template.
+	BuildPod func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error)
+}
+
+// observation is what the cluster holds of the job.
+type observation struct {
+	// Pods that the job controls, by name.
+	Pods map[string]*corev1.Pod
+	// HasService says whether the job's headless Service is there.
+	HasService bool
+}
+
+// decision is what to do: write Status if it differs, then delete, then create. In this order a failure is accounted
+// before the pod that shows it is deleted, so that a crash in between loses nothing and counts nothing twice.
+type decision struct {
+	Status        batchv1beta1.JobStatus
+	Deletes       []*corev1.Pod
+	Creates       []*corev1.Pod
+	CreateService bool
+	// Events are emitted once Status is written.
+	Events []event
+	// Accounted says that Status raises an attempt and must be written before anything else is done.
+	Accounted bool
+	// WakeAt is when the job must be looked at again without any event; zero is never.
+	WakeAt time.Time
+}
+
+// planner is the working state of one call of plan.
+type planner struct {
+	job      snapshot
+	seen     observation
+	now      time.Time
+	gang     framework.Gang
+	replicas []replica
+	// refusal says why a pod cannot be made from its template.
+	refusal  string
+	decision decision
+}
+
+// plan decides what to do about a job. It is a pure function: the same arguments give the same decision.
+func plan(job snapshot, seen observation, now time.Time) decision {
+	p := &planner{job: job, seen: seen, now: now}
+	p.decision.Status = *job.Status.DeepCopy()
+	p.gang = framework.NewGang(job.Namespace, job.Name, job.UID, job.ClusterDomain, job.Status.Attempt, job.Spec.Roles)
+	p.replicas = p.observeReplicas()
+
+	if finished(job.Status) {
+		p.cleanUp()
+		return p.decision
+	}
+	if reason, message := notSupported(job.Spec); reason != "" {
+		p.hold(reason, message)
+		return p.decision
+	}
+	if len(p.gang.Members) == 0 {
+		p.hold(batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run")
+		return p.decision
+	}
+
+	p.begin()
+	if end := p.ending(); end != nil {
+		p.finish(*end)
+		p.cleanUp()
+		return p.decision
+	}
+	p.restart()
+	p.removeObsolete()
+	p.createMissing()
+	p.settle()
+	return p.decision
+}
+
+// notSupported names what the spec asks for and this version does not do. Such a job is held rather than run as if it had
+// not asked.
+func notSupported(spec batchv1beta1.JobSpec) (reason, message string) {
+	switch {
+	case spec.RunMode != nil && spec.RunMode.Debug != nil && spec.RunMode.Debug.Enabled:
+		message = "spec.runMode.debug is not supported by this version of the controller"
+	case spec.RunMode != nil && spec.RunMode.Pause != nil && spec.RunMode.Pause.Enabled:
+		message = "spec.runMode.pause is not supported by this version of the controller"
+	case spec.Elastic != nil && spec.Elastic.Enabled:
+		message = "spec.elastic is not supported by this version of the controller"
+	case spec.Scheduler != nil && spec.Scheduler.T9kScheduler != nil:
+		message = "spec.scheduler.t9kScheduler is not supported by this version of the controller"
+	default:
+		return "", ""
+	}
+	return batchv1beta1.ReasonNotSupported, message
+}
+
+// hold keeps the job as it is and says why.
+func (p *planner) hold(reason, message string) {
+	p.decision.Status.ObservedGeneration = p.job.Generation
+	p.decision.Status.Phase = batchv1beta1.JobPhasePending
+	p.decision.Status.Selector = p.job.Selector
+	p.setTasks()
+	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
+	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
+	p.decision.Status.Reason = reason
+}
+
+func (p *planner) begin() {
+	status := &p.decision.Status
+	status.ObservedGeneration = p.job.Generation
+	status.Selector = p.job.Selector
+	if status.StartTime == nil {
+		status.StartTime = p.timestamp(p.now)
+	}
+	p.decision.CreateService = !p.seen.HasService
+	if deadline, ok := policy.Deadline(p.job.Spec.RunPolicy, status.StartTime); ok {
+		p.wakeAt(deadline)
+	}
+}
+
+// removeObsolete deletes the pods of earlier attempts and those of no replica. Each is deleted gracefully, once.
+func (p *planner) removeObsolete() {
+	wanted := map[string]bool{}
+	for _, r := range p.replicas {
+		if !r.obsolete() {
+			wanted[r.member.Name] = true
+		}
+	}
+	for _, name := range sortedKeys(p.seen.Pods) {
+		if pod := p.seen.Pods[name]; !wanted[name] && pod.DeletionTimestamp == nil {
+			p.decision.Deletes = append(p.decision.Deletes, pod)
+		}
+	}
+}
+
+// createMissing creates the pods that are missing, unless their restart is not due. Where the job restarts as one, no
+// member starts before all of the earlier attempt are gone, since it could join them.
+func (p *planner) createMissing() {
+	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob && slices.ContainsFunc(p.replicas, replica.obsolete) {
+		return
+	}
+	for i := range p.replicas {
+		r := &p.replicas[i]
+		if r.pod != nil || r.done {
+			continue
+		}
+		if r.recorded.RestartTime != nil && r.recorded.RestartTime.After(p.now) {
+			p.wakeAt(r.recorded.RestartTime.Time)
+			continue
+		}
+		pod, err := p.job.BuildPod(p.gang, r.member, r.attempt(p.decision.Status.Attempt))
+		if err != nil {
+			p.decision.Creates = nil
+			p.refusal = err.Error()
+			return
+		}
+		p.decision.Creates = append(p.decision.Creates, pod)
+	}
+}
+
+func (p *planner) wakeAt(t time.Time) {
+	if p.decision.WakeAt.IsZero() || t.Before(p.decision.WakeAt) {
+		p.decision.WakeAt = t
+	}
+}
+
+// timestamp returns t as the API server stores it, so that a status compares equal to itself after a round trip.
+func (p *planner) timestamp(t time.Time) *metav1.Time {
+	stored := metav1.NewTime(t).Rfc3339Copy()
+	return &stored
+}
+
+func (p *planner) addEvent(eventType, reason, action, message string) {
+	p.decision.Events = append(p.decision.Events, event{Type: eventType, Reason: reason, Action: action, Message: message})
+}

@@ -1,0 +1,155 @@
+// Package engine runs the jobs of any framework: it observes what the cluster holds of a job, plans what to do about it,
+// and executes the plan. Only plan decides; see its doc comment for the laws that it keeps.
+package engine
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// Options of a Reconciler.
+type Options struct {
+	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
+	ClusterDomain string
+	// Image of the controller, which replicas run to wait for their leader.
+	Image string
+	// StatusInterval is the shortest time between two status writes of a job that only follow its replicas. Changes of
+	// its phase, conditions and counts are written at once.
+	StatusInterval time.Duration
+	// Workers is how many jobs are reconciled at the same time.
+	Workers int
+	// Clock tells the time.
+	Clock clock.PassiveClock
+}
+
+// Reconciler runs the jobs of one framework.
+type Reconciler[J framework.Job] struct {
+	client    client.Client
+	apiReader client.Reader
+	events    events.EventRecorder
+	framework framework.Framework[J]
+	kind      string
+	owner     metav1.OwnerReference
+	options   Options
+	written   statusClock
+}
+
+// ownerIndex indexes pods by the UID of the job that controls them.
+const ownerIndex = "batch.tensorstack.dev/owner"
+
+// New returns the reconciler of a framework's jobs. It returns an error if the manager's scheme does not know their kind.
+func New[J framework.Job](mgr manager.Manager, f framework.Framework[J], options Options) (*Reconciler[J], error) {
+	gvk, err := apiutil.GVKForObject(f.NewJob(), mgr.GetScheme())
+	if err != nil {
+		return nil, err
+	}
+	return &Reconciler[J]{
+		client:    mgr.GetClient(),
+		apiReader: mgr.GetAPIReader(),
+		events:    mgr.GetEventRecorder("tensorstack-jobs"),
+		framework: f,
+		kind:      gvk.Kind,
+		owner:     *metav1.NewControllerRef(&metav1.ObjectMeta{}, gvk),
+		options:   options,
+	}, nil
+}
+
+// SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses.
+func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
+		return err
+	}
+	return builder.ControllerManagedBy(mgr).
+		For(r.framework.NewJob(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.Pod{}).
+		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers}).
+		Complete(r)
+}
+
+// deletions lets through that an object is gone: nothing else about a Service matters to a job.
+var deletions = predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+
+func ownerUID(object client.Object) []string {
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return []string{string(owner.UID)}
+	}
+	return nil
+}
+
+// Reconcile brings one job closer to what its spec says. It returns an error for what is worth another try.
+func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	job := r.framework.NewJob()
+	if err := r.client.Get(ctx, request.NamespacedName, job); err != nil {
+		r.written.forget(request.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !job.GetDeletionTimestamp().IsZero() {
+		return reconcile.Result{}, nil // what the job owns is garbage collected with it
+	}
+	seen, err := r.observe(ctx, job)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.execute(ctx, job, plan(r.snapshot(job), seen, r.options.Clock.Now()))
+}
+
+func (r *Reconciler[J]) observe(ctx context.Context, job J) (observation, error) {
+	seen := observation{Pods: map[string]*corev1.Pod{}}
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.InNamespace(job.GetNamespace()),
+		client.MatchingFields{ownerIndex: string(job.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+		return seen, err
+	}
+	for i := range pods.Items {
+		seen.Pods[pods.Items[i].Name] = &pods.Items[i]
+	}
+	var service corev1.Service
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
+	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
+	return seen, client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler[J]) snapshot(job J) snapshot {
+	return snapshot{
+		Namespace:      job.GetNamespace(),
+		Name:           job.GetName(),
+		UID:            job.GetUID(),
+		Generation:     job.GetGeneration(),
+		Selector:       labels.SelectorFromSet(selectorLabels(r.kind, job.GetName())).String(),
+		Spec:           job.JobSpec(),
+		Status:         *job.JobStatus(),
+		ClusterDomain:  r.options.ClusterDomain,
+		MainContainers: r.framework.MainContainers(),
+		BuildPod: func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
+			template := member.Role.Template.DeepCopy()
+			if err := r.framework.Wire(job, gang, member, template); err != nil {
+				return nil, err
+			}
+			return buildPod(r.kind, r.ownerOf(job), gang, member, attempt, template, r.framework.MainContainers(), r.options.Image)
+		},
+	}
+}
+
+func (r *Reconciler[J]) ownerOf(job J) metav1.OwnerReference {
+	owner := r.owner
+	owner.Name = job.GetName()
+	owner.UID = job.GetUID()
+	return owner
+}

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// replica is one member of the gang with what is recorded and what is seen of it.
+type replica struct {
+	member framework.Member
+	// recorded is the replica's entry of the status. Accounting changes it.
+	recorded batchv1beta1.ReplicaStatus
+	// pod of the replica, nil if there is none.
+	pod *corev1.Pod
+	// podAttempt is the attempt that the pod was created for.
+	podAttempt int32
+	// jobAttempt is the attempt of the whole job.
+	jobAttempt int32
+	outcome    policy.Outcome
+	// done says that the replica is recorded as succeeded in this attempt. It stays so, whatever becomes of its pod.
+	done bool
+}
+
+// attempt returns the attempt that a pod of the replica must carry to count: restarts of the job and of the replica
+// alone. Neither ever falls, so a pod of a lesser attempt has been accounted for, whatever became of it.
+func (r replica) attempt(jobAttempt int32) int32 {
+	return jobAttempt + r.recorded.Attempt
+}
+
+// obsolete says that the pod belongs to an earlier attempt and only stands in the way of the next one.
+func (r replica) obsolete() bool {
+	return r.pod != nil && r.podAttempt < r.attempt(r.jobAttempt)
+}
+
+// failure returns why the replica failed in its current attempt, or nil. What a pod does while it is being deleted is no
+// failure of the replica.
+func (r replica) failure() *policy.Failure {
+	if r.pod == nil || r.obsolete() || r.outcome.Terminating {
+		return nil
+	}
+	return r.outcome.Failure
+}
+
+// lost says that the pod of the current attempt is being deleted by somebody else.
+func (r replica) lost() bool {
+	return r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating
+}
+
+// succeeded says that the replica succeeded in its current attempt. A pod that ends while it is being deleted did not
+// finish its work.
+func (r replica) succeeded() bool {
+	return r.done || r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
+}
+
+func (p *planner) observeReplicas() []replica {
+	recorded := map[string]batchv1beta1.ReplicaStatus{}
+	for _, task := range p.job.Status.Tasks {
+		for _, r := range task.Replicas {
+			recorded[r.Name] = r
+		}
+	}
+	replicas := make([]replica, 0, len(p.gang.Members))
+	for _, member := range p.gang.Members {
+		r := replica{
+			member:     member,
+			recorded:   recorded[member.Name],
+			pod:        p.seen.Pods[member.Name],
+			jobAttempt: p.job.Status.Attempt,
+		}
+		r.recorded.Name = member.Name
+		if r.pod != nil {
+			r.podAttempt = podAttempt(r.pod)
+		}
+		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
+		r.done = r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded &&
+			(r.pod == nil || r.pod.UID == r.recorded.UID)
+		replicas = append(replicas, r)
+	}
+	return replicas
+}
+
+// restart begins the replica's next attempt, which is due at the given time.
+func (r *replica) restart(due *metav1.Time) {
+	r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt, RestartTime: due}
+	r.done = false
+}
+
+func (p *planner) mainContainerName(pod *corev1.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	if main := framework.MainContainer(p.job.MainContainers, pod.Spec.Containers); main != nil {
+		return main.Name
+	}
+	return ""
+}
+
+// podAttempt reads the attempt that buildPod wrote. A label that somebody broke reads as 0, the oldest attempt.
+func podAttempt(pod *corev1.Pod) int32 {
+	attempt, err := strconv.ParseInt(pod.Labels[batchv1beta1.LabelAttempt], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(attempt)
+}
+
+// setTasks writes what is seen of the replicas into the status.
+func (p *planner) setTasks() {
+	status := &p.decision.Status
+	restarts := map[string]int32{}
+	for _, task := range status.Tasks {
+		restarts[task.Type] = task.RestartCount
+	}
+	status.Tasks = make([]batchv1beta1.TaskStatus, 0, len(p.job.Spec.Roles))
+	status.Aggregate = &batchv1beta1.Aggregate{}
+	status.Replicas = 0
+	ready := 0
+	next := 0
+	for _, role := range p.job.Spec.Roles {
+		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type]}
+		for range role.Replicas {
+			r := p.replicas[next]
+			next++
+			entry := r.status()
+			if finished(*status) {
+				entry = r.finalStatus(p.job.Spec.RunPolicy)
+			}
+			task.Replicas = append(task.Replicas, entry)
+			count(status.Aggregate, entry.Phase)
+			if r.pod != nil {
+				status.Replicas++
+			}
+			if r.outcome.Ready && !r.obsolete() {
+				ready++
+			}
+		}
+		status.Tasks = append(status.Tasks, task)
+	}
+	status.Ready = fmt.Sprintf("%d/%d", ready, len(p.replicas))
+}
+
+// status returns the replica's entry of the status as the pod shows it.
+func (r replica) status() batchv1beta1.ReplicaStatus {
+	entry := batchv1beta1.ReplicaStatus{
+		Name:        r.member.Name,
+		Phase:       batchv1beta1.ReplicaPhaseCreating,
+		Attempt:     r.recorded.Attempt,
+		RestartTime: r.recorded.RestartTime,
+	}
+	if r.done {
+		return r.recorded
+	}
+	if r.pod == nil || r.obsolete() {
+		return entry
+	}
+	entry.UID = r.pod.UID
+	entry.Phase = r.outcome.Phase
+	entry.Node = r.pod.Spec.NodeName
+	entry.RestartTime = nil
+	for _, c := range r.pod.Status.ContainerStatuses {
+		entry.Containers = append(entry.Containers, containerStatus(c))
+	}
+	return entry
+}
+
+// finalStatus returns the entry of a replica of a finished job. It keeps how the replica ended; only what the clean-up
+// took, or would have taken, becomes Deleted.
+func (r replica) finalStatus(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
+	if r.pod != nil && !r.obsolete() {
+		return r.status()
+	}
+	entry := r.recorded
+	entry.RestartTime = nil
+	ended := entry.Phase == batchv1beta1.ReplicaPhaseSucceeded || entry.Phase == batchv1beta1.ReplicaPhaseFailed
+	if !ended || run.CleanUpPolicy == batchv1beta1.CleanUpPolicyAll {
+		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
+	}
+	return entry
+}
+
+func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
+	switch {
+	case c.State.Terminated != nil:
+		return batchv1beta1.ContainerStatus{
+			Name: c.Name, State: batchv1beta1.ContainerTerminated,
+			ExitCode: ptr.To(c.State.Terminated.ExitCode), Reason: c.State.Terminated.Reason,
+		}
+	case c.State.Running != nil:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}
+	case c.State.Waiting != nil:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting, Reason: c.State.Waiting.Reason}
+	default:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}
+	}
+}
+
+func count(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPhase) {
+	switch phase {
+	case batchv1beta1.ReplicaPhaseCreating:
+		aggregate.Creating++
+	case batchv1beta1.ReplicaPhasePending:
+		aggregate.Pending++
+	case batchv1beta1.ReplicaPhaseRunning:
+		aggregate.Running++
+	case batchv1beta1.ReplicaPhaseSucceeded:
+		aggregate.Succeeded++
+	case batchv1beta1.ReplicaPhaseFailed:
+		aggregate.Failed++
+	case batchv1beta1.ReplicaPhaseDeleted:
+		aggregate.Deleted++
+	default:
+		aggregate.Unknown++
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}

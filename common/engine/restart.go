@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// maxFailures is how many failures a status keeps.
+const maxFailures = 5
+
+// restart accounts for the replicas that ended and are to run again: it raises their attempt, which makes their pods
+// obsolete. Whether the job may go on at all was decided before, by ending.
+func (p *planner) restart() {
+	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
+		p.restartJob()
+	}
+	p.restartReplicas()
+}
+
+// restartJob restarts every replica together after the failure or the loss of one.
+func (p *planner) restartJob() {
+	root := p.rootFailure()
+	if root == nil {
+		return
+	}
+	status := &p.decision.Status
+	status.Attempt++
+	p.gang.Attempt = status.Attempt
+	due := p.restartDue(root.failure.Time, status.Attempt)
+	for i := range p.replicas {
+		p.replicas[i].jobAttempt = status.Attempt
+		p.replicas[i].restart(due)
+	}
+	for i := range status.Tasks {
+		status.Tasks[i].RestartCount += int32(len(status.Tasks[i].Replicas))
+	}
+	p.account(*root)
+	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",
+		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
+}
+
+// restartReplicas restarts the replicas that ended one by one. Under scope Job only those are left that succeeded and
+// that their policy restarts nevertheless.
+func (p *planner) restartReplicas() {
+	for i := range p.replicas {
+		r := &p.replicas[i]
+		switch failure := r.failure(); {
+		case failure != nil:
+			cause := rootCause{replica: r, failure: *failure}
+			if !policy.Restarts(r.member.Role.RestartPolicy, r.outcome) ||
+				(!failure.Free && !policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount)) {
+				p.recordOnce(cause)
+				continue
+			}
+			p.raiseAttempt(r, failure.Time)
+			p.account(cause)
+			p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart", fmt.Sprintf("restarting %s", cause))
+		case r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, r.outcome):
+			p.raiseAttempt(r, p.now)
+			p.decision.Accounted = true
+		}
+	}
+}
+
+func (p *planner) raiseAttempt(r *replica, ended time.Time) {
+	r.recorded.Attempt++
+	r.restart(p.restartDue(ended, r.recorded.Attempt))
+	for i := range p.decision.Status.Tasks {
+		if p.decision.Status.Tasks[i].Type == r.member.Role.Type {
+			p.decision.Status.Tasks[i].RestartCount++
+		}
+	}
+}
+
+// restartDue returns when the n-th restart, after an end at the given time, is due; nil is at once.
+func (p *planner) restartDue(ended time.Time, n int32) *metav1.Time {
+	if ended.IsZero() {
+		ended = p.now
+	}
+	due := p.timestamp(ended.Add(policy.RestartDelay(n)))
+	if !due.After(p.now) {
+		return nil
+	}
+	return due
+}
+
+// rootCause is a failure and the replica that it befell.
+type rootCause struct {
+	replica *replica
+	failure policy.Failure
+}
+
+// String says which replica failed and how, in one line.
+func (c rootCause) String() string {
+	if c.failure.ExitCode != nil {
+		return fmt.Sprintf("replica %s failed with exit code %d (%s)", c.replica.member.Name, *c.failure.ExitCode, c.failure.Reason)
+	}
+	return fmt.Sprintf("replica %s failed (%s)", c.replica.member.Name, c.failure.Reason)
+}
+
+// rootFailure returns the failure that the others of the collective followed from, or nil if there is none: the loss of a
+// member, else a free failure, else the earliest one. The peers of a member that was taken away die of that, so that
+// their failures say nothing about the job.
+func (p *planner) rootFailure() *rootCause {
+	var root *rootCause
+	for i := range p.replicas {
+		r := &p.replicas[i]
+		if r.lost() {
+			return &rootCause{replica: r, failure: lossOf(r)}
+		}
+		failure := r.failure()
+		switch {
+		case failure == nil:
+		case root == nil,
+			failure.Free && !root.failure.Free,
+			failure.Free == root.failure.Free && failure.Time.Before(root.failure.Time):
+			root = &rootCause{replica: r, failure: *failure}
+		}
+	}
+	return root
+}
+
+// lossOf describes the loss of a pod that somebody else is deleting.
+func lossOf(r *replica) policy.Failure {
+	reason := batchv1beta1.ReasonDeleted
+	if r.outcome.Disrupted {
+		reason = batchv1beta1.ReasonDisrupted
+	}
+	grace := time.Duration(ptr.Deref(r.pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return policy.Failure{Reason: reason, Time: r.pod.DeletionTimestamp.Add(-grace), Free: true}
+}
+
+// account records a failure that is followed by a restart.
+func (p *planner) account(cause rootCause) {
+	if !cause.failure.Free {
+		p.decision.Status.BackoffCount++
+	}
+	p.record(cause)
+	p.decision.Accounted = true
+}
+
+// record puts a failure at the head of status.failures.
+func (p *planner) record(cause rootCause) {
+	failed := cause.failure.Time
+	if failed.IsZero() {
+		failed = p.now
+	}
+	entry := batchv1beta1.ReplicaFailure{
+		Replica:  cause.replica.member.Name,
+		Node:     cause.replica.pod.Spec.NodeName,
+		ExitCode: cause.failure.ExitCode,
+		Reason:   cause.failure.Reason,
+		Time:     *p.timestamp(failed),
+		Counted:  !cause.failure.Free,
+		Message:  cause.failure.Message,
+	}
+	failures := slices.Insert(p.decision.Status.Failures, 0, entry)
+	p.decision.Status.Failures = failures[:min(len(failures), maxFailures)]
+}
+
+// recordOnce records the failure of a replica that stays failed, when it is first seen.
+func (p *planner) recordOnce(cause rootCause) {
+	recorded := cause.replica.recorded
+	if recorded.UID == cause.replica.pod.UID && recorded.Phase == batchv1beta1.ReplicaPhaseFailed {
+		return
+	}
+	p.record(cause)
+	p.addEvent(corev1.EventTypeWarning, "ReplicaFailed", "Observe", cause.String()+" and is not restarted")
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// settle sets the conditions and the phase of an active job.
+func (p *planner) settle() {
+	p.setTasks()
+	p.settleInitialized()
+	p.settleReplicaFailure()
+
+	status := &p.decision.Status
+	wasRunning := meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
+	waiting, reason, message := p.waitingFor()
+	switch {
+	case waiting == 0:
+		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning,
+			fmt.Sprintf("all %d replicas run", len(p.replicas)))
+		status.Phase = batchv1beta1.JobPhaseRunning
+		status.Reason = batchv1beta1.ReasonReplicasRunning
+		if !wasRunning {
+			p.addEvent(corev1.EventTypeNormal, "Running", "Observe", fmt.Sprintf("all %d replicas run", len(p.replicas)))
+		}
+	default:
+		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason,
+			fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(p.replicas), message))
+		status.Phase = batchv1beta1.JobPhasePending
+		status.Reason = reason
+	}
+	if p.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
+		status.Phase = batchv1beta1.JobPhaseUnknown
+	}
+	if c := initialized(*status); c.Status == metav1.ConditionFalse {
+		status.Reason = c.Reason
+	}
+}
+
+// settleInitialized keeps a refusal by the API server, or by a template, until nothing is left to create.
+func (p *planner) settleInitialized() {
+	if p.refusal != "" {
+		p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, batchv1beta1.ReasonInvalidTemplate, p.refusal)
+		return
+	}
+	if len(p.decision.Creates) > 0 || p.decision.CreateService {
+		if c := initialized(p.decision.Status); c != nil && isCreateFailure(c.Reason) {
+			return
+		}
+	}
+	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted,
+		"the job is accepted and its replicas are created as they are needed")
+}
+
+func initialized(status batchv1beta1.JobStatus) *metav1.Condition {
+	return meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionInitialized)
+}
+
+func isCreateFailure(reason string) bool {
+	return reason == batchv1beta1.ReasonNameConflict || reason == batchv1beta1.ReasonCreateFailed
+}
+
+// settleReplicaFailure is True from a failure on until every replica runs again.
+func (p *planner) settleReplicaFailure() {
+	for i := range p.replicas {
+		r := &p.replicas[i]
+		if failure := r.failure(); failure != nil {
+			cause := rootCause{replica: r, failure: *failure}
+			p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, failure.Reason, cause.String())
+			return
+		}
+	}
+	status := &p.decision.Status
+	if p.decision.Accounted && len(status.Failures) > 0 {
+		last := status.Failures[0]
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, last.Reason,
+			fmt.Sprintf("replica %s failed and is being replaced", last.Replica))
+		return
+	}
+	if waiting, _, _ := p.waitingFor(); waiting == 0 &&
+		meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) {
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
+			"every replica runs again")
+	}
+}
+
+// waitingFor counts the replicas that neither run nor have done their part, and explains the one that most needs it: one
+// that cannot start by itself goes before one that is merely on its way.
+func (p *planner) waitingFor() (waiting int, reason, message string) {
+	for i := range p.replicas {
+		r := &p.replicas[i]
+		why, text := p.explain(r)
+		if why == "" {
+			continue
+		}
+		waiting++
+		if reason == "" || (onItsWay(reason) && !onItsWay(why)) {
+			reason, message = why, text
+		}
+	}
+	return waiting, reason, message
+}
+
+func onItsWay(reason string) bool {
+	switch reason {
+	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain says why a replica does not run, or nothing if it runs or has done its part. A replica that failed and stays
+// failed has done its part.
+func (p *planner) explain(r *replica) (reason, message string) {
+	restarted := r.attempt(r.jobAttempt) > 0
+	switch {
+	case r.obsolete() || r.lost():
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
+	case r.done:
+		return "", ""
+	case r.pod == nil && restarted && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(p.now):
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
+			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))
+	case r.pod == nil && restarted:
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being created again", r.member.Name)
+	case r.pod == nil:
+		return batchv1beta1.ReasonCreating, fmt.Sprintf("%s is being created", r.member.Name)
+	case r.outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
+		return batchv1beta1.ReasonPending, fmt.Sprintf("the state of %s cannot be obtained", r.member.Name)
+	case r.outcome.Phase == batchv1beta1.ReplicaPhasePending:
+		return policy.WhyPending(r.pod)
+	default:
+		return "", ""
+	}
+}
+
+func (p *planner) setCondition(conditionType string, conditionStatus metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&p.decision.Status.Conditions, metav1.Condition{
+		Type:               conditionType,
+		Status:             conditionStatus,
+		Reason:             reason,
+		Message:            message,
+		ObservedGeneration: p.job.Generation,
+		LastTransitionTime: *p.timestamp(p.now),
+	})
+}

@@ -1,0 +1,50 @@
+// Package framework is the seam between the engine and a training framework: what a framework must say about its jobs so
+// that the engine can run them. Everything here is pure; no implementation talks to the API server or reads the clock.
+package framework
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Job is implemented by the API type of each job kind.
+type Job interface {
+	client.Object
+
+	// JobSpec returns the engine's view of the spec. Its roles are in rank order, the leader's first.
+	JobSpec() batchv1beta1.JobSpec
+
+	// JobStatus returns the status, to be read and written in place.
+	JobStatus() *batchv1beta1.JobStatus
+}
+
+// Framework is what a training framework must say of its jobs.
+type Framework[J Job] interface {
+	// NewJob returns an empty job.
+	NewJob() J
+
+	// MainContainers returns the names by which a template marks its main container, the preferred first. Without a
+	// container of these names the first one is the main container.
+	MainContainers() []string
+
+	// Wire adds to the template of one replica what makes it a member of the gang: environment, arguments, ports, volumes.
+	// The template is a copy that Wire may change. An error speaks of the template and becomes a condition of the job.
+	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
+}
+
+// MainContainer returns the container of the list whose exit is the replica's outcome, or nil if there is none.
+func MainContainer(names []string, containers []corev1.Container) *corev1.Container {
+	for _, name := range names {
+		for i := range containers {
+			if containers[i].Name == name {
+				return &containers[i]
+			}
+		}
+	}
+	if len(containers) == 0 {
+		return nil
+	}
+	return &containers[0]
+}

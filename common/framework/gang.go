@@ -1,0 +1,66 @@
+package framework
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Gang is the replicas of one job and where they find each other.
+type Gang struct {
+	// Namespace, Job and UID identify the job. The headless Service that gives the members their names is named like it.
+	Namespace string
+	Job       string
+	UID       types.UID
+	// Attempt is how often every member was restarted together.
+	Attempt int32
+	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
+	ClusterDomain string
+	// Members in rank order; the first is the leader.
+	Members []Member
+}
+
+// Member is one replica of a gang.
+type Member struct {
+	// Role is what the member is a replica of.
+	Role batchv1beta1.Role
+	// Index of the member among those of its role.
+	Index int32
+	// Rank of the member among all, from 0; the leader's is 0.
+	Rank int32
+	// Name of the member, which is its pod's name and its host name.
+	Name string
+}
+
+// NewGang lists the members of a job: the roles in their order, each by index. The first role that has replicas leads.
+func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []batchv1beta1.Role) Gang {
+	gang := Gang{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
+	for _, role := range roles {
+		for index := range role.Replicas {
+			gang.Members = append(gang.Members, Member{
+				Role:  role,
+				Index: index,
+				Rank:  int32(len(gang.Members)),
+				Name:  MemberName(job, role.Type, index),
+			})
+		}
+	}
+	return gang
+}
+
+// MemberName returns the name of a replica. It is deterministic, so that a second pod for the same replica cannot exist.
+func MemberName(job, roleType string, index int32) string {
+	return fmt.Sprintf("%s-%s-%d", job, roleType, index)
+}
+
+// Leader returns the member whose outcome is the job's. A gang without members has none; see Members.
+func (g Gang) Leader() Member {
+	return g.Members[0]
+}
+
+// FQDN returns the fully qualified domain name of a member. It resolves as soon as the member's pod has an address.
+func (g Gang) FQDN(m Member) string {
+	return fmt.Sprintf("%s.%s.%s.svc.%s", m.Name, g.Job, g.Namespace, g.ClusterDomain)
+}

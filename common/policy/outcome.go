@@ -1,0 +1,135 @@
+// Package policy holds the decisions of the engine, each a pure function in a file of its own: no client, no clock, no
+// logger. The contract that they implement is the API reference of the job kinds.
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Outcome is how one pod of a replica stands.
+type Outcome struct {
+	// Phase of the replica.
+	Phase batchv1beta1.ReplicaPhase
+	// Ready says that the main container runs and passes its readiness probe.
+	Ready bool
+	// Terminating says that the pod is being deleted. Its end then means nothing for the job.
+	Terminating bool
+	// Disrupted says that Kubernetes ended the pod for reasons of its own: preemption, eviction by the API, a lost node.
+	Disrupted bool
+	// Failure is set if Phase is Failed.
+	Failure *Failure
+}
+
+// Failure is why a replica failed.
+type Failure struct {
+	// ExitCode of the main container, or of the init container that failed. Nil if no container ended.
+	ExitCode *int32
+	// Reason as the kubelet says it, or Disrupted.
+	Reason string
+	// Message is the tail of the container's output, else the kubelet's message.
+	Message string
+	// Time of the failure.
+	Time time.Time
+	// Free says that a restart after the failure does not count: the replica was not to blame.
+	Free bool
+}
+
+// Judge says how a replica stands, given its pod and the name of its main container. No pod is Creating.
+func Judge(pod *corev1.Pod, mainContainer string) Outcome {
+	if pod == nil {
+		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
+	}
+	outcome := Outcome{
+		Terminating: pod.DeletionTimestamp != nil,
+		Disrupted:   hasCondition(pod, corev1.DisruptionTarget),
+	}
+	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
+	switch {
+	case main != nil && main.State.Terminated != nil:
+		// Sidecars may run on: the main container's exit is the replica's outcome.
+		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
+		if main.State.Terminated.ExitCode != 0 {
+			outcome.Phase = batchv1beta1.ReplicaPhaseFailed
+		}
+	case pod.Status.Phase == corev1.PodFailed:
+		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
+	case pod.Status.Phase == corev1.PodSucceeded:
+		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
+	case pod.Status.Phase == corev1.PodUnknown:
+		outcome.Phase = batchv1beta1.ReplicaPhaseUnknown
+	case main != nil && main.State.Running != nil:
+		outcome.Phase = batchv1beta1.ReplicaPhaseRunning
+		outcome.Ready = main.Ready && !outcome.Terminating
+	default:
+		outcome.Phase = batchv1beta1.ReplicaPhasePending
+	}
+	if outcome.Phase == batchv1beta1.ReplicaPhaseFailed {
+		outcome.Failure = failureOf(pod, main)
+		outcome.Failure.Free = outcome.Disrupted || !anyContainerStarted(pod)
+	}
+	return outcome
+}
+
+func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
+	failure := &Failure{Reason: pod.Status.Reason, Message: pod.Status.Message, Time: pod.CreationTimestamp.Time}
+	ended := endedContainer(pod, main)
+	if ended != nil {
+		failure.ExitCode = ptr.To(ended.ExitCode)
+		failure.Time = ended.FinishedAt.Time
+		if ended.Message != "" {
+			failure.Message = strings.TrimSpace(ended.Message)
+		}
+		// The pod's own reason (Evicted, NodeShutdown) says more than the container's, which is then Error.
+		if failure.Reason == "" {
+			failure.Reason = ended.Reason
+		}
+	}
+	if failure.Reason == "" && hasCondition(pod, corev1.DisruptionTarget) {
+		failure.Reason = batchv1beta1.ReasonDisrupted
+	}
+	if failure.Reason == "" {
+		failure.Reason = batchv1beta1.ReasonError
+	}
+	return failure
+}
+
+// endedContainer returns the end of the main container, else that of the init container that failed, else nil.
+func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if main != nil && main.State.Terminated != nil {
+		return main.State.Terminated
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		if ended := pod.Status.InitContainerStatuses[i].State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return ended
+		}
+	}
+	return nil
+}
+
+func anyContainerStarted(pod *corev1.Pod) bool {
+	started := func(s corev1.ContainerStatus) bool { return s.State.Running != nil || s.State.Terminated != nil }
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, started) ||
+		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
+}
+
+func containerStatus(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}
+
+func hasCondition(pod *corev1.Pod, t corev1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == t && c.Status == corev1.ConditionTrue
+	})
+}

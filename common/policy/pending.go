@@ -1,0 +1,42 @@
+package policy
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// waitingReasons maps what the kubelet says of a container that does not start to the reason of the job. Waiting for a
+// reason that is not listed is the normal course of things.
+var waitingReasons = map[string]string{
+	"ErrImagePull":               batchv1beta1.ReasonImagePull,
+	"ImagePullBackOff":           batchv1beta1.ReasonImagePull,
+	"ErrImageNeverPull":          batchv1beta1.ReasonImagePull,
+	"InvalidImageName":           batchv1beta1.ReasonImagePull,
+	"CreateContainerConfigError": batchv1beta1.ReasonContainerConfig,
+	"CreateContainerError":       batchv1beta1.ReasonContainerConfig,
+	"RunContainerError":          batchv1beta1.ReasonContainerConfig,
+}
+
+// WhyPending says why a pod does not run yet, as the reason and the message of a condition.
+func WhyPending(pod *corev1.Pod) (reason, message string) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return batchv1beta1.ReasonUnschedulable, fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, c.Message)
+		}
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			if s.State.Waiting == nil {
+				continue
+			}
+			if reason, ok := waitingReasons[s.State.Waiting.Reason]; ok {
+				return reason, fmt.Sprintf("container %s of %s cannot start: %s: %s",
+					s.Name, pod.Name, s.State.Waiting.Reason, s.State.Waiting.Message)
+			}
+		}
+	}
+	return batchv1beta1.ReasonPending, fmt.Sprintf("%s is starting", pod.Name)
+}

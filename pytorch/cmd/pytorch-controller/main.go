@@ -1,0 +1,11 @@
+// The pytorch-controller runs the PyTorchTrainingJobs of a cluster.
+package main
+
+import (
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/pytorch"
+)
+
+func main() {
+	manager.Main(pytorch.Controller())
+}

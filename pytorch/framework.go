@@ -1,0 +1,103 @@
+// Package pytorch runs PyTorchTrainingJobs: it tells the engine how the replicas of a PyTorch training find each other,
+// with torchrun and without.
+package pytorch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// Environment of the main container, as torch.distributed's env:// initialization reads it.
+const (
+	envMasterAddr = "MASTER_ADDR"
+	envMasterPort = "MASTER_PORT"
+	envWorldSize  = "WORLD_SIZE"
+	envRank       = "RANK"
+	envUnbuffered = "PYTHONUNBUFFERED"
+)
+
+// defaultPort is the port of the leader. It is torchrun's default too.
+const defaultPort = 29500
+
+// Controller describes the pytorch-controller.
+func Controller() manager.Controller[*v1beta1.PyTorchTrainingJob] {
+	return manager.Controller[*v1beta1.PyTorchTrainingJob]{
+		Name:        "pytorch-controller",
+		Kind:        v1beta1.Kind,
+		AddToScheme: v1beta1.AddToScheme,
+		Framework:   pytorch{},
+	}
+}
+
+type pytorch struct{}
+
+var (
+	_ framework.Framework[*v1beta1.PyTorchTrainingJob] = pytorch{}
+	_ framework.Job                                  = &v1beta1.PyTorchTrainingJob{}
+)
+
+func (pytorch) NewJob() *v1beta1.PyTorchTrainingJob { return &v1beta1.PyTorchTrainingJob{} }
+
+func (pytorch) MainContainers() []string { return []string{"pytorch", "python"} }
+
+func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+	main := framework.MainContainer(p.MainContainers(), template.Spec.Containers)
+	if main == nil {
+		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
+	}
+	env := []corev1.EnvVar{
+		{Name: envMasterAddr, Value: gang.FQDN(gang.Leader())},
+		{Name: envMasterPort, Value: strconv.Itoa(defaultPort)},
+		{Name: envUnbuffered, Value: "1"},
+	}
+	if job.UsesTorchrun() {
+		main.Command = torchrun(*job.Spec.TorchrunConfig, gang, member)
+	} else {
+		// torchrun sets these itself, for each of its processes.
+		env = append(env,
+			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
+			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
+		)
+	}
+	main.Env = framework.WithDefaults(main.Env, env)
+	return nil
+}
+
+// torchrun returns the command line that launches the processes of one member.
+//
+// The endpoint is written with the variables, so that a MASTER_ADDR or MASTER_PORT of the user's own holds here too. The
+// c10d backend must know which member hosts its store; torch recognizes itself by name, but not with every name service, so
+// it is told. The id keeps members of an earlier attempt out.
+func torchrun(config v1beta1.TorchrunConfig, gang framework.Gang, member framework.Member) []string {
+	command := []string{"torchrun", "--nnodes=" + strconv.Itoa(len(gang.Members))}
+	if config.ProcPerNode != "" {
+		command = append(command, "--nproc_per_node="+config.ProcPerNode)
+	}
+	if config.MaxRestarts != nil {
+		command = append(command, "--max_restarts="+strconv.Itoa(int(*config.MaxRestarts)))
+	}
+	backend := config.RdzvBackend
+	if backend == "" {
+		backend = "c10d"
+	}
+	command = append(command,
+		"--rdzv_backend="+backend,
+		fmt.Sprintf("--rdzv_id=%s-%d", gang.UID, gang.Attempt))
+	if backend == "c10d" {
+		isHost := 0
+		if member.Rank == 0 {
+			isHost = 1
+		}
+		command = append(command,
+			fmt.Sprintf("--rdzv_endpoint=$(%s):$(%s)", envMasterAddr, envMasterPort),
+			fmt.Sprintf("--rdzv_conf=is_host=%d", isHost))
+	}
+	return slices.Concat(command, config.ExtraOptions)
+}
