@@ -1,0 +1,145 @@
+// Command localcluster runs a Kubernetes cluster on this machine. See package localcluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"tensorstack.dev/jobs/test/localcluster"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "localcluster:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var repo, kubernetes string
+	cluster := &localcluster.Cluster{}
+	root := &cobra.Command{
+		Use:   "localcluster",
+		Short: "Run a Kubernetes cluster on this machine, from Go modules and Debian packages only",
+		Long: `Run a Kubernetes cluster on this machine, from Go modules and Debian packages only.
+
+The control plane is real. So is the node, where root and Debian packages allow; elsewhere nodes are simulated.
+Binaries and images are built once into TENSORSTACK_CACHE (default: ~/.cache/tensorstack-jobs). The cluster lives in
+TENSORSTACK_STATE (default: ~/.local/state/tensorstack-jobs/localcluster) and leaves nothing behind after down.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			paths, err := localcluster.DefaultPaths()
+			if err != nil {
+				return err
+			}
+			found, err := localcluster.FindRepo(repo)
+			if err != nil {
+				return err
+			}
+			*cluster = *localcluster.New(found, kubernetes, paths, localcluster.NewProgress(os.Stderr))
+			return nil
+		},
+	}
+	root.PersistentFlags().StringVar(&repo, "repo", "", "root of the repository (default: found from the working directory)")
+	root.PersistentFlags().StringVar(&kubernetes, "kubernetes", localcluster.DefaultKubernetes,
+		"folder of test/localcluster/components to take Kubernetes from")
+	root.AddCommand(append(simple(cluster), up(cluster))...)
+	return root
+}
+
+func up(cluster *localcluster.Cluster) *cobra.Command {
+	var options localcluster.UpOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Bring the cluster up, or repair it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if options.Nodes < 1 || options.Nodes > 2000 {
+				return errors.New("--nodes must be from 1 to 2000")
+			}
+			return cluster.Up(cmd.Context(), options)
+		},
+	}
+	cmd.Flags().BoolVar(&options.Simulated, "simulated", false, "simulate the nodes, even if a real one could run")
+	cmd.Flags().IntVar(&options.Nodes, "nodes", 2, "how many nodes to simulate")
+	return cmd
+}
+
+func simple(cluster *localcluster.Cluster) []*cobra.Command {
+	return []*cobra.Command{
+		{
+			Use:   "down",
+			Short: "Remove the cluster and all it left on this machine, except the cache",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.Down(cmd.Context()) },
+		},
+		{
+			Use:   "status",
+			Short: "Print one line a component; fail unless the cluster is healthy",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.Status(cmd.Context(), os.Stdout) },
+		},
+		{
+			Use:   "load-image FILE...",
+			Short: "Load docker archives or OCI layouts into the node",
+			Args:  cobra.MinimumNArgs(1),
+			RunE:  func(cmd *cobra.Command, files []string) error { return cluster.LoadImages(cmd.Context(), files...) },
+		},
+		{
+			Use:   "training-image",
+			Short: "Build the image of the PyTorch examples and load it into the node",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.TrainingImage(cmd.Context()) },
+		},
+		{
+			Use:   "assets",
+			Short: "Build kube-apiserver, etcd and kubectl; print their folder, for KUBEBUILDER_ASSETS",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return printed(cluster.Assets(cmd.Context()))
+			},
+		},
+		{
+			Use:   "kubeconfig",
+			Short: "Print the path of the administrator's kubeconfig",
+			Args:  cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				return printed(cluster.Paths.Kubeconfig(), nil)
+			},
+		},
+		{
+			Use:   "bin-dir",
+			Short: "Print the folder of kubectl, which up builds",
+			Args:  cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				return printed(cluster.BinDir(cluster.Kubernetes))
+			},
+		},
+		{
+			Use:   "env",
+			Short: `Print shell code that sets KUBECONFIG and PATH: eval "$(localcluster env)"`,
+			Args:  cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				bin, err := cluster.BinDir(cluster.Kubernetes)
+				return printed(fmt.Sprintf("export KUBECONFIG=%q PATH=%q:\"$PATH\"", cluster.Paths.Kubeconfig(), bin), err)
+			},
+		},
+	}
+}
+
+func printed(line string, err error) error {
+	if err != nil {
+		return err
+	}
+	fmt.Println(line)
+	return nil
+}

@@ -1,0 +1,215 @@
+package localcluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+const componentsFolder = "test/localcluster/components"
+
+// DefaultKubernetes is the components folder of the newest supported Kubernetes. Older ones are siblings of it.
+const DefaultKubernetes = "kubernetes"
+
+// Builder builds the pinned components, once, into the cache.
+type Builder struct {
+	Repo       string
+	Paths      Paths
+	Kubernetes string // the components folder to take Kubernetes from
+	Progress   *Progress
+}
+
+// component is one folder of components/: a Go module that pins one project.
+type component struct {
+	dir      string
+	project  string            // the module that gives the version
+	version  string            // of that module
+	packages map[string]string // binary name -> package
+	out      string            // where the binaries go
+}
+
+// projects says, for each components folder, the module whose version counts and the binary that a package's name does
+// not tell. kubernetes-1.34 and the like share the entry of kubernetes.
+var projects = map[string]struct {
+	module string
+	binary string
+}{
+	"kubernetes": {module: "k8s.io/kubernetes"},
+	"etcd":       {module: "go.etcd.io/etcd/server/v3", binary: "etcd"},
+	"coredns":    {module: "github.com/coredns/coredns"},
+	"kwok":       {module: "sigs.k8s.io/kwok"},
+}
+
+// BinDir returns the folder that Binaries builds a components folder into. Its name changes with the pinned versions.
+func (b *Builder) BinDir(folder string) (string, error) {
+	c, err := b.component(folder)
+	if err != nil {
+		return "", err
+	}
+	return c.out, nil
+}
+
+// Binaries builds what is missing of the named binaries of a components folder, and returns the folder they are in.
+func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) (string, error) {
+	c, err := b.component(folder)
+	if err != nil || len(c.missing(names)) == 0 {
+		return c.out, err
+	}
+	unlock, err := lockFile(c.out + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	missing := c.missing(names) // another process may have built them meanwhile
+	if len(missing) == 0 {
+		return c.out, nil
+	}
+	what := fmt.Sprintf("build %s %s (%s)", folder, c.version, strings.Join(missing, ", "))
+	return c.out, b.Progress.Step(what, func() error { return c.build(ctx, missing) })
+}
+
+func (b *Builder) component(folder string) (component, error) {
+	kind, _, _ := strings.Cut(folder, "-")
+	project, ok := projects[kind]
+	if !ok {
+		return component{}, fmt.Errorf("no component %q", folder)
+	}
+	dir := filepath.Join(b.Repo, componentsFolder, folder)
+	file := filepath.Join(dir, "go.mod")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return component{}, fmt.Errorf("component %q is not in this repository: %w", folder, err)
+	}
+	mod, err := modfile.Parse(file, data, nil)
+	if err != nil {
+		return component{}, err
+	}
+	version, err := moduleVersion(mod, project.module)
+	if err != nil {
+		return component{}, err
+	}
+	sum, err := hashFiles(file, filepath.Join(dir, "go.sum"))
+	if err != nil {
+		return component{}, err
+	}
+	c := component{
+		dir:      dir,
+		project:  project.module,
+		version:  version,
+		packages: map[string]string{},
+		out:      b.Paths.cache("bin", fmt.Sprintf("%s-%s-%s", kind, version, sum)),
+	}
+	for _, tool := range mod.Tool {
+		c.packages[cmp.Or(project.binary, path.Base(tool.Path))] = tool.Path
+	}
+	return c, nil
+}
+
+func moduleVersion(mod *modfile.File, module string) (string, error) {
+	for _, r := range mod.Require {
+		if r.Mod.Path == module {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s does not require %s", mod.Syntax.Name, module)
+}
+
+func (c component) missing(names []string) []string {
+	var missing []string
+	for _, name := range names {
+		if !exists(filepath.Join(c.out, name)) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// build compiles into a folder below out and renames each binary into place, so that whatever is in out is whole.
+func (c component) build(ctx context.Context, names []string) error {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("the cluster's components are built with Go: install it and put it on PATH: %w", err)
+	}
+	if err := os.MkdirAll(c.out, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(c.out, ".build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+
+	args := []string{"build", "-trimpath", "-mod=readonly", "-ldflags", ldflags(c.project, c.version)}
+	if len(c.packages) == 1 {
+		args = append(args, "-o", filepath.Join(tmp, names[0])) // the only package may be named unlike its binary
+	} else {
+		args = append(args, "-o", tmp+"/")
+	}
+	for _, name := range names {
+		pkg, ok := c.packages[name]
+		if !ok {
+			return fmt.Errorf("%s/go.mod has no tool %q", c.dir, name)
+		}
+		args = append(args, pkg)
+	}
+	cmd := exec.CommandContext(ctx, goTool, args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s\nThe module proxy (go env GOPROXY) must be reachable for a first build",
+			c.dir, err, lastLines(output, 20))
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, os.Rename(filepath.Join(tmp, name), filepath.Join(c.out, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// ldflags gives Kubernetes its version, which clients and admission read; without it they see 0.0.
+func ldflags(project, version string) string {
+	flags := "-s -w"
+	if project != projects["kubernetes"].module {
+		return flags
+	}
+	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+	const pkg = "k8s.io/component-base/version."
+	return fmt.Sprintf("%s -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", flags, pkg, version, pkg, major, pkg, minor)
+}
+
+// Assets builds what envtest needs and returns the folder for KUBEBUILDER_ASSETS.
+func (b *Builder) Assets(ctx context.Context) (string, error) {
+	etcd, err := b.Binaries(ctx, "etcd", "etcd")
+	if err != nil {
+		return "", err
+	}
+	kubernetes, err := b.Binaries(ctx, b.Kubernetes, "kube-apiserver", "kubectl")
+	if err != nil {
+		return "", err
+	}
+	dir := b.Paths.cache("assets", filepath.Base(kubernetes)+"_"+filepath.Base(etcd))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for _, target := range []string{
+		filepath.Join(etcd, "etcd"),
+		filepath.Join(kubernetes, "kube-apiserver"),
+		filepath.Join(kubernetes, "kubectl"),
+	} {
+		// A link to an existing name fails with ErrExist: the names are keyed by content, so that one is right.
+		err := os.Symlink(target, filepath.Join(dir, filepath.Base(target)))
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
+	}
+	return dir, nil
+}

@@ -1,0 +1,120 @@
+package localcluster
+
+import (
+	"net"
+	"path/filepath"
+)
+
+// flags is a table of command-line flags.
+type flags []struct{ name, value string }
+
+func (f flags) argv(binary string) []string {
+	argv := []string{binary}
+	for _, flag := range f {
+		argv = append(argv, "--"+flag.name+"="+flag.value)
+	}
+	return argv
+}
+
+func loopback(port string) string { return net.JoinHostPort("127.0.0.1", port) }
+
+func (p Paths) etcd(bin string) Daemon {
+	client, peer := "https://"+loopback(portEtcd), "https://"+loopback(portEtcdPeer)
+	return Daemon{
+		Name: "etcd",
+		Argv: flags{
+			{"data-dir", p.state("etcd")},
+			{"listen-client-urls", client},
+			{"advertise-client-urls", client},
+			{"listen-peer-urls", peer},
+			{"initial-advertise-peer-urls", peer},
+			{"initial-cluster", "default=" + peer},
+			{"listen-metrics-urls", "http://" + loopback(portEtcdMetrics)},
+			{"cert-file", p.cert("loopback")},
+			{"key-file", p.key("loopback")},
+			{"trusted-ca-file", p.cert("ca")},
+			{"client-cert-auth", "true"},
+			{"peer-cert-file", p.cert("loopback")},
+			{"peer-key-file", p.key("loopback")},
+			{"peer-trusted-ca-file", p.cert("ca")},
+			{"peer-client-cert-auth", "true"},
+			// A crash of the whole machine may lose a throwaway cluster; in exchange no write waits for the disk.
+			{"unsafe-no-fsync", "true"},
+			{"log-level", "warn"},
+		}.argv(filepath.Join(bin, "etcd")),
+		Listens: []string{loopback(portEtcd), loopback(portEtcdPeer), loopback(portEtcdMetrics)},
+		Ready:   p.probe("http://" + loopback(portEtcdMetrics) + "/readyz"),
+	}
+}
+
+func (p Paths) apiServer(bin string, kind Kind) Daemon {
+	table := flags{
+		{"etcd-servers", "https://" + loopback(portEtcd)},
+		{"etcd-cafile", p.cert("ca")},
+		{"etcd-certfile", p.cert("loopback")},
+		{"etcd-keyfile", p.key("loopback")},
+		{"bind-address", kind.apiHost()},
+		{"secure-port", portAPIServer},
+		{"tls-cert-file", p.cert("apiserver")},
+		{"tls-private-key-file", p.key("apiserver")},
+		{"client-ca-file", p.cert("ca")},
+		{"kubelet-client-certificate", p.cert("apiserver-kubelet")},
+		{"kubelet-client-key", p.key("apiserver-kubelet")},
+		{"kubelet-certificate-authority", p.cert("ca")},
+		{"kubelet-preferred-address-types", "InternalIP"}, // nothing resolves the node's name
+		{"service-account-issuer", "https://kubernetes.default.svc." + clusterDomain},
+		{"service-account-signing-key-file", p.key("service-account")},
+		{"service-account-key-file", p.key("service-account")},
+		{"service-cluster-ip-range", serviceCIDR},
+		{"authorization-mode", "Node,RBAC"},
+		{"enable-admission-plugins", "NodeRestriction"},
+		{"allow-privileged", "true"},
+	}
+	if kind == Simulated {
+		// Nothing reaches the Service "kubernetes" here, and a loopback address may not be an endpoint.
+		table = append(table, flags{{"endpoint-reconciler-type", "none"}}...)
+	}
+	return Daemon{
+		Name:    "kube-apiserver",
+		Argv:    table.argv(filepath.Join(bin, "kube-apiserver")),
+		Listens: []string{net.JoinHostPort(kind.apiHost(), portAPIServer)},
+		Ready:   p.probe(kind.server() + "/readyz"),
+	}
+}
+
+func (p Paths) controllerManager(bin string) Daemon {
+	return Daemon{
+		Name: "kube-controller-manager",
+		Argv: flags{
+			{"kubeconfig", p.state("kubeconfigs", "kube-controller-manager")},
+			{"bind-address", "127.0.0.1"},
+			{"secure-port", portControllerManager},
+			{"tls-cert-file", p.cert("loopback")},
+			{"tls-private-key-file", p.key("loopback")},
+			{"root-ca-file", p.cert("ca")},
+			{"service-account-private-key-file", p.key("service-account")},
+			{"cluster-signing-cert-file", p.cert("ca")},
+			{"cluster-signing-key-file", p.key("ca")},
+			{"use-service-account-credentials", "true"},
+			{"leader-elect", "false"}, // there is one, and it should start at once
+		}.argv(filepath.Join(bin, "kube-controller-manager")),
+		Listens: []string{loopback(portControllerManager)},
+		Ready:   p.probe("https://" + loopback(portControllerManager) + "/healthz"),
+	}
+}
+
+func (p Paths) scheduler(bin string) Daemon {
+	return Daemon{
+		Name: "kube-scheduler",
+		Argv: flags{
+			{"kubeconfig", p.state("kubeconfigs", "kube-scheduler")},
+			{"bind-address", "127.0.0.1"},
+			{"secure-port", portScheduler},
+			{"tls-cert-file", p.cert("loopback")},
+			{"tls-private-key-file", p.key("loopback")},
+			{"leader-elect", "false"},
+		}.argv(filepath.Join(bin, "kube-scheduler")),
+		Listens: []string{loopback(portScheduler)},
+		Ready:   p.probe("https://" + loopback(portScheduler) + "/healthz"),
+	}
+}

@@ -1,0 +1,85 @@
+package localcluster
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Annotations of a pod that tell a simulated node how it ends. Without them it runs until it is deleted.
+const (
+	// AnnotationRunSeconds is how long the pod runs before it ends.
+	AnnotationRunSeconds = "simulation.tensorstack.dev/run-seconds"
+	// AnnotationExitCode is what its containers exit with: 0, the default, ends in Succeeded, any other in Failed.
+	AnnotationExitCode = "simulation.tensorstack.dev/exit-code"
+)
+
+//go:embed stages.yaml
+var stages []byte
+
+func (p Paths) kwok(bin string) (Daemon, error) {
+	config := p.state("config", "stages.yaml")
+	if err := writeFile(config, stages, 0o600); err != nil {
+		return Daemon{}, err
+	}
+	return Daemon{
+		Name: "kwok",
+		Argv: flags{
+			{"kubeconfig", p.state("kubeconfigs", "kwok")},
+			{"config", config},
+			{"manage-all-nodes", "true"},
+			{"node-lease-duration-seconds", "40"},
+			{"server-address", loopback(portKwok)},
+		}.argv(filepath.Join(bin, "kwok")),
+		Files:   []string{config},
+		Listens: []string{loopback(portKwok)},
+		Ready:   p.probe("http://" + loopback(portKwok) + "/healthz"),
+	}, nil
+}
+
+// ensureNodes creates what is missing of the first n simulated nodes.
+func ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error {
+	for i := range n {
+		node := simulatedNode(i)
+		_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+func simulatedNode(i int) *corev1.Node {
+	name := fmt.Sprintf("simulated-%d", i)
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("64"),
+		corev1.ResourceMemory:           resource.MustParse("512Gi"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+		corev1.ResourcePods:             resource.MustParse("2000"),
+		"nvidia.com/gpu":                resource.MustParse("8"),
+	}
+	// Each node has 4,096 addresses of its own from 10.128.0.0/9, so that no two pods share one.
+	address := netip.AddrFrom4([4]byte{10, 128 + byte(i>>4), byte(i << 4), 0})
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				corev1.LabelHostname:   name,
+				corev1.LabelOSStable:   "linux",
+				corev1.LabelArchStable: "amd64",
+				"type":                 "kwok",
+			},
+			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+		},
+		Spec:   corev1.NodeSpec{PodCIDR: netip.PrefixFrom(address, 20).String()},
+		Status: corev1.NodeStatus{Capacity: room, Allocatable: room},
+	}
+}

@@ -1,0 +1,153 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const (
+	ipForwardFile = "/proc/sys/net/ipv4/ip_forward"
+	nftTable      = "tsjobs"
+	proxyTable    = "kube-proxy" // of kube-proxy, in the families ip and ip6
+	ruleComment   = "tensorstack-jobs"
+)
+
+// ensureNetwork makes the bridge, which the control plane listens on before there is any pod, and lets pods out.
+func (p Paths) ensureNetwork(ctx context.Context, r *record) error {
+	if err := subnetFree(); err != nil {
+		return err
+	}
+	if _, err := net.InterfaceByName(bridge); err != nil {
+		if _, err := run(ctx, "ip", "link", "add", bridge, "type", "bridge"); err != nil {
+			return err
+		}
+	}
+	_, subnet, err := net.ParseCIDR(podCIDR)
+	if err != nil {
+		return err
+	}
+	ones, _ := subnet.Mask.Size()
+	if _, err := run(ctx, "ip", "addr", "replace", fmt.Sprintf("%s/%d", nodeIP, ones), "dev", bridge); err != nil {
+		return err
+	}
+	if _, err := run(ctx, "ip", "link", "set", bridge, "up"); err != nil {
+		return err
+	}
+	if r.IPForward == "" {
+		old, err := os.ReadFile(ipForwardFile)
+		if err != nil {
+			return err
+		}
+		r.IPForward = strings.TrimSpace(string(old))
+		if err := p.save(r); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(ipForwardFile, []byte("1"), 0); err != nil {
+		return err
+	}
+	table := fmt.Sprintf(`table ip %[1]s {}
+delete table ip %[1]s
+table ip %[1]s {
+	chain postrouting {
+		type nat hook postrouting priority srcnat;
+		ip saddr %[2]s oifname != %[3]q masquerade
+	}
+}`, nftTable, podCIDR, bridge)
+	if _, err := runInput(ctx, table, "nft", "-f", "-"); err != nil {
+		return err
+	}
+	return allowForward(ctx)
+}
+
+// subnetFree fails if another interface of the host has addresses of ours.
+func subnetFree() error {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	for _, iface := range interfaces {
+		if iface.Name == bridge {
+			continue
+		}
+		addrs, err := iface.Addrs()
+		if err != nil {
+			continue // it has just gone
+		}
+		for _, addr := range addrs {
+			have, ok := addr.(*net.IPNet)
+			if !ok {
+				continue
+			}
+			for _, cidr := range []string{podCIDR, serviceCIDR} {
+				_, ours, err := net.ParseCIDR(cidr)
+				if err != nil {
+					return err
+				}
+				if ours.Contains(have.IP) || have.Contains(ours.IP) {
+					return fmt.Errorf("%s has %s, which overlaps the cluster's %s: remove that interface or use --simulated",
+						iface.Name, addr, cidr)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// forwardRules let the bridge's traffic pass a host firewall that drops what it forwards, as Docker sets it up.
+func forwardRules() [][]string {
+	return [][]string{
+		{"FORWARD", "-i", bridge, "-m", "comment", "--comment", ruleComment, "-j", "ACCEPT"},
+		{"FORWARD", "-o", bridge, "-m", "comment", "--comment", ruleComment, "-j", "ACCEPT"},
+	}
+}
+
+func allowForward(ctx context.Context) error {
+	policy, err := run(ctx, "iptables", "-w", "-S", "FORWARD")
+	if err != nil || !strings.HasPrefix(policy, "-P FORWARD DROP") {
+		return nil // no iptables, or nothing in the way
+	}
+	for _, rule := range forwardRules() {
+		if _, err := run(ctx, "iptables", append([]string{"-w", "-C"}, rule...)...); err == nil {
+			continue
+		}
+		if _, err := run(ctx, "iptables", append([]string{"-w", "-I"}, rule...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeNetwork undoes ensureNetwork and what kube-proxy and the CNI plugins added.
+func removeNetwork(ctx context.Context, r *record) error {
+	var errs []error
+	if _, err := net.InterfaceByName(bridge); err == nil {
+		_, err := run(ctx, "ip", "link", "delete", bridge)
+		errs = append(errs, err)
+	}
+	if _, err := exec.LookPath("nft"); err == nil {
+		for _, table := range []string{"ip " + nftTable, "ip " + proxyTable, "ip6 " + proxyTable} {
+			// Naming the table first creates it if need be, so that deleting it cannot fail.
+			_, err := runInput(ctx, fmt.Sprintf("table %[1]s {}\ndelete table %[1]s\n", table), "nft", "-f", "-")
+			errs = append(errs, err)
+		}
+	}
+	if _, err := exec.LookPath("iptables"); err == nil {
+		for _, rule := range forwardRules() {
+			for range 10 { // -D removes one of several equal rules
+				if _, err := run(ctx, "iptables", append([]string{"-w", "-D"}, rule...)...); err != nil {
+					break
+				}
+			}
+		}
+	}
+	if r.IPForward == "0" {
+		errs = append(errs, os.WriteFile(ipForwardFile, []byte("0"), 0))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,127 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The programs that a real node needs, and the Debian packages that have them.
+var nodePrograms = map[string]string{
+	"containerd":              "containerd",
+	"containerd-shim-runc-v2": "containerd",
+	"ctr":                     "containerd",
+	"ip":                      "iproute2",
+	"mount":                   "mount",
+	"nft":                     "nftables",
+	"runc":                    "runc",
+}
+
+// cniFolders are where distributions put the CNI plugins.
+var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin"}
+
+// cniFolder returns the folder with the plugins that the node uses, or "".
+func cniFolder() string {
+	for _, dir := range cniFolders {
+		if exists(filepath.Join(dir, "bridge")) && exists(filepath.Join(dir, "host-local")) && exists(filepath.Join(dir, "loopback")) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// missingPackages returns the packages to install before a real node can run.
+func missingPackages() []string {
+	var missing []string
+	for program, pkg := range nodePrograms {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, pkg)
+		}
+	}
+	if cniFolder() == "" {
+		missing = append(missing, "containernetworking-plugins")
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
+}
+
+// noRealNode says why this process cannot run a real node, or returns "".
+func noRealNode() string {
+	if os.Geteuid() != 0 {
+		return "not root"
+	}
+	// A container's root often is root in name only.
+	for bit, name := range map[uint]string{12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"} {
+		if !hasCapability(bit) {
+			return "root without " + name
+		}
+	}
+	missing := missingPackages()
+	if _, err := exec.LookPath("apt-get"); err != nil && len(missing) > 0 {
+		return "no apt-get to install " + strings.Join(missing, ", ")
+	}
+	return ""
+}
+
+func hasCapability(bit uint) bool {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(status), "CapEff:")
+	line, _, _ := strings.Cut(rest, "\n")
+	set, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return err == nil && set&(1<<bit) != 0
+}
+
+// installPackages installs Debian packages from wherever this machine is set up to take them.
+func (c *Cluster) installPackages(ctx context.Context, packages ...string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	return c.Progress.Step("install Debian packages "+strings.Join(packages, " "), func() error {
+		install := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
+		if aptGet(ctx, install...) == nil {
+			return nil
+		}
+		// Package lists are missing or out of date on a fresh machine.
+		if err := aptGet(ctx, "update"); err != nil {
+			return err
+		}
+		return aptGet(ctx, install...)
+	})
+}
+
+func aptGet(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=120"}, args...)...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, lastLines(out, 10))
+	}
+	return nil
+}
+
+// run runs a command and puts what it says into the error.
+func run(ctx context.Context, name string, args ...string) (string, error) {
+	return runInput(ctx, "", name, args...)
+}
+
+func runInput(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.Output()
+	if err == nil {
+		return string(out), nil
+	}
+	var said string
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		said = lastLines(exit.Stderr, 15)
+	}
+	return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, said)
+}

@@ -1,0 +1,91 @@
+package localcluster
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Paths are the two folders that the local cluster writes to.
+type Paths struct {
+	// Cache holds built binaries and images. It outlives the cluster.
+	Cache string
+	// State holds everything of the one running cluster. Down empties it.
+	State string
+}
+
+// DefaultPaths reads TENSORSTACK_CACHE and TENSORSTACK_STATE and falls back to the XDG folders.
+func DefaultPaths() (Paths, error) {
+	cache, err := folder("TENSORSTACK_CACHE", "XDG_CACHE_HOME", ".cache", "tensorstack-jobs")
+	if err != nil {
+		return Paths{}, err
+	}
+	state, err := folder("TENSORSTACK_STATE", "XDG_STATE_HOME", ".local/state", "tensorstack-jobs/localcluster")
+	if err != nil {
+		return Paths{}, err
+	}
+	return Paths{Cache: cache, State: state}, nil
+}
+
+// folder resolves ${own:-${xdg:-~/home}/sub}.
+func folder(own, xdg, home, sub string) (string, error) {
+	if dir := os.Getenv(own); dir != "" {
+		return filepath.Abs(dir)
+	}
+	base := os.Getenv(xdg)
+	if base == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no home folder: set %s or HOME: %w", own, err)
+		}
+		base = filepath.Join(user, home)
+	}
+	return filepath.Abs(filepath.Join(base, sub))
+}
+
+// Kubeconfig is the administrator's kubeconfig.
+func (p Paths) Kubeconfig() string { return p.state("kubeconfig") }
+
+func (p Paths) state(elem ...string) string {
+	return filepath.Join(append([]string{p.State}, elem...)...)
+}
+
+func (p Paths) cache(elem ...string) string {
+	return filepath.Join(append([]string{p.Cache}, elem...)...)
+}
+
+// FindRepo returns the root of the repository: the given folder or, if empty, the nearest parent of the working
+// directory, or of this executable, that holds the component modules. They are read at run time because go:embed cannot
+// reach into a nested module.
+func FindRepo(given string) (string, error) {
+	var starts []string
+	if given != "" {
+		starts = []string{given}
+	} else {
+		if wd, err := os.Getwd(); err == nil {
+			starts = append(starts, wd)
+		}
+		if exe, err := os.Executable(); err == nil {
+			starts = append(starts, filepath.Dir(exe))
+		}
+	}
+	for _, start := range starts {
+		dir, err := filepath.Abs(start)
+		if err != nil {
+			return "", err
+		}
+		for {
+			if _, err := os.Stat(filepath.Join(dir, componentsFolder, "kubernetes", "go.mod")); err == nil {
+				return dir, nil
+			}
+			parent := filepath.Dir(dir)
+			if parent == dir || given != "" {
+				break
+			}
+			dir = parent
+		}
+	}
+	return "", fmt.Errorf("no %s at or above %s: run this inside the repository or pass --repo",
+		componentsFolder, cmp.Or(given, "the working directory"))
+}

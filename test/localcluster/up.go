@@ -1,0 +1,302 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// UpOptions say what nodes to bring up.
+type UpOptions struct {
+	// Simulated asks for simulated nodes even where a real one could run.
+	Simulated bool
+	// Nodes is how many nodes to simulate. A real cluster has one.
+	Nodes int
+}
+
+// Up brings the cluster up, starts again what has died of it, or finds it healthy.
+func (c *Cluster) Up(ctx context.Context, options UpOptions) error {
+	unlock, err := c.Paths.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := c.ensureRecord(ctx, options)
+	if err != nil {
+		return err
+	}
+	if r.Kind == Simulated {
+		c.Progress.Printf("nodes: simulated (%s)", r.Reason)
+	} else {
+		c.Progress.Printf("nodes: one real node")
+	}
+	if err := c.buildAll(ctx, r.Kind); err != nil {
+		return err
+	}
+	if err := c.Paths.ensurePKI(r.Kind.server()); err != nil {
+		return err
+	}
+	var pauseTag, pauseFile string
+	if r.Kind == Real {
+		if err := c.prepareHost(ctx, r); err != nil {
+			return err
+		}
+		if pauseTag, pauseFile, err = c.pauseImage(ctx); err != nil {
+			return err
+		}
+	}
+	daemons, err := c.daemons(ctx, r.Kind)
+	if err != nil {
+		return err
+	}
+	for _, d := range daemons.first {
+		if err := c.ensure(ctx, d); err != nil {
+			return err
+		}
+	}
+	client, err := c.Paths.client()
+	if err != nil {
+		return err
+	}
+	if r.Kind == Real {
+		if err := allowCoreDNS(ctx, client); err != nil {
+			return err
+		}
+	}
+	var group errgroup.Group
+	for _, d := range daemons.then {
+		group.Go(func() error { return c.ensure(ctx, d) })
+	}
+	if r.Kind == Real {
+		group.Go(func() error { return c.ensureImage(ctx, pauseTag, pauseFile) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if r.Kind == Simulated {
+		if err := ensureNodes(ctx, client, options.Nodes); err != nil {
+			return err
+		}
+	}
+	if err := c.waitUsable(ctx, client); err != nil {
+		return err
+	}
+	c.Progress.Printf("the cluster is up; use it with: export KUBECONFIG=%s", c.Paths.Kubeconfig())
+	return nil
+}
+
+// ensureRecord decides what the cluster is, once, and prepares the state folder.
+func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record, error) {
+	kind, reason := Real, ""
+	if options.Simulated {
+		kind, reason = Simulated, "as asked"
+	} else if why := noRealNode(); why != "" {
+		kind, reason = Simulated, "no real node here: "+why
+	}
+	r, err := c.Paths.load()
+	if err != nil {
+		return nil, err
+	}
+	if r != nil && r.Kubernetes != c.Kubernetes {
+		return nil, fmt.Errorf("the cluster runs %s: run `localcluster down` before you bring up %s", r.Kubernetes, c.Kubernetes)
+	}
+	if r != nil && r.Kind != kind {
+		return nil, fmt.Errorf("the cluster's nodes are %s: run `localcluster down` before you bring up %s ones", r.Kind, kind)
+	}
+	if r == nil {
+		if entries, err := os.ReadDir(c.Paths.State); err == nil && len(entries) > 0 {
+			return nil, fmt.Errorf("%s holds other files: set TENSORSTACK_STATE to an empty folder, which down deletes", c.Paths.State)
+		}
+	}
+	if kind == Real {
+		if err := c.installPackages(ctx, missingPackages()...); err != nil {
+			if r != nil {
+				return nil, err
+			}
+			c.Progress.Printf("%v", err)
+			kind, reason = Simulated, "no real node here: Debian packages cannot be installed, see above"
+		}
+	}
+	if r == nil {
+		r = &record{Kind: kind, Reason: reason, Kubernetes: c.Kubernetes}
+	}
+	if r.Boot != bootID() {
+		// After a reboot nothing of this runs any more, and containerd is confused by what it finds.
+		if err := errors.Join(os.RemoveAll(c.Paths.state("run")), os.RemoveAll(c.Paths.state("pids"))); err != nil {
+			return nil, err
+		}
+		r.Boot, r.IPForward = bootID(), ""
+	}
+	return r, c.Paths.save(r)
+}
+
+func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
+	want := []struct {
+		folder string
+		names  []string
+	}{
+		{"etcd", []string{"etcd"}},
+		{c.Kubernetes, []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}},
+		{"kwok", []string{"kwok"}},
+	}
+	if kind == Real {
+		want[1].names = append(want[1].names, "kubelet", "kube-proxy")
+		want[2].folder, want[2].names = "coredns", []string{"coredns"}
+	}
+	for _, w := range want {
+		if _, err := c.Binaries(ctx, w.folder, w.names...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareHost makes what the daemons of a real node expect of the host.
+func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
+	if r.HostFolders == nil {
+		r.HostFolders = []string{}
+		for _, l := range hostLeftovers {
+			if !exists(l.folder) {
+				r.HostFolders = append(r.HostFolders, l.folder)
+			}
+		}
+		if err := c.Paths.save(r); err != nil {
+			return err
+		}
+	}
+	if err := c.Paths.ensureNetwork(ctx, r); err != nil {
+		return fmt.Errorf("network: %w", err)
+	}
+	if err := ensureCgroups(); err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	return nil
+}
+
+// daemonSet is the cluster's processes: the first start one after the other, the others together after them.
+type daemonSet struct{ first, then []Daemon }
+
+func (d daemonSet) all() []Daemon { return append(append([]Daemon{}, d.first...), d.then...) }
+
+func (c *Cluster) daemons(ctx context.Context, kind Kind) (daemonSet, error) {
+	bins := map[string]string{}
+	for _, folder := range []string{"etcd", c.Kubernetes, "coredns", "kwok"} {
+		dir, err := c.BinDir(folder)
+		if err != nil {
+			return daemonSet{}, err
+		}
+		bins[folder] = dir
+	}
+	kubernetes := bins[c.Kubernetes]
+	set := daemonSet{
+		first: []Daemon{c.Paths.etcd(bins["etcd"]), c.Paths.apiServer(kubernetes, kind)},
+		then:  []Daemon{c.Paths.controllerManager(kubernetes), c.Paths.scheduler(kubernetes)},
+	}
+	if kind == Simulated {
+		kwok, err := c.Paths.kwok(bins["kwok"])
+		set.then = append(set.then, kwok)
+		return set, err
+	}
+	pause, _, err := c.pauseImage(ctx)
+	if err != nil {
+		return daemonSet{}, err
+	}
+	containerd, err := c.containerd(pause)
+	if err != nil {
+		return daemonSet{}, err
+	}
+	set.first = append(set.first, containerd)
+	for _, d := range []struct {
+		build func(bin string) (Daemon, error)
+		bin   string
+	}{
+		{c.Paths.kubelet, kubernetes},
+		{c.Paths.kubeProxy, kubernetes},
+		{c.Paths.coredns, bins["coredns"]},
+	} {
+		daemon, err := d.build(d.bin)
+		if err != nil {
+			return daemonSet{}, err
+		}
+		set.then = append(set.then, daemon)
+	}
+	return set, nil
+}
+
+func (p Paths) client() (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // hundreds of simulated nodes should not wait for a client-side limit
+	return kubernetes.NewForConfig(config)
+}
+
+// waitUsable waits until a pod can be created and run: every node is ready and the default service account is there.
+func (c *Cluster) waitUsable(ctx context.Context, client kubernetes.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	began := time.Now()
+	for {
+		err := usable(ctx, client)
+		if err == nil {
+			c.Progress.Printf("nodes: ready after %.1fs", time.Since(began).Seconds())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster is not usable in time: %w\nTo do: see the logs in %s", err, filepath.Dir(c.Paths.LogFile("x")))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func usable(ctx context.Context, client kubernetes.Interface) error {
+	if _, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		return err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var waiting []string
+	for _, node := range nodes.Items {
+		if why := notReady(node); why != "" {
+			waiting = append(waiting, node.Name+" ("+why+")")
+		}
+	}
+	if len(waiting) > 0 {
+		return fmt.Errorf("not ready: %s", strings.Join(waiting, ", "))
+	}
+	if len(nodes.Items) == 0 {
+		return errors.New("no node yet")
+	}
+	return nil
+}
+
+func notReady(node corev1.Node) string {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return "its taint is not lifted yet"
+		}
+	}
+	for _, cond := range node.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			if cond.Status == corev1.ConditionTrue {
+				return ""
+			}
+			return cond.Message
+		}
+	}
+	return "no status yet"
+}
