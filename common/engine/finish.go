@@ -109,6 +109,10 @@ func (p *planner) limitExceeded(cause rootCause) *ending {
 	}
 }
 
+func (p *planner) isLeader(pod string) bool {
+	return len(p.gang.Members) > 0 && p.gang.Leader().Name == pod
+}
+
 // withTail appends the last whole lines of what the replica printed.
 func withTail(message, output string) string {
 	if output == "" {
@@ -149,15 +153,21 @@ func (p *planner) finish(end ending) {
 }
 
 // cleanUp deletes what the clean-up policy says of a finished job. Its phase, conditions and counts stay; its tasks follow
-// when all is gone, once.
+// when all is gone, once. After a success the leader's peers get some time to end by themselves.
 func (p *planner) cleanUp() {
 	pending := false
+	status := p.decision.Status
+	peersMayEnd := status.CompletionTime.Add(p.job.PeerGrace)
 	for _, name := range sortedKeys(p.seen.Pods) {
 		pod := p.seen.Pods[name]
 		switch {
 		case pod.DeletionTimestamp != nil:
 			pending = true
-		case policy.CleansUp(p.job.Spec.RunPolicy, pod):
+		case !policy.CleansUp(p.job.Spec.RunPolicy, pod):
+		case status.Phase == batchv1beta1.JobPhaseSucceeded && !p.isLeader(name) && !policy.Ended(pod) && p.now.Before(peersMayEnd):
+			pending = true
+			p.wakeAt(peersMayEnd)
+		default:
 			pending = true
 			p.decision.Deletes = append(p.decision.Deletes, pod)
 		}

@@ -28,6 +28,8 @@ type snapshot struct {
 	ClusterDomain string
 	// MainContainers are the names by which pods mark their main container.
 	MainContainers []string
+	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves.
+	PeerGrace time.Duration
 	// BuildPod makes the pod of a member. An error speaks of the template.
 	BuildPod func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error)
 }

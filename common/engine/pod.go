@@ -95,10 +95,10 @@ func waitForLeader(gang framework.Gang, image string) corev1.Container {
 		Args:      []string{"wait-dns", gang.FQDN(gang.Leader()), "--timeout", waitTimeout.String()},
 		Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
 		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot:             ptr.To(true),
+			RunAsNonRoot:             new(true),
 			RunAsUser:                ptr.To[int64](65532),
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},

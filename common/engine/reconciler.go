@@ -32,6 +32,9 @@ type Options struct {
 	// StatusInterval is the shortest time between two status writes of a job that only follow its replicas. Changes of
 	// its phase, conditions and counts are written at once.
 	StatusInterval time.Duration
+	// PeerGrace is how long the unfinished peers of a leader that succeeded may take to end by themselves before the
+	// clean-up deletes them.
+	PeerGrace time.Duration
 	// Workers is how many jobs are reconciled at the same time.
 	Workers int
 	// Clock tells the time.
@@ -137,6 +140,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		Status:         *job.JobStatus(),
 		ClusterDomain:  r.options.ClusterDomain,
 		MainContainers: r.framework.MainContainers(),
+		PeerGrace:      r.options.PeerGrace,
 		BuildPod: func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
 			if err := r.framework.Wire(job, gang, member, template); err != nil {

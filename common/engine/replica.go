@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -193,7 +192,7 @@ func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
 	case c.State.Terminated != nil:
 		return batchv1beta1.ContainerStatus{
 			Name: c.Name, State: batchv1beta1.ContainerTerminated,
-			ExitCode: ptr.To(c.State.Terminated.ExitCode), Reason: c.State.Terminated.Reason,
+			ExitCode: new(c.State.Terminated.ExitCode), Reason: c.State.Terminated.Reason,
 		}
 	case c.State.Running != nil:
 		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}

@@ -40,7 +40,7 @@ func (p *planner) restartJob() {
 		p.replicas[i].restart(due)
 	}
 	for i := range status.Tasks {
-		status.Tasks[i].RestartCount += int32(len(status.Tasks[i].Replicas))
+		status.Tasks[i].RestartCount += int32(len(status.Tasks[i].Replicas)) //nolint:gosec // a job has at most 2,000 replicas
 	}
 	p.account(*root)
 	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",

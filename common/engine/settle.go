@@ -20,8 +20,8 @@ func (p *planner) settle() {
 	status := &p.decision.Status
 	wasRunning := meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
 	waiting, reason, message := p.waitingFor()
-	switch {
-	case waiting == 0:
+	switch waiting {
+	case 0:
 		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning,
 			fmt.Sprintf("all %d replicas run", len(p.replicas)))
 		status.Phase = batchv1beta1.JobPhaseRunning

@@ -42,7 +42,7 @@ func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt
 			gang.Members = append(gang.Members, Member{
 				Role:  role,
 				Index: index,
-				Rank:  int32(len(gang.Members)),
+				Rank:  int32(len(gang.Members)), //nolint:gosec // a job has at most 2,000 replicas
 				Name:  MemberName(job, role.Type, index),
 			})
 		}

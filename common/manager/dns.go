@@ -19,7 +19,7 @@ const defaultClusterDomain = "cluster.local"
 // clusterDomain reads the DNS domain of the cluster from the search list that the kubelet gives every pod, in which
 // svc.<domain> is an entry. Without such an entry it is cluster.local.
 func clusterDomain(resolvConf string) string {
-	content, err := os.ReadFile(resolvConf)
+	content, err := os.ReadFile(resolvConf) //nolint:gosec // the path is the resolver's own
 	if err != nil {
 		return defaultClusterDomain
 	}

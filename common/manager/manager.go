@@ -18,7 +18,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,6 +65,7 @@ func DefaultOptions() Options {
 		Burst:                  1000,
 		Engine: engine.Options{
 			StatusInterval: 5 * time.Second,
+			PeerGrace:      30 * time.Second,
 			Workers:        16,
 			Clock:          clock.RealClock{},
 		},
@@ -110,6 +110,7 @@ func Command[J framework.Job](c Controller[J]) *cobra.Command {
 	flags.IntVar(&options.Burst, "kube-api-burst", options.Burst, "requests to the API server at once")
 	flags.IntVar(&options.Engine.Workers, "workers", options.Engine.Workers, "jobs that are reconciled at the same time")
 	flags.DurationVar(&options.Engine.StatusInterval, "status-interval", options.Engine.StatusInterval, "shortest time between two status writes of a job that only follow its replicas; changes of phase, conditions and counts are written at once")
+	flags.DurationVar(&options.Engine.PeerGrace, "peer-grace", options.Engine.PeerGrace, "time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them")
 	flags.StringVar(&options.Engine.ClusterDomain, "cluster-domain", options.Engine.ClusterDomain, "DNS domain of the cluster (default: from /etc/resolv.conf, else "+defaultClusterDomain+")")
 	flags.StringVar(&options.Engine.Image, "image", options.Engine.Image, "image of this controller, which replicas run to wait for their leader (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)")
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -141,7 +142,7 @@ func Run[J framework.Job](ctx context.Context, c Controller[J], config *rest.Con
 		Scheme:                        scheme,
 		Logger:                        logger,
 		Cache:                         cacheOptions(c.Kind, options.Namespace),
-		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
+		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:                       metricsserver.Options{BindAddress: options.MetricsBindAddress},
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
 		LeaderElection:                options.LeaderElect,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
@@ -81,7 +80,7 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 	failure := &Failure{Reason: pod.Status.Reason, Message: pod.Status.Message, Time: pod.CreationTimestamp.Time}
 	ended := endedContainer(pod, main)
 	if ended != nil {
-		failure.ExitCode = ptr.To(ended.ExitCode)
+		failure.ExitCode = new(ended.ExitCode)
 		failure.Time = ended.FinishedAt.Time
 		if ended.Message != "" {
 			failure.Message = strings.TrimSpace(ended.Message)

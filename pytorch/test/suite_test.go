@@ -70,6 +70,7 @@ var _ = BeforeSuite(func() {
 	options.MetricsBindAddress = "0"
 	options.HealthProbeBindAddress = "0"
 	options.LeaderElectionNamespace = "t9k-pytorch"
+	options.Engine.PeerGrace = time.Second
 	options.Engine.Image = "controller:test"
 	options.Engine.ClusterDomain = "cluster.local"
 	stopped := make(chan error, 1)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func ensureCgroups() error {
 		if err != nil || parent != cgroupFolder {
 			continue
 		}
-		for _, name := range strings.Fields(string(controllers)) {
+		for name := range strings.FieldsSeq(string(controllers)) {
 			// Whether one can be handed down is for kubelet to judge: it knows which it needs.
 			_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0)
 		}
@@ -61,8 +62,8 @@ func removeCgroups() error {
 			}
 			return nil
 		})
-		for i := len(dirs) - 1; i >= 0; i-- { // children come after their parent
-			if err := os.Remove(dirs[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		for _, dir := range slices.Backward(dirs) { // children come after their parent
+			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}
 		}

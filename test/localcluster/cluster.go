@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -102,7 +103,7 @@ func (p Paths) save(r *record) error {
 	if err := os.MkdirAll(p.State, 0o700); err != nil {
 		return err
 	}
-	return writeFile(p.recordFile(), data, 0o600)
+	return writeFile(p.recordFile(), data)
 }
 
 // lock keeps two commands from changing the cluster at once.
@@ -130,9 +131,7 @@ func (p Paths) render(name string, extra map[string]any) (string, error) {
 		"ProxyHealthPort": portProxyHealth, "ProxyMetricsPort": portProxyMetrics,
 		"DNSHealthPort": portDNSHealth, "DNSReadyPort": portDNSReady,
 	}
-	for k, v := range extra {
-		values[k] = v
-	}
+	maps.Copy(values, extra)
 	t, err := template.New(path.Base(name)).Option("missingkey=error").ParseFS(templates, "templates/"+name)
 	if err != nil {
 		return "", err
@@ -142,7 +141,7 @@ func (p Paths) render(name string, extra map[string]any) (string, error) {
 		return "", err
 	}
 	file := p.state("config", name)
-	return file, writeFile(file, out.Bytes(), 0o600)
+	return file, writeFile(file, out.Bytes())
 }
 
 // probe returns a readiness check: a GET of the URL must answer 200. TLS servers show certificates of our own CA.

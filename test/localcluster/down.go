@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -232,8 +233,8 @@ func removeCNIResults(dir string) {
 
 // mountsBelow lists the mount points below dir, the last mounted first.
 func mountsBelow(dir string) []string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
 	}
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -274,8 +275,8 @@ func removeEmpty(dir string) {
 		}
 		return nil
 	})
-	for i := len(dirs) - 1; i >= 0; i-- {
-		_ = os.Remove(dirs[i]) // fails for one with content, as it should
+	for _, dir := range slices.Backward(dirs) {
+		_ = os.Remove(dir) // fails for one with content, as it should
 	}
 }
 

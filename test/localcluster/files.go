@@ -36,8 +36,8 @@ func lockFile(path string) (func(), error) {
 	return func() { f.Close() }, nil
 }
 
-// writeFile writes atomically: no reader ever sees half a file. It leaves an unchanged file alone.
-func writeFile(path string, data []byte, mode os.FileMode) error {
+// writeFile writes atomically, for the owner alone: no reader ever sees half a file. It leaves an unchanged file alone.
+func writeFile(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
@@ -50,7 +50,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return os.Rename(tmp.Name(), path)

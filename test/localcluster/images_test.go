@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"archive/tar"
+	"errors"
 	"io"
 	"path/filepath"
 	"testing"
@@ -39,7 +40,7 @@ func TestWriteImage(t *testing.T) {
 	defer contents.Close()
 	for r := tar.NewReader(contents); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -27,7 +27,7 @@ var stages []byte
 
 func (p Paths) kwok(bin string) (Daemon, error) {
 	config := p.state("config", "stages.yaml")
-	if err := writeFile(config, stages, 0o600); err != nil {
+	if err := writeFile(config, stages); err != nil {
 		return Daemon{}, err
 	}
 	return Daemon{

@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/netip"
 	"strings"
@@ -22,7 +23,7 @@ func TestStages(t *testing.T) {
 				Next        map[string]any
 			}
 		}
-		if err := docs.Decode(&stage); err == io.EOF {
+		if err := docs.Decode(&stage); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func forwardRules() [][]string {
 func allowForward(ctx context.Context) error {
 	policy, err := run(ctx, "iptables", "-w", "-S", "FORWARD")
 	if err != nil || !strings.HasPrefix(policy, "-P FORWARD DROP") {
-		return nil // no iptables, or nothing in the way
+		return nil //nolint:nilerr // no iptables, or nothing in the way
 	}
 	for _, rule := range forwardRules() {
 		if _, err := run(ctx, "iptables", append([]string{"-w", "-C"}, rule...)...); err == nil {

@@ -116,7 +116,7 @@ func (p Paths) ensureCA() (*authority, error) {
 	if err := writeKey(p.key("ca"), key); err != nil { // the key first: a CA certificate without its key is useless
 		return nil, err
 	}
-	if err := writeFile(p.cert("ca"), encode("CERTIFICATE", der), 0o600); err != nil {
+	if err := writeFile(p.cert("ca"), encode("CERTIFICATE", der)); err != nil {
 		return nil, err
 	}
 	return p.loadCA()
@@ -176,7 +176,7 @@ func (p Paths) issue(ca *authority, id identity) error {
 	if err := writeKey(p.key(id.file), key); err != nil {
 		return err
 	}
-	return writeFile(p.cert(id.file), encode("CERTIFICATE", der), 0o600)
+	return writeFile(p.cert(id.file), encode("CERTIFICATE", der))
 }
 
 func unsigned(cn, org string) *x509.Certificate {
@@ -198,7 +198,7 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, encode("EC PRIVATE KEY", der), 0o600)
+	return writeFile(path, encode("EC PRIVATE KEY", der))
 }
 
 func encode(kind string, der []byte) []byte {
@@ -228,5 +228,5 @@ func (p Paths) writeKubeconfig(id identity, server string) error {
 	if err := os.MkdirAll(filepath.Dir(id.kubeconfig), 0o700); err != nil {
 		return err
 	}
-	return writeFile(id.kubeconfig, data, 0o600)
+	return writeFile(id.kubeconfig, data)
 }

@@ -180,7 +180,7 @@ func (p Paths) start(d Daemon) (exited <-chan error, err error) {
 	}
 	data, err := json.Marshal(process{PID: cmd.Process.Pid, Start: start, Boot: bootID(), Digest: digest})
 	if err == nil {
-		err = writeFile(p.pidFile(d.Name), data, 0o600)
+		err = writeFile(p.pidFile(d.Name), data)
 	}
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill()) // one without a pid file could never be stopped
@@ -198,7 +198,7 @@ func waitReady(ctx context.Context, d Daemon, exited <-chan error) error {
 		}
 		select {
 		case state := <-exited:
-			return fmt.Errorf("ended at once: %v", state)
+			return fmt.Errorf("ended at once: %w", state)
 		case <-ctx.Done():
 			return fmt.Errorf("not ready in time: %w", err)
 		case <-time.After(100 * time.Millisecond):

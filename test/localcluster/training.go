@@ -105,7 +105,7 @@ func (c *Cluster) TrainingImage(ctx context.Context) error {
 	if err := c.Progress.Step("load "+TrainingImage, func() error { return c.importImage(ctx, path) }); err != nil {
 		return err
 	}
-	return writeFile(loaded, []byte(key), 0o600)
+	return writeFile(loaded, []byte(key))
 }
 
 func missingProgram(name string) []string {

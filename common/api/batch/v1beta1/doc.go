@@ -2,4 +2,5 @@
 // elastic scaling, scheduling and status. The kinds themselves live in the module of their framework.
 //
 // +kubebuilder:object:generate=true
+// +groupName=batch.tensorstack.dev
 package v1beta1

@@ -67,7 +67,8 @@ type JobStatus struct {
 	// The number of counted restarts that were performed. The failure that exceeds runPolicy.backoffLimit is not added.
 	//
 	// +optional
-	BackoffCount int32 `json:"backoffCount,omitempty"`
+	// +kubebuilder:default=0
+	BackoffCount int32 `json:"backoffCount"`
 
 	// The latest available observations of the job's state. Types: Initialized, Running, ReplicaFailure, Completed, Failed,
 	// Paused.

@@ -1,0 +1,68 @@
+# One screen; every target says what it does: make help.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+MODULES     := common pytorch test
+CONTROLLERS := pytorch
+BIN         := $(CURDIR)/bin
+FOCUS       ?=
+
+.PHONY: help
+help: ## Say what the targets do
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: images ## Start a local Kubernetes and train on it, from nothing to Succeeded
+	hack/demo.sh
+
+.PHONY: test
+test: $(BIN)/localcluster ## Run the unit and integration tests of every module
+	KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)" go test $(foreach m,$(MODULES),./$m/...)
+	cd hack/tools && GOWORK=off go test ./...
+
+.PHONY: e2e
+e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
+	hack/e2e.sh "$(FOCUS)"
+
+.PHONY: down
+down: $(BIN)/localcluster ## Remove the local cluster
+	$(BIN)/localcluster down
+
+.PHONY: images
+images: $(BIN)/localcluster $(BIN)/image ## Build the controllers' images into bin/
+	for c in $(CONTROLLERS); do \
+		CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/$$c-controller ./$$c/cmd/$$c-controller; \
+		$(BIN)/image -binary $(BIN)/$$c-controller -name "$$(sed -n 's/^ *image: //p' $$c/config/manager/deployment.yaml)" \
+			-output $(BIN)/$$c-controller.tar; \
+	done
+
+.PHONY: generate
+generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/trimcrd ## Write the generated code, CRDs and API reference anew
+	hack/generate.sh $(CONTROLLERS)
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod of every module
+	hack/tidy.sh $(MODULES)
+	cd hack/tools && GOWORK=off go mod tidy
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Lint every module
+	for m in $(MODULES); do (cd $$m && $(BIN)/golangci-lint run ./...); done
+
+.PHONY: verify
+verify: generate tidy lint ## Regenerate, tidy and lint; fail if that changes the tree
+	@changes=$$(git status --porcelain); if [ -n "$$changes" ]; then \
+		git --no-pager diff; echo "Error: the tree is not clean:"; echo "$$changes"; exit 1; fi
+
+# go build finds out by itself what is up to date.
+.PHONY: FORCE
+$(BIN)/localcluster: FORCE
+	go build -o $@ ./test/cmd/localcluster
+$(BIN)/image $(BIN)/trimcrd: $(BIN)/%: FORCE
+	cd hack/tools && GOWORK=off go build -o $@ ./$*
+$(BIN)/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
+$(BIN)/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
+$(BIN)/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/golangci-lint: FORCE
+	cd hack/tools && GOWORK=off go build -o $@ $(PACKAGE)

@@ -1,0 +1,54 @@
+"""Trains a small network to read handwritten digits, on all processes of the job together.
+
+It needs nothing but what torch.distributed's env:// reads: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. The controller
+sets them for every replica, torchrun for every process that it starts.
+"""
+import argparse
+import gzip
+import os
+
+import numpy
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
+args = parser.parse_args()
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+print(f"rank {rank} of {world} on {os.uname().nodename}", flush=True)
+
+with gzip.open(args.data, "rt") as f:
+    table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32))
+pixels, digits = table[:, :-1] / 16, table[:, -1].long()
+# The last fifth is for testing; of the rest, each process trains on its own share.
+border = len(table) * 4 // 5
+mine = slice(rank, border, world)
+
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+loss_of = nn.CrossEntropyLoss()
+
+steps = border // world // 32
+for epoch in range(1, args.epochs + 1):
+    total = torch.zeros(1)
+    order = torch.randperm(border // world)
+    for step in range(steps):
+        batch = order[step * 32 : (step + 1) * 32]
+        optimizer.zero_grad()
+        loss = loss_of(model(pixels[mine][batch]), digits[mine][batch])
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    if rank == 0:
+        with torch.no_grad():
+            right = (model.module(pixels[border:]).argmax(1) == digits[border:]).float().mean()
+        print(f"epoch {epoch:2d}  loss {total.item() / steps / world:.4f}  accuracy {right:.3f}", flush=True)
+
+dist.destroy_process_group()

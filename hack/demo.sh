@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Trains on a local Kubernetes, from nothing to Succeeded: the cluster, the controller as a user would install it, an example
+# job, and its output as the training pods print it. It exits 0 only if the job succeeded.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+job=digits-torchrun
+
+bin/localcluster up
+bin/localcluster training-image
+eval "$(bin/localcluster env)"
+step() { printf '\n\033[1m$ %s\033[0m\n' "$*" >&2; "$@"; }
+
+if bin/localcluster status | grep -q simulated; then
+	exec hack/demo-simulated.sh
+fi
+
+bin/localcluster load-image bin/pytorch-controller.tar
+kubectl delete ptjob "$job" --ignore-not-found >/dev/null 2>&1 || true
+restart=$(kubectl -n t9k-pytorch get deployment pytorch-controller --ignore-not-found -o name 2>/dev/null)
+step kubectl apply -k deploy/pytorch
+# A cluster of an earlier run may have the image of an earlier build.
+[ -z "$restart" ] || kubectl -n t9k-pytorch rollout restart deployment pytorch-controller
+step kubectl -n t9k-pytorch rollout status deployment/pytorch-controller --timeout=120s
+
+step kubectl apply -k examples/pytorch/code
+step kubectl apply -f "examples/pytorch/torchrun.yaml"
+
+pods=(-l "batch.tensorstack.dev/job-name=$job")
+kubectl wait --for=create pod "${pods[@]}" --timeout=60s >/dev/null
+for pod in $(kubectl get pod "${pods[@]}" -o name); do
+	kubectl logs -f "$pod" -c pytorch --prefix --pod-running-timeout=120s &
+done
+wait
+
+kubectl wait --for=jsonpath='{.status.completionTime}' "ptjob/$job" --timeout=120s >/dev/null || true
+step kubectl get ptjob "$job" -o wide
+phase=$(kubectl get ptjob "$job" -o jsonpath='{.status.phase}')
+if [ "$phase" != Succeeded ]; then
+	kubectl describe ptjob "$job" >&2
+	echo "Error: the job is $phase, not Succeeded; above is what it says" >&2
+	exit 1
+fi
+cat <<END
+
+The job has succeeded. To look further:
+  eval "\$(bin/localcluster env)"          # kubectl of this cluster
+  kubectl describe ptjob $job
+  kubectl logs $job-worker-0
+  kubectl apply -f examples/pytorch/failing.yaml && kubectl get ptjob -w
+  make down                               # removes the cluster
+END

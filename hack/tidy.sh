@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Tidies the go.mod of each module given. Siblings are required by version and never replaced in what is committed; while
+# tidying, a replacement lets them be read from the tree, whether or not that version is published.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for module in "$@"; do
+	dir=$(mktemp -d)
+	cp "$module/go.mod" "$dir/go.mod"
+	cp "$module/go.sum" "$dir/go.sum"
+	for sibling in "$@"; do
+		path=$(cd "$sibling" && GOWORK=off go list -m)
+		if grep -q "^\s*\(require \)\?$path v" "$dir/go.mod"; then
+			GOWORK=off go mod edit -replace "$path=$PWD/$sibling" "$dir/go.mod"
+		fi
+	done
+	(cd "$module" && GOWORK=off go mod tidy -modfile="$dir/go.mod")
+	for sibling in "$@"; do
+		GOWORK=off go mod edit -dropreplace "$(cd "$sibling" && GOWORK=off go list -m)" "$dir/go.mod"
+	done
+	cp "$dir/go.mod" "$module/go.mod"
+	cp "$dir/go.sum" "$module/go.sum"
+	rm -r "$dir"
+done

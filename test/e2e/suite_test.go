@@ -1,0 +1,75 @@
+// Package e2e tests the controllers on a cluster with real nodes, by what a user would type. The cluster is that of
+// $KUBECONFIG, with the controllers installed; `make e2e` provides one.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestE2E(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Skip("KUBECONFIG is not set: run the end-to-end tests by `make e2e`")
+	}
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
+	RunSpecs(t, "end to end")
+}
+
+// root is the root of the repository, from which users type the commands that the documents show.
+const root = "../.."
+
+// kubectl runs kubectl at the root of the repository and returns what it prints.
+func kubectl(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "kubectl", args...)
+	command.Dir = root
+	combined, err := command.CombinedOutput()
+	output := strings.TrimSpace(string(combined))
+	if err != nil {
+		return output, fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return output, nil
+}
+
+// namespace is one test's own. Its methods run kubectl in it.
+type namespace string
+
+// newNamespace returns a fresh namespace, which is deleted after the test. A failed test leaves what it had in the report.
+func newNamespace(ctx context.Context) namespace {
+	n := namespace(fmt.Sprintf("e2e-%d-%d", GinkgoRandomSeed(), time.Now().UnixNano()%1e9))
+	_, err := kubectl(ctx, "create", "namespace", string(n))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx context.Context) {
+		if CurrentSpecReport().Failed() {
+			for _, args := range [][]string{{"get", "training,pods", "-o", "wide"}, {"describe", "training"}, {"get", "events"}} {
+				output, _ := kubectl(ctx, append([]string{"-n", string(n)}, args...)...)
+				GinkgoWriter.Printf("kubectl %s\n%s\n", strings.Join(args, " "), output)
+			}
+		}
+		_, err := kubectl(ctx, "delete", "namespace", string(n), "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+	})
+	return n
+}
+
+// kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints.
+func (n namespace) kubectl(ctx context.Context, args ...string) string {
+	output, err := kubectl(ctx, append([]string{"-n", string(n)}, args...)...)
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	return output
+}
+
+// names returns what kubectl get lists, by name.
+func (n namespace) names(ctx context.Context, kinds string) func() []string {
+	return func() []string { return strings.Fields(n.kubectl(ctx, "get", kinds, "-o", "name")) }
+}
