@@ -8,12 +8,13 @@ step() { printf '\n\033[1m$ %s\033[0m\n' "$*" >&2; "$@"; }
 echo "The nodes of this cluster are simulated: the job's pods have a status, but nothing trains. See README.md." >&2
 kubectl delete ptjob "$job" --ignore-not-found >/dev/null 2>&1 || true
 step kubectl apply -f pytorch/config/crd/batch.tensorstack.dev_pytorchtrainingjobs.yaml
+kubectl wait --for=jsonpath='{.status.acceptedNames.kind}'=PyTorchTrainingJob \
+	crd/pytorchtrainingjobs.batch.tensorstack.dev --timeout=30s >/dev/null
 log=bin/pytorch-controller.log
 bin/pytorch-controller --kubeconfig "$KUBECONFIG" --leader-elect=false --image unused \
 	--metrics-bind-address 0 --health-probe-bind-address 0 >"$log" 2>&1 &
 trap 'kill %1' EXIT
 
-kubectl wait --for=condition=Established crd/pytorchtrainingjobs.batch.tensorstack.dev --timeout=30s >/dev/null
 # The annotation tells the simulated nodes how long the pods run.
 kubectl annotate --local -f examples/pytorch/torchrun.yaml -o json simulated=true |
 	sed 's|"template": {|"template": {"metadata": {"annotations": {"simulation.tensorstack.dev/run-seconds": "5"}},|' |

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// crd wraps the properties of a spec as a CustomResourceDefinition does.
+func crd(properties string) string {
+	return `{kind: CustomResourceDefinition, spec: {group: example.org, versions: [{name: v1, schema: {openAPIV3Schema: {
+		description: the kind, type: object, properties: {spec: {description: what is wanted, type: object, properties: ` +
+		properties + `}}}}}]}}`
+}
+
+func TestTrimFile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ properties, want string }{
+		"our descriptions stay": {
+			properties: `{replicas: {description: how many, type: integer}}`,
+			want:       `{replicas: {description: how many, type: integer}}`,
+		},
+		"those inside an embedded type go": {
+			properties: `{template: {type: object, properties: {spec: {description: of a pod, type: object, properties: {nodeName: {description: of a node, type: string}}}}}}`,
+			want:       `{template: {type: object, properties: {spec: {type: object, properties: {nodeName: {type: string}}}}}}`,
+		},
+		"those of its lists go": {
+			properties: `{template: {type: object, properties: {containers: {type: array, items: {description: one, type: object, properties: {name: {description: its name, type: string}}}}}}}`,
+			want:       `{template: {type: object, properties: {containers: {type: array, items: {type: object, properties: {name: {type: string}}}}}}}`,
+		},
+		"those of its maps go": {
+			properties: `{resources: {type: object, properties: {limits: {type: object, additionalProperties: {description: how much, type: string}}}}}`,
+			want:       `{resources: {type: object, properties: {limits: {type: object, additionalProperties: {type: string}}}}}`,
+		},
+		"an embedded type in a list of ours is found": {
+			properties: `{replicaSpecs: {description: all, type: array, items: {description: one, type: object, properties: {type: {description: a name, type: string}, template: {type: object, properties: {spec: {description: of a pod, type: object}}}}}}}`,
+			want:       `{replicaSpecs: {description: all, type: array, items: {description: one, type: object, properties: {type: {description: a name, type: string}, template: {type: object, properties: {spec: {type: object}}}}}}}`,
+		},
+		"what follows an embedded type keeps its own": {
+			properties: `{template: {type: object, properties: {spec: {description: of a pod, type: object}}}, zone: {description: where, type: string}}`,
+			want:       `{template: {type: object, properties: {spec: {type: object}}}, zone: {description: where, type: string}}`,
+		},
+		"a property that is called description is none": {
+			properties: `{template: {type: object, properties: {description: {description: of a description, type: string}}}}`,
+			want:       `{template: {type: object, properties: {description: {type: string}}}}`,
+		},
+		"rules and defaults stay": {
+			properties: `{template: {type: object, properties: {port: {description: a port, type: integer, default: 1, enum: [1, 2], x-kubernetes-validations: [{rule: self > 0, message: positive}]}}}}`,
+			want:       `{template: {type: object, properties: {port: {type: integer, default: 1, enum: [1, 2], x-kubernetes-validations: [{rule: self > 0, message: positive}]}}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "crd.yaml")
+			if err := os.WriteFile(file, []byte(crd(tc.properties)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := trimFile(file, map[string]bool{"template": true, "resources": true}); err != nil {
+				t.Fatalf("unexpected error: %v", err)
+			}
+			got, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parsed(t, []byte(crd(tc.want))), parsed(t, got)); diff != "" {
+				t.Errorf("unexpected CRD (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Make may trim a file that is trimmed already.
+func TestTrimFileTwiceIsOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "crd.yaml")
+	content := crd(`{template: {type: object, properties: {spec: {description: of a pod, type: object}}}}`)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for range 2 {
+		if err := trimFile(file, map[string]bool{"template": true}); err != nil {
+			t.Fatalf("unexpected error: %v", err)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = append(written, string(got))
+	}
+	if diff := cmp.Diff(written[0], written[1]); diff != "" {
+		t.Errorf("the second time changes the file (-first +second):\n%s", diff)
+	}
+}
+
+func TestTrimFileRefuses(t *testing.T) {
+	t.Parallel()
+	broken := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{
+		"a file that is not there": filepath.Join(t.TempDir(), "crd.yaml"),
+		"a file that is no YAML":   broken,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := trimFile(file, nil); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, content []byte) map[string]any {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.Unmarshal(content, &object); err != nil {
+		t.Fatalf("the file is no YAML: %v\n%s", err, content)
+	}
+	return object
+}
