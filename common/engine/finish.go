@@ -157,7 +157,7 @@ func (p *planner) finish(end ending) {
 func (p *planner) cleanUp() {
 	pending := false
 	status := p.decision.Status
-	peersMayEnd := status.CompletionTime.Add(p.job.PeerGrace)
+	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)
 	for _, name := range sortedKeys(p.seen.Pods) {
 		pod := p.seen.Pods[name]
 		switch {

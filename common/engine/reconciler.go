@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,6 +54,15 @@ type Reconciler[J framework.Job] struct {
 	written   statusClock
 }
 
+const (
+	// reconciliationTimeout ends a reconcile that waits for an API server or a cache that does not answer.
+	reconciliationTimeout = time.Minute
+	// minRetry and maxRetry bound the time between two tries of what the API server refuses, such as a pod over quota. The
+	// upper bound is what a job may lose after the reason is gone.
+	minRetry = 50 * time.Millisecond
+	maxRetry = time.Minute
+)
+
 // ownerIndex indexes pods by the UID of the job that controls them.
 const ownerIndex = "batch.tensorstack.dev/owner"
 
@@ -82,7 +92,11 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		For(r.framework.NewJob(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.options.Workers,
+			ReconciliationTimeout:   reconciliationTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
+		}).
 		Complete(r)
 }
 
