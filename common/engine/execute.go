@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,7 +111,7 @@ func truncated(message string) string {
 	if len(message) <= maxNote {
 		return message
 	}
-	return message[:maxNote-3] + "..."
+	return strings.ToValidUTF8(message[:maxNote-3], "") + "..."
 }
 
 // deletePods deletes each pod that is still the one that was seen.

@@ -77,21 +77,17 @@ func (p *planner) endingOf(r *replica) *ending {
 }
 
 func (p *planner) permanentFailure(r *replica) *ending {
-	cause := rootCause{replica: r}
+	failure := r.failure()
 	restartPolicy := r.member.Role.RestartPolicy
-	switch failure := r.failure(); {
-	case failure != nil && !policy.Restarts(restartPolicy, r.outcome):
-		cause.failure = *failure
-	case r.lost() && r.outcome.Disrupted && restartPolicy == batchv1beta1.RestartPolicyNever:
-		cause.failure = lossOf(r)
-	default:
+	if failure == nil || policy.Restarts(restartPolicy, failure) {
 		return nil
 	}
+	cause := &rootCause{replica: r, failure: *failure}
 	return &ending{
 		condition: batchv1beta1.ConditionFailed,
 		reason:    batchv1beta1.ReasonPermanentFailure,
-		message:   withTail(fmt.Sprintf("%s, which restart policy %s does not restart", cause, restartPolicy), cause.failure.Message),
-		cause:     &cause,
+		message:   withTail(fmt.Sprintf("%s, which restart policy %s does not restart", cause, restartPolicy), failure.Message),
+		cause:     cause,
 	}
 }
 

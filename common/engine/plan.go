@@ -64,6 +64,8 @@ type planner struct {
 	now      time.Time
 	gang     framework.Gang
 	replicas []replica
+	// restarted is the last failure that was accounted for just now.
+	restarted *rootCause
 	// refusal says why a pod cannot be made from its template.
 	refusal  string
 	decision decision

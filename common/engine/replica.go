@@ -26,7 +26,8 @@ type replica struct {
 	// jobAttempt is the attempt of the whole job.
 	jobAttempt int32
 	outcome    policy.Outcome
-	// done says that the replica is recorded as succeeded in this attempt. It stays so, whatever becomes of its pod.
+	// done says that the replica is recorded as ended in this attempt: it succeeded, or failed and is not restarted. It
+	// stays so, whatever becomes of its pod.
 	done bool
 }
 
@@ -41,24 +42,33 @@ func (r replica) obsolete() bool {
 	return r.pod != nil && r.podAttempt < r.attempt(r.jobAttempt)
 }
 
-// failure returns why the replica failed in its current attempt, or nil. What a pod does while it is being deleted is no
-// failure of the replica.
+// failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
+// disrupted it; if somebody deleted it, what it does until it is gone means nothing.
 func (r replica) failure() *policy.Failure {
-	if r.pod == nil || r.obsolete() || r.outcome.Terminating {
+	switch {
+	case r.pod == nil || r.obsolete():
+		return nil
+	case !r.outcome.Terminating || r.done:
+		return r.outcome.Failure
+	case r.outcome.Disrupted:
+		return lossOf(r.pod, batchv1beta1.ReasonDisrupted)
+	default:
 		return nil
 	}
-	return r.outcome.Failure
 }
 
-// lost says that the pod of the current attempt is being deleted by somebody else.
-func (r replica) lost() bool {
-	return r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating
+// deleted says that somebody is deleting the pod of the current attempt.
+func (r replica) deleted() bool {
+	return r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && !r.outcome.Disrupted
 }
 
 // succeeded says that the replica succeeded in its current attempt. A pod that ends while it is being deleted did not
 // finish its work.
 func (r replica) succeeded() bool {
-	return r.done || r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
+	if r.done {
+		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded
+	}
+	return r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
 }
 
 func (p *planner) observeReplicas() []replica {
@@ -81,11 +91,14 @@ func (p *planner) observeReplicas() []replica {
 			r.podAttempt = podAttempt(r.pod)
 		}
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
-		r.done = r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded &&
-			(r.pod == nil || r.pod.UID == r.recorded.UID)
+		r.done = hasEnded(r.recorded.Phase) && (r.pod == nil || r.pod.UID == r.recorded.UID)
 		replicas = append(replicas, r)
 	}
 	return replicas
+}
+
+func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
+	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
 
 // restart begins the replica's next attempt, which is due at the given time.
@@ -164,6 +177,12 @@ func (r replica) status() batchv1beta1.ReplicaStatus {
 	}
 	entry.UID = r.pod.UID
 	entry.Phase = r.outcome.Phase
+	switch {
+	case r.outcome.Terminating && r.failure() != nil:
+		entry.Phase = batchv1beta1.ReplicaPhaseFailed
+	case r.outcome.Terminating && hasEnded(entry.Phase):
+		entry.Phase = batchv1beta1.ReplicaPhaseCreating // the end of a pod that somebody deleted does not count
+	}
 	entry.Node = r.pod.Spec.NodeName
 	entry.RestartTime = nil
 	for _, c := range r.pod.Status.ContainerStatuses {
@@ -180,8 +199,7 @@ func (r replica) finalStatus(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaSta
 	}
 	entry := r.recorded
 	entry.RestartTime = nil
-	ended := entry.Phase == batchv1beta1.ReplicaPhaseSucceeded || entry.Phase == batchv1beta1.ReplicaPhaseFailed
-	if !ended || run.CleanUpPolicy == batchv1beta1.CleanUpPolicyAll {
+	if !hasEnded(entry.Phase) || run.CleanUpPolicy == batchv1beta1.CleanUpPolicyAll {
 		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
 	}
 	return entry

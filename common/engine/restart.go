@@ -42,6 +42,7 @@ func (p *planner) restartJob() {
 	for i := range status.Tasks {
 		status.Tasks[i].RestartCount += int32(len(status.Tasks[i].Replicas)) //nolint:gosec // a job has at most 2,000 replicas
 	}
+	p.record(*root)
 	p.account(*root)
 	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",
 		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
@@ -52,20 +53,28 @@ func (p *planner) restartJob() {
 func (p *planner) restartReplicas() {
 	for i := range p.replicas {
 		r := &p.replicas[i]
-		switch failure := r.failure(); {
-		case failure != nil:
-			cause := rootCause{replica: r, failure: *failure}
-			if !policy.Restarts(r.member.Role.RestartPolicy, r.outcome) ||
-				(!failure.Free && !policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount)) {
-				p.recordOnce(cause)
-				continue
+		failure := r.failure()
+		if failure == nil {
+			if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
+				p.raiseAttempt(r, p.now)
+				p.decision.Accounted = true
 			}
+			continue
+		}
+		cause := rootCause{replica: r, failure: *failure}
+		known := r.done // it stayed failed until now
+		mayRestart := policy.Restarts(r.member.Role.RestartPolicy, failure) &&
+			(failure.Free || policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount))
+		if !known {
+			p.record(cause)
+		}
+		switch {
+		case mayRestart:
 			p.raiseAttempt(r, failure.Time)
 			p.account(cause)
 			p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart", fmt.Sprintf("restarting %s", cause))
-		case r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, r.outcome):
-			p.raiseAttempt(r, p.now)
-			p.decision.Accounted = true
+		case !known:
+			p.addEvent(corev1.EventTypeWarning, "ReplicaFailed", "Observe", cause.String()+" and is not restarted")
 		}
 	}
 }
@@ -113,8 +122,8 @@ func (p *planner) rootFailure() *rootCause {
 	var root *rootCause
 	for i := range p.replicas {
 		r := &p.replicas[i]
-		if r.lost() {
-			return &rootCause{replica: r, failure: lossOf(r)}
+		if r.deleted() {
+			return &rootCause{replica: r, failure: *lossOf(r.pod, batchv1beta1.ReasonDeleted)}
 		}
 		failure := r.failure()
 		switch {
@@ -128,23 +137,19 @@ func (p *planner) rootFailure() *rootCause {
 	return root
 }
 
-// lossOf describes the loss of a pod that somebody else is deleting.
-func lossOf(r *replica) policy.Failure {
-	reason := batchv1beta1.ReasonDeleted
-	if r.outcome.Disrupted {
-		reason = batchv1beta1.ReasonDisrupted
-	}
-	grace := time.Duration(ptr.Deref(r.pod.DeletionGracePeriodSeconds, 0)) * time.Second
-	return policy.Failure{Reason: reason, Time: r.pod.DeletionTimestamp.Add(-grace), Free: true}
+// lossOf describes the end of a pod that is being deleted by others than us.
+func lossOf(pod *corev1.Pod, reason string) *policy.Failure {
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Free: true}
 }
 
-// account records a failure that is followed by a restart.
+// account counts a failure that is followed by a restart.
 func (p *planner) account(cause rootCause) {
 	if !cause.failure.Free {
 		p.decision.Status.BackoffCount++
 	}
-	p.record(cause)
 	p.decision.Accounted = true
+	p.restarted = &cause
 }
 
 // record puts a failure at the head of status.failures.
@@ -164,14 +169,4 @@ func (p *planner) record(cause rootCause) {
 	}
 	failures := slices.Insert(p.decision.Status.Failures, 0, entry)
 	p.decision.Status.Failures = failures[:min(len(failures), maxFailures)]
-}
-
-// recordOnce records the failure of a replica that stays failed, when it is first seen.
-func (p *planner) recordOnce(cause rootCause) {
-	recorded := cause.replica.recorded
-	if recorded.UID == cause.replica.pod.UID && recorded.Phase == batchv1beta1.ReplicaPhaseFailed {
-		return
-	}
-	p.record(cause)
-	p.addEvent(corev1.EventTypeWarning, "ReplicaFailed", "Observe", cause.String()+" and is not restarted")
 }

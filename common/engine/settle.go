@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,13 +44,14 @@ func (p *planner) settle() {
 	}
 }
 
-// settleInitialized keeps a refusal by the API server, or by a template, until nothing is left to create.
+// settleInitialized keeps a refusal by the API server until nothing is left to create.
 func (p *planner) settleInitialized() {
 	if p.refusal != "" {
 		p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, batchv1beta1.ReasonInvalidTemplate, p.refusal)
 		return
 	}
-	if len(p.decision.Creates) > 0 || p.decision.CreateService {
+	missing := func(r replica) bool { return r.pod == nil && !r.done }
+	if p.decision.CreateService || slices.ContainsFunc(p.replicas, missing) {
 		if c := initialized(p.decision.Status); c != nil && isCreateFailure(c.Reason) {
 			return
 		}
@@ -77,13 +79,13 @@ func (p *planner) settleReplicaFailure() {
 		}
 	}
 	status := &p.decision.Status
-	if p.decision.Accounted && len(status.Failures) > 0 {
-		last := status.Failures[0]
-		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, last.Reason,
-			fmt.Sprintf("replica %s failed and is being replaced", last.Replica))
+	if p.restarted != nil {
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, p.restarted.failure.Reason,
+			p.restarted.String()+" and is being replaced")
 		return
 	}
-	if waiting, _, _ := p.waitingFor(); waiting == 0 &&
+	staysFailed := func(r replica) bool { return r.done && !r.succeeded() }
+	if waiting, _, _ := p.waitingFor(); waiting == 0 && !slices.ContainsFunc(p.replicas, staysFailed) &&
 		meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) {
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
 			"every replica runs again")
@@ -121,7 +123,7 @@ func onItsWay(reason string) bool {
 func (p *planner) explain(r *replica) (reason, message string) {
 	restarted := r.attempt(r.jobAttempt) > 0
 	switch {
-	case r.obsolete() || r.lost():
+	case r.obsolete() || r.deleted():
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
 	case r.done:
 		return "", ""

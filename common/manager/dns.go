@@ -17,24 +17,28 @@ import (
 const defaultClusterDomain = "cluster.local"
 
 // clusterDomain reads the DNS domain of the cluster from the search list that the kubelet gives every pod, in which
-// svc.<domain> is an entry. Without such an entry it is cluster.local.
+// svc.<domain> is an entry. In a namespace called svc it is the shorter of two. Without such an entry it is cluster.local.
 func clusterDomain(resolvConf string) string {
 	content, err := os.ReadFile(resolvConf) //nolint:gosec // the path is the resolver's own
 	if err != nil {
 		return defaultClusterDomain
 	}
+	found := ""
 	for line := range strings.Lines(string(content)) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] != "search" {
 			continue
 		}
 		for _, domain := range fields[1:] {
-			if rest, ok := strings.CutPrefix(domain, "svc."); ok {
-				return strings.TrimSuffix(rest, ".")
+			if rest, ok := strings.CutPrefix(domain, "svc."); ok && (found == "" || len(rest) < len(found)) {
+				found = rest
 			}
 		}
 	}
-	return defaultClusterDomain
+	if found == "" {
+		return defaultClusterDomain
+	}
+	return strings.TrimSuffix(found, ".")
 }
 
 // waitDNSCommand is what the init container of a replica runs. It succeeds after the timeout too: whether a peer that

@@ -10,17 +10,17 @@ import (
 // them), SIGUSR1, by which a program asks for a restart itself, and SIGTERM.
 var retryableExitCodes = []int32{130, 137, 138, 143}
 
-// Restarts says whether a replica of the given policy that ended as it did is restarted. A failure without an exit code is
-// never the program's own verdict, so RestartPolicyExitCode restarts it.
-func Restarts(restart batchv1beta1.RestartPolicy, outcome Outcome) bool {
+// Restarts says whether a replica of the given policy that ended is restarted; it succeeded if there is no failure. A
+// failure that is free, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts it.
+func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:
 		return true
 	case batchv1beta1.RestartPolicyOnFailure:
-		return outcome.Failure != nil
+		return failure != nil
 	case batchv1beta1.RestartPolicyExitCode:
-		return outcome.Failure != nil &&
-			(outcome.Failure.ExitCode == nil || slices.Contains(retryableExitCodes, *outcome.Failure.ExitCode))
+		return failure != nil &&
+			(failure.Free || failure.ExitCode == nil || slices.Contains(retryableExitCodes, *failure.ExitCode))
 	default:
 		return false
 	}

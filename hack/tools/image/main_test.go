@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func TestImageHoldsTheBinaryAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer layer.Close() //nolint:errcheck // it was only read
+	defer layer.Close()
 
 	type file struct {
 		Name, Content string
@@ -93,7 +94,7 @@ func TestImageHoldsTheBinaryAlone(t *testing.T) {
 	archive := tar.NewReader(layer)
 	for {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

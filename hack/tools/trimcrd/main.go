@@ -37,7 +37,7 @@ func trimFile(file string, embedded map[string]bool) error {
 	if err := yaml.Unmarshal(content, &crd); err != nil {
 		return fmt.Errorf("reading %s: %w", file, err)
 	}
-	trim(crd, embedded, false)
+	trim(crd, embedded, false, false)
 	content, err = yaml.Marshal(crd)
 	if err != nil {
 		return err
@@ -45,29 +45,30 @@ func trimFile(file string, embedded map[string]bool) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// trim walks a schema. Only a description that is a string is one; a property may be called description as well.
-func trim(node any, embedded map[string]bool, inside bool) {
+// trim walks a schema. The description of a property that embeds a core type is ours and stays; those below it go. Only a
+// description that is a string is one; a property may be called description as well.
+func trim(node any, embedded map[string]bool, inside, below bool) {
 	switch node := node.(type) {
 	case map[string]any:
 		if _, text := node["description"].(string); text && inside {
 			delete(node, "description")
 		}
 		for _, key := range []string{"items", "additionalProperties"} {
-			trim(node[key], embedded, inside)
+			trim(node[key], embedded, below, below)
 		}
 		if properties, ok := node["properties"].(map[string]any); ok {
 			for name, property := range properties {
-				trim(property, embedded, inside || embedded[name])
+				trim(property, embedded, below, below || embedded[name])
 			}
 		}
 		for _, key := range []string{"spec", "versions", "schema", "openAPIV3Schema"} {
 			if _, isSchema := node["properties"]; !isSchema {
-				trim(node[key], embedded, inside)
+				trim(node[key], embedded, below, below)
 			}
 		}
 	case []any:
 		for _, item := range node {
-			trim(item, embedded, inside)
+			trim(item, embedded, inside, below)
 		}
 	}
 }

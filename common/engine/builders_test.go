@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// now is when every test looks at its job.
+var now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+const mainContainer = "main"
+
+// jobBuilder builds the snapshot of a job named "job". Its status grows by showing it pods, as in a cluster.
+type jobBuilder struct{ snapshot }
+
+// job returns a new job that nobody has looked at yet. Its first role leads. It restarts as one unless told otherwise.
+func job(roles ...batchv1beta1.Role) *jobBuilder {
+	b := &jobBuilder{snapshot{
+		Namespace:      "ns",
+		Name:           "job",
+		UID:            "job-uid",
+		Generation:     1,
+		Selector:       "batch.tensorstack.dev/job-name=job",
+		ClusterDomain:  "cluster.local",
+		MainContainers: []string{mainContainer},
+		Spec:           batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
+	}}
+	b.BuildPod = func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
+		owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: b.Name, UID: b.UID, Controller: new(true)}
+		return buildPod("TestJob", owner, gang, member, attempt, member.Role.Template.DeepCopy(), b.MainContainers, "controller:test")
+	}
+	return b
+}
+
+// role returns a role of replicas that are restarted on failure.
+func role(roleType string, replicas int32) batchv1beta1.Role {
+	return batchv1beta1.Role{
+		Type:          roleType,
+		Replicas:      replicas,
+		RestartPolicy: batchv1beta1.RestartPolicyOnFailure,
+		Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: mainContainer, Image: "training"}},
+		}},
+	}
+}
+
+func restarting(r batchv1beta1.Role, restartPolicy batchv1beta1.RestartPolicy) batchv1beta1.Role {
+	r.RestartPolicy = restartPolicy
+	return r
+}
+
+func (b *jobBuilder) scope(scope batchv1beta1.RestartScope) *jobBuilder {
+	b.Spec.RunPolicy.RestartScope = scope
+	return b
+}
+
+func (b *jobBuilder) backoffLimit(limit int32) *jobBuilder {
+	b.Spec.RunPolicy.BackoffLimit = &limit
+	return b
+}
+
+func (b *jobBuilder) deadline(seconds int64) *jobBuilder {
+	b.Spec.RunPolicy.ActiveDeadlineSeconds = &seconds
+	return b
+}
+
+func (b *jobBuilder) cleanUp(cleanUp batchv1beta1.CleanUpPolicy) *jobBuilder {
+	b.Spec.RunPolicy.CleanUpPolicy = cleanUp
+	return b
+}
+
+func (b *jobBuilder) peerGrace(grace time.Duration) *jobBuilder {
+	b.PeerGrace = grace
+	return b
+}
+
+// refusing lets every pod be refused for its template.
+func (b *jobBuilder) refusing(message string) *jobBuilder {
+	b.BuildPod = func(framework.Gang, framework.Member, int32) (*corev1.Pod, error) { return nil, errors.New(message) }
+	return b
+}
+
+// saw lets the job be reconciled some time before now, when these were its pods, and keeps the status that came of it.
+func (b *jobBuilder) saw(before time.Duration, pods ...*corev1.Pod) *jobBuilder {
+	b.Status = plan(b.snapshot, seeing(pods...), now.Add(-before)).Status
+	return b
+}
+
+// sees reconciles the job now, with these pods.
+func (b *jobBuilder) sees(pods ...*corev1.Pod) decision {
+	return plan(b.snapshot, seeing(pods...), now)
+}
+
+// seeing is an observation of pods and the Service.
+func seeing(pods ...*corev1.Pod) observation {
+	seen := observation{Pods: map[string]*corev1.Pod{}, HasService: true}
+	for _, p := range pods {
+		seen.Pods[p.Name] = p
+	}
+	return seen
+}
+
+type podOption func(*corev1.Pod)
+
+// pod returns a pod of the first attempt that waits for a node.
+func pod(name string, options ...podOption) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "ns", CreationTimestamp: ago(time.Hour), Labels: map[string]string{},
+		},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	attempt(0)(p)
+	for _, option := range options {
+		option(p)
+	}
+	return p
+}
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+// attempt makes the pod one of a later attempt: another pod of the same name.
+func attempt(n int) podOption {
+	return func(p *corev1.Pod) {
+		p.Labels[batchv1beta1.LabelAttempt] = strconv.Itoa(n)
+		p.UID = types.UID(fmt.Sprintf("%s-uid-%d", p.Name, n))
+	}
+}
+
+func onNode(node string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+func setMain(p *corev1.Pod, ready bool, state corev1.ContainerState) {
+	for i := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[i].Name == mainContainer {
+			p.Status.ContainerStatuses[i].Ready = ready
+			p.Status.ContainerStatuses[i].State = state
+			return
+		}
+	}
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+		corev1.ContainerStatus{Name: mainContainer, Ready: ready, State: state})
+}
+
+// running lets the main container run and be ready.
+func running(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodRunning
+	setMain(p, true, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Hour)}})
+}
+
+// exited ends the main container, and with it the pod, now.
+func exited(code int32) podOption { return exitedAgo(code, 0) }
+
+func exitedAgo(code int32, before time.Duration) podOption {
+	return func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodSucceeded
+		reason := "Completed"
+		if code != 0 {
+			p.Status.Phase = corev1.PodFailed
+			reason = "Error"
+		}
+		setMain(p, false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: reason, FinishedAt: ago(before),
+		}})
+	}
+}
+
+// printed gives the main container that ended a last output.
+func printed(output string) podOption {
+	return func(p *corev1.Pod) {
+		for i := range p.Status.ContainerStatuses {
+			if ended := p.Status.ContainerStatuses[i].State.Terminated; ended != nil {
+				ended.Message = output
+			}
+		}
+	}
+}
+
+// sidecarRunning keeps the pod running by a second container, whatever the main container does.
+func sidecarRunning(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+		Name: "sidecar", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	})
+}
+
+// deleting says that somebody asked for the pod's deletion, now.
+func deleting(p *corev1.Pod) {
+	p.DeletionGracePeriodSeconds = ptr.To[int64](30)
+	p.DeletionTimestamp = new(metav1.NewTime(now.Add(30 * time.Second)))
+}
+
+// disrupted says that Kubernetes itself ends the pod.
+func disrupted(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions,
+		corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler"})
+}
+
+// rejected says that the kubelet refused the pod before it started any container.
+func rejected(p *corev1.Pod) {
+	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "node is full"}
+}
+
+func unreachable(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }
+
+func unschedulable(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available",
+	})
+}
+
+// summary is what most tests want to know of a decision.
+type summary struct {
+	Phase  batchv1beta1.JobPhase
+	Reason string
+	// Backoff is status.backoffCount, Attempt is status.attempt.
+	Backoff, Attempt int32
+	// Failures of the status: replica, exit code, and whether it counted.
+	Failures []string
+	// Deletes and Creates are the pods, created ones with their attempt.
+	Deletes, Creates []string
+	// WakeIn is how long from now the job sleeps; 0 is for ever.
+	WakeIn time.Duration
+}
+
+func summarize(d decision) summary {
+	s := summary{
+		Phase: d.Status.Phase, Reason: d.Status.Reason, Backoff: d.Status.BackoffCount, Attempt: d.Status.Attempt,
+		Deletes: names(d.Deletes),
+	}
+	for _, f := range d.Status.Failures {
+		counted := "free"
+		if f.Counted {
+			counted = "counted"
+		}
+		code := "no exit code"
+		if f.ExitCode != nil {
+			code = fmt.Sprintf("exit code %d", *f.ExitCode)
+		}
+		s.Failures = append(s.Failures, fmt.Sprintf("%s: %s, %s", f.Replica, code, counted))
+	}
+	for _, p := range d.Creates {
+		s.Creates = append(s.Creates, created(p.Name, int(podAttempt(p))))
+	}
+	if !d.WakeAt.IsZero() {
+		s.WakeIn = d.WakeAt.Sub(now)
+	}
+	return s
+}
+
+// created is how a summary tells a pod of an attempt.
+func created(name string, attempt int) string { return fmt.Sprintf("%s (attempt %d)", name, attempt) }
+
+func names(pods []*corev1.Pod) []string {
+	var list []string
+	for _, p := range pods {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+func diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if d := cmp.Diff(want, got, options...); d != "" {
+		t.Errorf("unexpected %s (-want +got):\n%s", what, d)
+	}
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Batches are of 1, 2, 4, ... calls, so that a refusal that all calls would meet costs few.
+func TestInBatches(t *testing.T) {
+	t.Parallel()
+	const none = -1
+	for name, tc := range map[string]struct {
+		n int
+		// failing is the call that fails.
+		failing int
+		want    int
+	}{
+		"nothing to do":                        {n: 0, failing: none, want: 0},
+		"one call":                             {n: 1, failing: none, want: 1},
+		"a last batch that is not full":        {n: 6, failing: none, want: 6},
+		"many batches":                         {n: 1000, failing: none, want: 1000},
+		"a refusal of the first costs one":     {n: 1000, failing: 0, want: 1},
+		"a refusal in the second batch":        {n: 1000, failing: 1, want: 3},
+		"a refusal at the end of that":         {n: 1000, failing: 2, want: 3},
+		"a refusal in the third":               {n: 1000, failing: 3, want: 7},
+		"batches do not grow beyond the limit": {n: 1000, failing: 255, want: 383},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused := errors.New("refused")
+			var mutex sync.Mutex
+			var calls []int
+			err := inBatches(tc.n, func(i int) error {
+				mutex.Lock()
+				defer mutex.Unlock()
+				calls = append(calls, i)
+				if i == tc.failing {
+					return refused
+				}
+				return nil
+			})
+			if wantErr := tc.failing != none; wantErr != errors.Is(err, refused) {
+				t.Errorf("unexpected error: %v", err)
+			}
+			slices.Sort(calls)
+			var want []int
+			for i := range tc.want {
+				want = append(want, i)
+			}
+			diff(t, "calls", want, calls)
+		})
+	}
+}
+
+// Tasks change with every step of every replica; everything else is worth a write at once.
+func TestOnlyFollowsReplicas(t *testing.T) {
+	t.Parallel()
+	status := func(change func(*batchv1beta1.JobStatus)) batchv1beta1.JobStatus {
+		s := batchv1beta1.JobStatus{
+			Phase:      batchv1beta1.JobPhasePending,
+			Conditions: []metav1.Condition{{Type: "Running", Status: "False", Reason: "Pending", Message: "2 of 2"}},
+		}
+		change(&s)
+		return s
+	}
+	for name, tc := range map[string]struct {
+		change func(*batchv1beta1.JobStatus)
+		want   bool
+	}{
+		"tasks":                         {func(s *batchv1beta1.JobStatus) { s.Tasks = []batchv1beta1.TaskStatus{{Type: "worker"}} }, true},
+		"aggregate":                     {func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true},
+		"ready":                         {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
+		"replicas":                      {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
+		"the text of a condition":       {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Message = "1 of 2" }, true},
+		"the reason of a condition":     {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "ImagePull" }, false},
+		"the status of a condition":     {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Status = "True" }, false},
+		"phase":                         {func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false},
+		"reason":                        {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
+		"backoffCount":                  {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
+		"attempt":                       {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
+		"failures":                      {func(s *batchv1beta1.JobStatus) { s.Failures = []batchv1beta1.ReplicaFailure{{}} }, false},
+		"the generation that it is for": {func(s *batchv1beta1.JobStatus) { s.ObservedGeneration = 2 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after := status(func(*batchv1beta1.JobStatus) {}), status(tc.change)
+			want := after.DeepCopy()
+			diff(t, "answer", tc.want, onlyFollowsReplicas(before, after))
+			diff(t, "the status, which is only read", *want, after)
+		})
+	}
+}
+
+func TestSooner(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before, wait, want time.Duration
+	}{
+		"nothing was asked for before": {wait: time.Minute, want: time.Minute},
+		"an earlier time wins":         {before: time.Hour, wait: time.Minute, want: time.Minute},
+		"a later time does not":        {before: time.Second, wait: time.Minute, want: time.Second},
+		"the past is now, not never":   {wait: -time.Minute, want: time.Millisecond},
+		"now is now, not never":        {want: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "result", reconcile.Result{RequeueAfter: tc.want}, sooner(reconcile.Result{RequeueAfter: tc.before}, tc.wait))
+		})
+	}
+}
+
+func TestStatusClock(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "job"}
+	var clock statusClock
+	if since := clock.since(key, now); since < 100*365*24*time.Hour {
+		t.Errorf("a job that was never written was so %s ago", since)
+	}
+	clock.set(key, now)
+	diff(t, "time since the write", 3*time.Second, clock.since(key, now.Add(3*time.Second)))
+	clock.forget(key)
+	if since := clock.since(key, now); since < 100*365*24*time.Hour {
+		t.Errorf("a job that was forgotten was written %s ago", since)
+	}
+}

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+func TestFirstReconcileCreatesEverything(t *testing.T) {
+	t.Parallel()
+	d := plan(job(role("master", 1), role("worker", 2)).snapshot, observation{}, now)
+
+	diff(t, "decision", summary{
+		Phase:  batchv1beta1.JobPhasePending,
+		Reason: batchv1beta1.ReasonCreating,
+		Creates: []string{
+			created("job-master-0", 0), created("job-worker-0", 0), created("job-worker-1", 0),
+		},
+	}, summarize(d))
+	if !d.CreateService {
+		t.Error("the Service is missing and not created")
+	}
+	start := metav1.NewTime(now)
+	creating := func(name string) batchv1beta1.ReplicaStatus {
+		return batchv1beta1.ReplicaStatus{Name: name, Phase: batchv1beta1.ReplicaPhaseCreating}
+	}
+	diff(t, "status", batchv1beta1.JobStatus{
+		Tasks: []batchv1beta1.TaskStatus{
+			{Type: "master", Replicas: []batchv1beta1.ReplicaStatus{creating("job-master-0")}},
+			{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{creating("job-worker-0"), creating("job-worker-1")}},
+		},
+		Aggregate:          &batchv1beta1.Aggregate{Creating: 3},
+		Phase:              batchv1beta1.JobPhasePending,
+		Reason:             batchv1beta1.ReasonCreating,
+		StartTime:          &start,
+		ObservedGeneration: 1,
+		Selector:           "batch.tensorstack.dev/job-name=job",
+		Ready:              "0/3",
+		Conditions: []metav1.Condition{
+			{
+				Type: batchv1beta1.ConditionInitialized, Status: metav1.ConditionTrue, Reason: batchv1beta1.ReasonAccepted,
+				ObservedGeneration: 1, LastTransitionTime: start,
+				Message: "the job is accepted and its replicas are created as they are needed",
+			},
+			{
+				Type: batchv1beta1.ConditionRunning, Status: metav1.ConditionFalse, Reason: batchv1beta1.ReasonCreating,
+				ObservedGeneration: 1, LastTransitionTime: start,
+				Message: "3 of 3 replicas do not run yet: job-master-0 is being created",
+			},
+		},
+	}, d.Status)
+}
+
+func TestPlanCreatesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want []string
+	}{
+		"nothing while every replica has a pod": {
+			job:  job(role("worker", 2)),
+			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)},
+		},
+		"the one whose creation failed halfway": {
+			job:  job(role("worker", 3)),
+			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-2")},
+			want: []string{created("job-worker-1", 0)},
+		},
+		"one that vanished before it was seen to fail, in its own attempt": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
+			pods: []*corev1.Pod{pod("job-worker-0", running)},
+			want: []string{created("job-worker-1", 0)},
+		},
+		"not one that succeeded and vanished since": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
+			pods: []*corev1.Pod{pod("job-worker-0", running)},
+		},
+		"not one whose pod is still being deleted, where replicas restart one by one": {
+			job:  job(role("worker", 2)).scope(batchv1beta1.RestartScopeReplica),
+			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
+		},
+		"roles without replicas need none": {
+			job:  job(role("master", 0), role("worker", 1)),
+			want: []string{created("job-worker-0", 0)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.sees(tc.pods...)
+			diff(t, "creations", tc.want, summarize(d).Creates)
+			diff(t, "deletions", []string(nil), names(d.Deletes))
+			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
+			if d.CreateService {
+				t.Error("the Service is there and created again")
+			}
+		})
+	}
+}
+
+func TestPlanDeletesPodsOfNoReplica(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).sees(
+		pod("job-worker-0", running),
+		pod("job-worker-1", running),
+		pod("job-worker-2", running, deleting),
+	)
+	diff(t, "deletions", []string{"job-worker-1"}, names(d.Deletes))
+	diff(t, "aggregate", &batchv1beta1.Aggregate{Running: 1}, d.Status.Aggregate)
+}
+
+func TestPlanHoldsWhatCannotRun(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*batchv1beta1.JobSpec)) *jobBuilder {
+		j := job(role("worker", 1))
+		change(&j.Spec)
+		return j
+	}
+	for name, tc := range map[string]struct {
+		job         *jobBuilder
+		wantReason  string
+		wantMessage string
+	}{
+		"debug mode": {
+			job: with(func(s *batchv1beta1.JobSpec) {
+				s.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
+			}),
+			wantReason:  batchv1beta1.ReasonNotSupported,
+			wantMessage: "spec.runMode.debug is not supported by this version of the controller",
+		},
+		"pause": {
+			job: with(func(s *batchv1beta1.JobSpec) {
+				s.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+			}),
+			wantReason:  batchv1beta1.ReasonNotSupported,
+			wantMessage: "spec.runMode.pause is not supported by this version of the controller",
+		},
+		"elastic": {
+			job:         with(func(s *batchv1beta1.JobSpec) { s.Elastic = &batchv1beta1.ElasticConfig{Enabled: true} }),
+			wantReason:  batchv1beta1.ReasonNotSupported,
+			wantMessage: "spec.elastic is not supported by this version of the controller",
+		},
+		"a queue": {
+			job: with(func(s *batchv1beta1.JobSpec) {
+				s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}}
+			}),
+			wantReason:  batchv1beta1.ReasonNotSupported,
+			wantMessage: "spec.scheduler.t9kScheduler is not supported by this version of the controller",
+		},
+		"no replica at all": {
+			job:         job(role("master", 0), role("worker", 0)),
+			wantReason:  batchv1beta1.ReasonNoReplicas,
+			wantMessage: "every replicaSpec has 0 replicas: nothing can run",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := plan(tc.job.snapshot, observation{}, now)
+			diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: tc.wantReason}, summarize(d))
+			if d.CreateService {
+				t.Error("a job on hold creates its Service")
+			}
+			for _, conditionType := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
+				diff(t, "condition", &metav1.Condition{
+					Type: conditionType, Status: metav1.ConditionFalse, Reason: tc.wantReason, Message: tc.wantMessage,
+					ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
+				}, meta.FindStatusCondition(d.Status.Conditions, conditionType))
+			}
+		})
+	}
+}
+
+// A mode that is there but switched off asks for nothing.
+func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1))
+	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}, Pause: &batchv1beta1.PauseMode{}}
+	j.Spec.Elastic = &batchv1beta1.ElasticConfig{}
+	j.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
+	diff(t, "creations", []string{created("job-worker-0", 0)}, summarize(j.sees()).Creates)
+}
+
+func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
+	t.Parallel()
+	build := func() (*jobBuilder, []*corev1.Pod) {
+		return job(role("worker", 2)).backoffLimit(1).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			[]*corev1.Pod{pod("job-worker-0", running, attempt(1)), pod("job-worker-1", exited(1), attempt(1))}
+	}
+	j, pods := build()
+	j.sees(pods...)
+	wantJob, wantPods := build()
+	diff(t, "status of the snapshot", wantJob.Status, j.Status)
+	diff(t, "spec of the snapshot", wantJob.Spec, j.Spec)
+	diff(t, "pods", wantPods, pods)
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+var owner = metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}
+
+// build makes the pod of the member of a rank: master-0 is 0, worker-0 is 1.
+func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
+	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []batchv1beta1.Role{role("master", 1), role("worker", 1)})
+	return buildPod("TestJob", owner, gang, gang.Members[rank], 3, template, []string{mainContainer}, "controller:test")
+}
+
+func TestBuildPod(t *testing.T) {
+	t.Parallel()
+	labels := func(roleType string) map[string]string {
+		return map[string]string{
+			"batch.tensorstack.dev/job-kind":      "TestJob",
+			"batch.tensorstack.dev/job-name":      "job",
+			"batch.tensorstack.dev/replica-type":  roleType,
+			"batch.tensorstack.dev/replica-index": "0",
+			"batch.tensorstack.dev/attempt":       "3",
+			"app.kubernetes.io/name":              "training-job",
+			"app.kubernetes.io/instance":          "job",
+			"app.kubernetes.io/component":         roleType,
+			"app.kubernetes.io/managed-by":        "tensorstack-jobs",
+		}
+	}
+	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	wait := corev1.Container{
+		Name:      "wait-for-leader",
+		Image:     "controller:test",
+		Args:      []string{"wait-dns", "job-master-0.job.ns.svc.cluster.local", "--timeout", "10m0s"},
+		Resources: corev1.ResourceRequirements{Requests: small, Limits: small},
+		SecurityContext: &corev1.SecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+	for name, tc := range map[string]struct {
+		rank     int
+		template corev1.PodTemplateSpec
+		want     *corev1.Pod
+	}{
+		"the leader waits for nobody": {
+			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer, Image: "training"}}}},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-master-0", Namespace: "ns", Labels: labels("master"), OwnerReferences: []metav1.OwnerReference{owner},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job",
+					Containers: []corev1.Container{{
+						Name: mainContainer, Image: "training", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+					}},
+				},
+			},
+		},
+		"a peer waits for the leader's name before anything else": {
+			rank: 1,
+			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				InitContainers: []corev1.Container{{Name: "fetch"}},
+				Containers:     []corev1.Container{{Name: "sidecar"}, {Name: mainContainer}},
+			}},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-worker-0", Namespace: "ns", Labels: labels("worker"), OwnerReferences: []metav1.OwnerReference{owner},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
+					InitContainers: []corev1.Container{wait, {Name: "fetch"}},
+					Containers: []corev1.Container{
+						{Name: "sidecar"},
+						{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},
+					},
+				},
+			},
+		},
+		"the job's way wins, the rest of the template stands": {
+			template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "mine", Namespace: "elsewhere",
+					Labels:      map[string]string{"team": "vision", "batch.tensorstack.dev/job-name": "other", "app.kubernetes.io/name": "mine"},
+					Annotations: map[string]string{"note": "mine"},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyAlways, Hostname: "mine", Subdomain: "mine", SchedulerName: "mine", PriorityClassName: "high",
+					Containers: []corev1.Container{{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile}},
+				},
+			},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-master-0", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{owner},
+					Labels: func() map[string]string {
+						l := labels("master")
+						l["team"] = "vision"
+						return l
+					}(),
+					Annotations: map[string]string{"note": "mine"},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job", SchedulerName: "mine", PriorityClassName: "high",
+					Containers: []corev1.Container{{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile}},
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := build(tc.rank, &tc.template)
+			if err != nil {
+				t.Fatalf("unexpected error: %v", err)
+			}
+			diff(t, "pod", tc.want, got)
+		})
+	}
+}
+
+func TestBuildPodRefusesATemplate(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		rank    int
+		spec    corev1.PodSpec
+		wantErr string
+	}{
+		"without a container": {wantErr: `the template of type "master" has no container`},
+		"with an init container of the reserved name": {
+			rank: 1,
+			spec: corev1.PodSpec{
+				InitContainers: []corev1.Container{{Name: "wait-for-leader"}},
+				Containers:     []corev1.Container{{Name: mainContainer}},
+			},
+			wantErr: `the template of type "worker" has an init container named "wait-for-leader", which is reserved`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := build(tc.rank, &corev1.PodTemplateSpec{Spec: tc.spec})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			diff(t, "error", tc.wantErr, err.Error())
+		})
+	}
+}
+
+func TestBuildService(t *testing.T) {
+	t.Parallel()
+	diff(t, "Service", &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "job", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{owner},
+			Labels: map[string]string{
+				"batch.tensorstack.dev/job-kind": "TestJob",
+				"batch.tensorstack.dev/job-name": "job",
+				"app.kubernetes.io/name":         "training-job",
+				"app.kubernetes.io/instance":     "job",
+				"app.kubernetes.io/managed-by":   "tensorstack-jobs",
+			},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector: map[string]string{
+				"batch.tensorstack.dev/job-kind": "TestJob",
+				"batch.tensorstack.dev/job-name": "job",
+			},
+		},
+	}, buildService("TestJob", owner, "ns", "job"))
+}
+
+func TestPodAttempt(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		want   int32
+	}{
+		"as buildPod wrote it":                {labels: map[string]string{"batch.tensorstack.dev/attempt": "7"}, want: 7},
+		"a broken label is the oldest":        {labels: map[string]string{"batch.tensorstack.dev/attempt": "seven"}},
+		"so is a number that does not fit":    {labels: map[string]string{"batch.tensorstack.dev/attempt": "4294967297"}},
+		"so is a label that somebody removed": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "attempt", tc.want, podAttempt(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}))
+		})
+	}
+}

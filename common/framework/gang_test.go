@@ -1,0 +1,59 @@
+package framework
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+func TestNewGang(t *testing.T) {
+	t.Parallel()
+	master := batchv1beta1.Role{Type: "master", Replicas: 1}
+	worker := batchv1beta1.Role{Type: "worker", Replicas: 2}
+	none := batchv1beta1.Role{Type: "ps"}
+	for name, tc := range map[string]struct {
+		roles []batchv1beta1.Role
+		want  []Member
+	}{
+		"roles in their order, each by index": {
+			roles: []batchv1beta1.Role{master, worker},
+			want: []Member{
+				{Role: master, Index: 0, Rank: 0, Name: "job-master-0"},
+				{Role: worker, Index: 0, Rank: 1, Name: "job-worker-0"},
+				{Role: worker, Index: 1, Rank: 2, Name: "job-worker-1"},
+			},
+		},
+		"a role without replicas takes no rank": {
+			roles: []batchv1beta1.Role{none, worker},
+			want: []Member{
+				{Role: worker, Index: 0, Rank: 0, Name: "job-worker-0"},
+				{Role: worker, Index: 1, Rank: 1, Name: "job-worker-1"},
+			},
+		},
+		"nobody": {roles: []batchv1beta1.Role{none}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := NewGang("ns", "job", "uid", "cluster.local", 2, tc.roles)
+			want := Gang{Namespace: "ns", Job: "job", UID: "uid", ClusterDomain: "cluster.local", Attempt: 2, Members: tc.want}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("unexpected gang (-want +got):\n%s", diff)
+			}
+			if len(tc.want) > 0 {
+				if diff := cmp.Diff(tc.want[0], got.Leader()); diff != "" {
+					t.Errorf("unexpected leader (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestFQDN(t *testing.T) {
+	t.Parallel()
+	gang := NewGang("ns", "job", "uid", "example.org", 0, []batchv1beta1.Role{{Type: "worker", Replicas: 12}})
+	if got, want := gang.FQDN(gang.Members[11]), "job-worker-11.job.ns.svc.example.org"; got != want {
+		t.Errorf("the name is %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,53 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+func TestBackoffLeft(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		limit        *int32
+		backoffCount int32
+		want         bool
+	}{
+		"a new job":                          {limit: ptr.To[int32](2), backoffCount: 0, want: true},
+		"one restart is left":                {limit: ptr.To[int32](2), backoffCount: 1, want: true},
+		"the limit is used up":               {limit: ptr.To[int32](2), backoffCount: 2, want: false},
+		"the limit was lowered since":        {limit: ptr.To[int32](1), backoffCount: 2, want: false},
+		"a limit of 0 allows no restart":     {limit: ptr.To[int32](0), backoffCount: 0, want: false},
+		"the default limit allows three":     {backoffCount: 2, want: true},
+		"the default limit allows no fourth": {backoffCount: 3, want: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := BackoffLeft(batchv1beta1.RunPolicy{BackoffLimit: tc.limit}, tc.backoffCount); got != tc.want {
+				t.Errorf("BackoffLeft is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestRestartDelay(t *testing.T) {
+	t.Parallel()
+	want := []time.Duration{
+		0, 0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second,
+		6 * time.Minute, 6 * time.Minute,
+	}
+	var got []time.Duration
+	for restart := range int32(len(want)) {
+		got = append(got, RestartDelay(restart))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected delays of restarts 0 to 9 (-want +got):\n%s", diff)
+	}
+	if got := RestartDelay(1 << 30); got != 6*time.Minute {
+		t.Errorf("a late restart waits %s, want 6m0s", got)
+	}
+}

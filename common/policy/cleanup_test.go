@@ -1,0 +1,42 @@
+package policy
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+func TestCleansUp(t *testing.T) {
+	t.Parallel()
+	pods := map[string]struct {
+		pod *corev1.Pod
+		// ended says that nothing of the pod runs any more.
+		ended bool
+	}{
+		"waits":                      {pod: podIn(corev1.PodPending)},
+		"runs":                       {pod: podIn(corev1.PodRunning, runs("main"))},
+		"is lost":                    {pod: podIn(corev1.PodUnknown)},
+		"succeeded":                  {pod: podIn(corev1.PodSucceeded, ends("main", 0)), ended: true},
+		"failed":                     {pod: podIn(corev1.PodFailed, ends("main", 1)), ended: true},
+		"has a sidecar that runs on": {pod: podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))},
+		"has ended, which its phase does not show": {pod: podIn(corev1.PodRunning, ends("main", 0), ends("sidecar", 0)), ended: true},
+	}
+	policies := map[batchv1beta1.CleanUpPolicy]func(ended bool) bool{
+		batchv1beta1.CleanUpPolicyAll:        func(bool) bool { return true },
+		batchv1beta1.CleanUpPolicyUnfinished: func(ended bool) bool { return !ended },
+		batchv1beta1.CleanUpPolicyNone:       func(bool) bool { return false },
+		"":                                   func(ended bool) bool { return !ended },
+	}
+	for policy, deletes := range policies {
+		for name, tc := range pods {
+			t.Run(string(policy)+" and a pod that "+name, func(t *testing.T) {
+				t.Parallel()
+				if want, got := deletes(tc.ended), CleansUp(batchv1beta1.RunPolicy{CleanUpPolicy: policy}, tc.pod); got != want {
+					t.Errorf("CleansUp is %t, want %t", got, want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+var (
+	created = time.Date(2026, time.March, 1, 11, 0, 0, 0, time.UTC)
+	ended   = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// podIn is a pod of a phase, with these statuses of its containers.
+func podIn(phase corev1.PodPhase, statuses ...corev1.ContainerStatus) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod", CreationTimestamp: metav1.NewTime(created)},
+		Status:     corev1.PodStatus{Phase: phase, ContainerStatuses: statuses},
+	}
+}
+
+func runs(container string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+}
+
+func ready(status corev1.ContainerStatus) corev1.ContainerStatus {
+	status.Ready = true
+	return status
+}
+
+func ends(container string, code int32) corev1.ContainerStatus {
+	reason := "Error"
+	if code == 0 {
+		reason = "Completed"
+	}
+	return endsFor(container, code, reason, "")
+}
+
+func endsFor(container string, code int32, reason, message string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(ended),
+	}}}
+}
+
+// because gives a pod a reason and a message of the kubelet's.
+func because(reason, message string, pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Reason, pod.Status.Message = reason, message
+	return pod
+}
+
+func disruptedBy(reason string, pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
+	return pod
+}
+
+func deleting(pod *corev1.Pod) *corev1.Pod {
+	pod.DeletionTimestamp = new(metav1.NewTime(ended))
+	return pod
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const (
+		creating  = batchv1beta1.ReplicaPhaseCreating
+		pending   = batchv1beta1.ReplicaPhasePending
+		running   = batchv1beta1.ReplicaPhaseRunning
+		succeeded = batchv1beta1.ReplicaPhaseSucceeded
+		failed    = batchv1beta1.ReplicaPhaseFailed
+		unknown   = batchv1beta1.ReplicaPhaseUnknown
+	)
+	notStarted := waits("main", "ContainerCreating")
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want Outcome
+	}{
+		"no pod": {want: Outcome{Phase: creating}},
+		"a pod that waits for a node": {
+			pod:  podIn(corev1.PodPending),
+			want: Outcome{Phase: pending},
+		},
+		"a pod whose main container is being created while a sidecar runs": {
+			pod:  podIn(corev1.PodRunning, runs("sidecar"), notStarted),
+			want: Outcome{Phase: pending},
+		},
+		"a pod that runs": {
+			pod:  podIn(corev1.PodRunning, runs("main")),
+			want: Outcome{Phase: running},
+		},
+		"a pod that is ready": {
+			pod:  podIn(corev1.PodRunning, ready(runs("main"))),
+			want: Outcome{Phase: running, Ready: true},
+		},
+		"a pod that runs and is being deleted is not ready": {
+			pod:  deleting(podIn(corev1.PodRunning, ready(runs("main")))),
+			want: Outcome{Phase: running, Terminating: true},
+		},
+		"a pod whose node does not answer": {
+			pod:  podIn(corev1.PodUnknown, runs("main")),
+			want: Outcome{Phase: unknown},
+		},
+		"a pod that ended well": {
+			pod:  podIn(corev1.PodSucceeded, ends("main", 0)),
+			want: Outcome{Phase: succeeded},
+		},
+		"a main container that ended well while a sidecar runs on": {
+			pod:  podIn(corev1.PodRunning, ends("main", 0), runs("sidecar")),
+			want: Outcome{Phase: succeeded},
+		},
+		"a main container that ended well while its sidecar failed": {
+			pod:  podIn(corev1.PodFailed, ends("main", 0), ends("sidecar", 1)),
+			want: Outcome{Phase: succeeded},
+		},
+		"a sidecar that failed while the main container runs on": {
+			pod:  podIn(corev1.PodRunning, runs("main"), ends("sidecar", 1)),
+			want: Outcome{Phase: running},
+		},
+		"a main container that failed": {
+			pod: podIn(corev1.PodFailed, ends("main", 3)),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
+		"a main container that failed while a sidecar runs on": {
+			pod: podIn(corev1.PodRunning, runs("sidecar"), ends("main", 3)),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
+		"a main container that ran out of memory, with its output": {
+			pod: podIn(corev1.PodFailed, endsFor("main", 137, "OOMKilled", "step 7\nstep 8\n")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Message: "step 7\nstep 8", Time: ended,
+			}},
+		},
+		"a failure without a reason is an Error": {
+			pod: podIn(corev1.PodFailed, endsFor("main", 3, "", "")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
+		"an init container that failed": {
+			pod: func() *corev1.Pod {
+				pod := podIn(corev1.PodFailed, notStarted)
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
+					ends("wait", 0), endsFor("fetch", 6, "Error", "no route to host"),
+				}
+				return pod
+			}(),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Message: "no route to host", Time: ended,
+			}},
+		},
+		"a pod that used more ephemeral storage than its limit counts": {
+			pod: because("Evicted", "ephemeral local storage usage exceeds", podIn(corev1.PodFailed, endsFor("main", 137, "Error", ""))),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
+			}},
+		},
+		"a pod evicted for its node's sake is free": {
+			pod: disruptedBy("TerminationByKubelet", because("Evicted", "the node was low on memory",
+				podIn(corev1.PodFailed, endsFor("main", 137, "Error", "")))),
+			want: Outcome{Phase: failed, Disrupted: true, Failure: &Failure{
+				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "the node was low on memory", Time: ended, Free: true,
+			}},
+		},
+		"a pod that its kubelet rejected is free": {
+			pod: because("OutOfcpu", "node is full", podIn(corev1.PodFailed)),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: "OutOfcpu", Message: "node is full", Time: created, Free: true,
+			}},
+		},
+		"a pod that was not admitted is free, although its containers are listed": {
+			pod: because("UnexpectedAdmissionError", "no device", podIn(corev1.PodFailed, notStarted)),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: "UnexpectedAdmissionError", Message: "no device", Time: created, Free: true,
+			}},
+		},
+		"a pod that failed after its init container had run counts": {
+			pod: func() *corev1.Pod {
+				pod := because("DeadlineExceeded", "pod was active too long", podIn(corev1.PodFailed, notStarted))
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{ends("fetch", 0)}
+				return pod
+			}(),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: "DeadlineExceeded", Message: "pod was active too long", Time: created,
+			}},
+		},
+		"a pod that fails while it is being deleted": {
+			pod: deleting(podIn(corev1.PodFailed, ends("main", 143))),
+			want: Outcome{Phase: failed, Terminating: true, Failure: &Failure{
+				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
+		"a pod that is to be disrupted but runs yet": {
+			pod:  disruptedBy("PreemptionByScheduler", podIn(corev1.PodRunning, runs("main"))),
+			want: Outcome{Phase: running, Disrupted: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Judge(tc.pod, "main")); diff != "" {
+				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whoever disrupts a pod, the restart that follows is free.
+func TestDisruptionsAreFree(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{
+		"PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC", "TerminationByKubelet",
+	} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			want := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Disrupted: true, Failure: &Failure{
+				ExitCode: ptr.To[int32](143), Time: ended, Free: true,
+			}}
+			got := Judge(disruptedBy(by, podIn(corev1.PodFailed, ends("main", 143))), "main")
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Failure{}, "Reason")); diff != "" {
+				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A DisruptionTarget that did not come true is none.
+func TestDisruptionThatDidNotHappen(t *testing.T) {
+	t.Parallel()
+	pod := disruptedBy("EvictionByEvictionAPI", podIn(corev1.PodFailed, ends("main", 1)))
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	if got := Judge(pod, "main"); got.Disrupted || got.Failure.Free {
+		t.Errorf("the failure is taken for a disruption: %+v", got)
+	}
+}

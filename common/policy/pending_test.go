@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+func waits(container, reason string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "says the kubelet"},
+	}}
+}
+
+func TestWhyPending(t *testing.T) {
+	t.Parallel()
+	scheduled := func(pod *corev1.Pod, status corev1.ConditionStatus) *corev1.Pod {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Message: "0/3 nodes are available"}}
+		return pod
+	}
+	withInit := func(pod *corev1.Pod, status corev1.ContainerStatus) *corev1.Pod {
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{status}
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		pod         *corev1.Pod
+		wantReason  string
+		wantMessage string
+	}{
+		"nothing is known yet": {
+			pod:         podIn(corev1.PodPending),
+			wantReason:  batchv1beta1.ReasonPending,
+			wantMessage: "pod is starting",
+		},
+		"no node can take it": {
+			pod:         scheduled(podIn(corev1.PodPending), corev1.ConditionFalse),
+			wantReason:  batchv1beta1.ReasonUnschedulable,
+			wantMessage: "pod cannot be scheduled: 0/3 nodes are available",
+		},
+		"a node took it": {
+			pod:         scheduled(podIn(corev1.PodPending), corev1.ConditionTrue),
+			wantReason:  batchv1beta1.ReasonPending,
+			wantMessage: "pod is starting",
+		},
+		"containers are created, which is the normal course": {
+			pod:         podIn(corev1.PodPending, waits("main", "ContainerCreating")),
+			wantReason:  batchv1beta1.ReasonPending,
+			wantMessage: "pod is starting",
+		},
+		"init containers run, which is too": {
+			pod:         withInit(podIn(corev1.PodPending, waits("main", "PodInitializing")), runs("fetch")),
+			wantReason:  batchv1beta1.ReasonPending,
+			wantMessage: "pod is starting",
+		},
+		"an image cannot be pulled": {
+			pod:         podIn(corev1.PodPending, runs("sidecar"), waits("main", "ImagePullBackOff")),
+			wantReason:  batchv1beta1.ReasonImagePull,
+			wantMessage: "container main of pod cannot start: ImagePullBackOff: says the kubelet",
+		},
+		"an image name is no such": {
+			pod:         podIn(corev1.PodPending, waits("main", "InvalidImageName")),
+			wantReason:  batchv1beta1.ReasonImagePull,
+			wantMessage: "container main of pod cannot start: InvalidImageName: says the kubelet",
+		},
+		"a Secret is missing": {
+			pod:         podIn(corev1.PodPending, waits("main", "CreateContainerConfigError")),
+			wantReason:  batchv1beta1.ReasonContainerConfig,
+			wantMessage: "container main of pod cannot start: CreateContainerConfigError: says the kubelet",
+		},
+		"the command is not in the image": {
+			pod:         podIn(corev1.PodPending, waits("main", "RunContainerError")),
+			wantReason:  batchv1beta1.ReasonContainerConfig,
+			wantMessage: "container main of pod cannot start: RunContainerError: says the kubelet",
+		},
+		"an init container comes first": {
+			pod:         withInit(podIn(corev1.PodPending, waits("main", "CreateContainerError")), waits("fetch", "ErrImagePull")),
+			wantReason:  batchv1beta1.ReasonImagePull,
+			wantMessage: "container fetch of pod cannot start: ErrImagePull: says the kubelet",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reason, message := WhyPending(tc.pod)
+			if reason != tc.wantReason || message != tc.wantMessage {
+				t.Errorf("WhyPending is %q, %q; want %q, %q", reason, message, tc.wantReason, tc.wantMessage)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package policy
+
+import (
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+func TestRestarts(t *testing.T) {
+	t.Parallel()
+	const (
+		always    = batchv1beta1.RestartPolicyAlways
+		onFailure = batchv1beta1.RestartPolicyOnFailure
+		never     = batchv1beta1.RestartPolicyNever
+		exitCode  = batchv1beta1.RestartPolicyExitCode
+	)
+	succeeded := Outcome{Phase: batchv1beta1.ReplicaPhaseSucceeded}
+	failed := func(code int32) Outcome {
+		return Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{ExitCode: &code}}
+	}
+	noCode := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{Free: true}}
+	for name, tc := range map[string]struct {
+		policy  batchv1beta1.RestartPolicy
+		outcome Outcome
+		want    bool
+	}{
+		"Always restarts a success":                  {always, succeeded, true},
+		"Always restarts a failure":                  {always, failed(1), true},
+		"OnFailure leaves a success":                 {onFailure, succeeded, false},
+		"OnFailure restarts a failure":               {onFailure, failed(1), true},
+		"OnFailure restarts one without a code":      {onFailure, noCode, true},
+		"Never leaves a success":                     {never, succeeded, false},
+		"Never leaves a failure":                     {never, failed(137), false},
+		"Never leaves a disruption":                  {never, Outcome{Disrupted: true, Failure: &Failure{ExitCode: ptr.To[int32](143), Free: true}}, false},
+		"ExitCode leaves a success":                  {exitCode, succeeded, false},
+		"ExitCode leaves 1":                          {exitCode, failed(1), false},
+		"ExitCode leaves 129":                        {exitCode, failed(129), false},
+		"ExitCode restarts 130, SIGINT":              {exitCode, failed(130), true},
+		"ExitCode leaves 134, SIGABRT":               {exitCode, failed(134), false},
+		"ExitCode restarts 137, SIGKILL":             {exitCode, failed(137), true},
+		"ExitCode restarts 138, the user's own":      {exitCode, failed(138), true},
+		"ExitCode leaves 139, SIGSEGV":               {exitCode, failed(139), false},
+		"ExitCode restarts 143, SIGTERM":             {exitCode, failed(143), true},
+		"ExitCode leaves 255":                        {exitCode, failed(255), false},
+		"ExitCode restarts a failure without a code": {exitCode, noCode, true},
+		"a policy that is not set is Never":          {"", failed(1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Restarts(tc.policy, tc.outcome.Failure); got != tc.want {
+				t.Errorf("Restarts is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestScope(t *testing.T) {
+	t.Parallel()
+	const (
+		scopeJob     = batchv1beta1.RestartScopeJob
+		scopeReplica = batchv1beta1.RestartScopeReplica
+	)
+	for name, tc := range map[string]struct{ set, byDefault, want batchv1beta1.RestartScope }{
+		"the default of the kind":           {byDefault: scopeJob, want: scopeJob},
+		"another default of the kind":       {byDefault: scopeReplica, want: scopeReplica},
+		"the run policy wins":               {set: scopeReplica, byDefault: scopeJob, want: scopeReplica},
+		"the run policy wins the other way": {set: scopeJob, byDefault: scopeReplica, want: scopeJob},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Scope(batchv1beta1.JobSpec{
+				RunPolicy:           batchv1beta1.RunPolicy{RestartScope: tc.set},
+				DefaultRestartScope: tc.byDefault,
+			})
+			if got != tc.want {
+				t.Errorf("Scope is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}

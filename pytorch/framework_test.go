@@ -1,0 +1,259 @@
+package pytorch
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+func replicas(roleType string, n int32, template corev1.PodTemplateSpec) v1beta1.ReplicaSpec {
+	return v1beta1.ReplicaSpec{Type: roleType, Replicas: &n, Template: template}
+}
+
+// training is a template whose main container has this environment.
+func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "pytorch", Command: []string{"python"}, Args: []string{"train.py", "--epochs=3"}, Env: env,
+	}}}}
+}
+
+func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1beta1.PyTorchTrainingJob {
+	job := &v1beta1.PyTorchTrainingJob{Spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: specs, TorchrunConfig: torchrun}}
+	job.Namespace, job.Name, job.UID = "ns", "job", "job-uid"
+	return job
+}
+
+// wire returns the template of the member of a rank, as the engine lets it be wired after some restarts of the job.
+func wire(t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32) (framework.Member, *corev1.PodTemplateSpec) {
+	t.Helper()
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, job.JobSpec().Roles)
+	member := gang.Members[rank]
+	template := member.Role.Template.DeepCopy()
+	if err := (pytorch{}).Wire(job, gang, member, template); err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+	return member, template
+}
+
+// env lists variables with a value.
+func env(pairs ...string) []corev1.EnvVar {
+	var list []corev1.EnvVar
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, corev1.EnvVar{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return list
+}
+
+func TestWireWithoutTorchrun(t *testing.T) {
+	t.Parallel()
+	podIP := corev1.EnvVar{Name: "MASTER_ADDR", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"},
+	}}
+	for name, tc := range map[string]struct {
+		job      *v1beta1.PyTorchTrainingJob
+		rank     int
+		wantName string
+		want     []corev1.EnvVar
+	}{
+		"the leader has rank 0": {
+			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
+			wantName: "job-master-0",
+			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "0"),
+		},
+		"the others follow it": {
+			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
+			rank:     2,
+			wantName: "job-worker-1",
+			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2"),
+		},
+		"master leads wherever it stands": {
+			job:      jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()), replicas("master", 1, training())),
+			rank:     1,
+			wantName: "job-worker-0",
+			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1"),
+		},
+		"the types after it keep their order": {
+			job:      jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()), replicas("master", 1, training())),
+			rank:     3,
+			wantName: "job-ps-0",
+			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "3"),
+		},
+		"without a master the first type leads": {
+			job:      jobOf(nil, replicas("node", 2, training())),
+			rank:     1,
+			wantName: "job-node-1",
+			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1"),
+		},
+		"ours come first, so that they expand in the user's": {
+			job:      jobOf(nil, replicas("node", 1, training(env("URL", "tcp://$(MASTER_ADDR)")...))),
+			wantName: "job-node-0",
+			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
+		},
+		"the user's own win": {
+			job:      jobOf(nil, replicas("node", 1, training(podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]))),
+			wantName: "job-node-0",
+			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1"),
+				podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]),
+		},
+		"torchrun that is switched off is none": {
+			job:      jobOf(&v1beta1.TorchrunConfig{ProcPerNode: "gpu"}, replicas("node", 1, training())),
+			wantName: "job-node-0",
+			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			member, got := wire(t, tc.job, tc.rank, 0)
+			want := training(tc.want...)
+			if diff := cmp.Diff(&want, got); diff != "" {
+				t.Errorf("unexpected template (-want +got):\n%s", diff)
+			}
+			if member.Name != tc.wantName {
+				t.Errorf("rank %d is %s, want %s", tc.rank, member.Name, tc.wantName)
+			}
+		})
+	}
+}
+
+func TestWireWithTorchrun(t *testing.T) {
+	t.Parallel()
+	const endpoint = "--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)"
+	for name, tc := range map[string]struct {
+		torchrun v1beta1.TorchrunConfig
+		// three replicas are launched, the leader among them.
+		rank    int
+		attempt int32
+		want    []string
+	}{
+		"the leader hosts the rendezvous": {
+			want: []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"the others do not": {
+			rank: 2,
+			want: []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=0"},
+		},
+		"a restart of the job is another rendezvous": {
+			attempt: 2,
+			want:    []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-2", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"a number of processes on every replica": {
+			torchrun: v1beta1.TorchrunConfig{ProcPerNode: "8"},
+			want:     []string{"torchrun", "--nnodes=3", "--nproc_per_node=8", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"a process for every GPU": {
+			torchrun: v1beta1.TorchrunConfig{ProcPerNode: "gpu"},
+			want:     []string{"torchrun", "--nnodes=3", "--nproc_per_node=gpu", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"restarts of torchrun's own": {
+			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](5)},
+			want:     []string{"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"no restarts, when that is said": {
+			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](0)},
+			want:     []string{"torchrun", "--nnodes=3", "--max_restarts=0", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"c10d by name": {
+			torchrun: v1beta1.TorchrunConfig{RdzvBackend: "c10d"},
+			want:     []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+		},
+		"another backend has the user's endpoint": {
+			torchrun: v1beta1.TorchrunConfig{RdzvBackend: "etcd-v2", ExtraOptions: []string{"--rdzv_endpoint=etcd:2379"}},
+			want:     []string{"torchrun", "--nnodes=3", "--rdzv_backend=etcd-v2", "--rdzv_id=job-uid-0", "--rdzv_endpoint=etcd:2379"},
+		},
+		"extra options come last, so that they win": {
+			torchrun: v1beta1.TorchrunConfig{
+				ProcPerNode: "auto", MaxRestarts: ptr.To[int32](1), ExtraOptions: []string{"--nnodes=1", "--rdzv_conf=is_host=0,timeout=60"},
+			},
+			want: []string{
+				"torchrun", "--nnodes=3", "--nproc_per_node=auto", "--max_restarts=1", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
+				endpoint, "--rdzv_conf=is_host=1", "--nnodes=1", "--rdzv_conf=is_host=0,timeout=60",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.torchrun.Enabled = true
+			job := jobOf(&tc.torchrun, replicas("worker", 2, training()), replicas("master", 1, training()))
+			_, got := wire(t, job, tc.rank, tc.attempt)
+
+			// The args of the template are the script and its args; torchrun itself sets ranks and the size of the world.
+			want := training(env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1")...)
+			want.Spec.Containers[0].Command = tc.want
+			if diff := cmp.Diff(&want, got); diff != "" {
+				t.Errorf("unexpected template (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The endpoint is written with the variables, so a user's own address holds there too.
+func TestWireWithTorchrunLetsTheUsersAddressWin(t *testing.T) {
+	t.Parallel()
+	mine := env("MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "4242")
+	_, got := wire(t, jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("node", 1, training(mine...))), 0, 0)
+	want := training(append(env("PYTHONUNBUFFERED", "1"), mine...)...)
+	want.Spec.Containers[0].Command = []string{
+		"torchrun", "--nnodes=1", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
+		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=1",
+	}
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("unexpected template (-want +got):\n%s", diff)
+	}
+}
+
+// Sidecars and init containers are none of a framework's business.
+func TestWireChangesTheMainContainerAlone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		containers []string
+		want       string
+	}{
+		"pytorch":          {containers: []string{"sidecar", "python", "pytorch"}, want: "pytorch"},
+		"else python":      {containers: []string{"sidecar", "python"}, want: "python"},
+		"else the first":   {containers: []string{"train", "sidecar"}, want: "train"},
+		"the only one too": {containers: []string{"train"}, want: "train"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "pytorch"}}}}
+			for _, container := range tc.containers {
+				template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: container})
+			}
+			_, got := wire(t, jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("node", 1, template)), 0, 0)
+			var wired []string
+			for _, c := range append(got.Spec.InitContainers, got.Spec.Containers...) {
+				if c.Command != nil || c.Env != nil {
+					wired = append(wired, c.Name)
+				}
+			}
+			if diff := cmp.Diff([]string{tc.want}, wired); diff != "" {
+				t.Errorf("unexpected containers are wired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
+	t.Parallel()
+	job := jobOf(nil, replicas("node", 1, corev1.PodTemplateSpec{}))
+	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, job.JobSpec().Roles)
+	err := (pytorch{}).Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if got, want := err.Error(), `the template of type "node" has no container`; got != want {
+		t.Errorf("the error is %q, want %q", got, want)
+	}
+}
