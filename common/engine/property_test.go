@@ -66,14 +66,13 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) observation {
 	}
 	for _, name := range candidates {
 		options := []podOption{attempt(rapid.IntRange(0, current[name]).Draw(t, name+" attempt"))}
-		code := int32(-1)
 		switch rapid.SampledFrom([]string{"none", "pending", "running", "exited", "rejected", "unknown"}).Draw(t, name) {
 		case "none":
 			continue
 		case "running":
 			options = append(options, running)
 		case "exited":
-			code = rapid.SampledFrom([]int32{0, 1, 137}).Draw(t, name+" exit code")
+			code := rapid.SampledFrom([]int32{0, 1, 137}).Draw(t, name+" exit code")
 			before := rapid.IntRange(0, 120).Draw(t, name+" seconds ago")
 			options = append(options, exitedAgo(code, time.Duration(before)*time.Second))
 		case "rejected":
