@@ -34,6 +34,9 @@ const maxNote = 1024
 // execute carries out a decision: the status first, so that what it accounts for is not lost, then deletions, then
 // creations.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconcile.Result, error) {
+	if d.DeleteJob {
+		return reconcile.Result{}, r.deleteJob(ctx, job)
+	}
 	result, err := r.writeStatus(ctx, job, d)
 	if apierrors.IsConflict(err) {
 		// Somebody changed the job since it was read. The change may be one that does not wake us.
@@ -42,7 +45,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.deletePods(ctx, d.Deletes); err != nil {
+	if err := errors.Join(r.deletePods(ctx, d.Deletes), r.deletePods(ctx, d.ForceDeletes, client.GracePeriodSeconds(0))); err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := r.create(ctx, job, d); err != nil {
@@ -114,10 +117,21 @@ func truncated(message string) string {
 	return strings.ToValidUTF8(message[:maxNote-3], "") + "..."
 }
 
+// deleteJob deletes a job that is still the one that was seen. What it owns is garbage collected with it.
+func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
+	uid, version := job.GetUID(), job.GetResourceVersion()
+	err := r.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the job after its time to live: %w", err)
+	}
+	return nil
+}
+
 // deletePods deletes each pod that is still the one that was seen.
-func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod) error {
+func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options ...client.DeleteOption) error {
 	return inBatches(len(pods), func(i int) error {
-		err := r.client.Delete(ctx, pods[i], client.Preconditions{UID: &pods[i].UID})
+		err := r.client.Delete(ctx, pods[i], append([]client.DeleteOption{client.Preconditions{UID: &pods[i].UID}}, options...)...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil // the pod of this UID is gone
 		}

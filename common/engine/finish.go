@@ -151,6 +151,7 @@ func (p *planner) finish(end ending) {
 // cleanUp deletes what the clean-up policy says of a finished job. Its phase, conditions and counts stay; its tasks follow
 // when all is gone, once. After a success the leader's peers get some time to end by themselves.
 func (p *planner) cleanUp() {
+	p.forceDelete()
 	pending := false
 	status := p.decision.Status
 	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)

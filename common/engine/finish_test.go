@@ -471,3 +471,28 @@ func TestWithTail(t *testing.T) {
 		})
 	}
 }
+
+// A finished job is deleted when its time is over, and wakes by itself for that.
+func TestFinishedJobExpires(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ttl        *int32
+		wantDelete bool
+		wantWakeIn time.Duration
+	}{
+		"never, without a limit":  {},
+		"not before its time":     {ttl: ptr.To[int32](90), wantWakeIn: 30 * time.Second},
+		"when its time is over":   {ttl: ptr.To[int32](60), wantDelete: true},
+		"long after":              {ttl: ptr.To[int32](1), wantDelete: true},
+		"at once, if so is asked": {ttl: ptr.To[int32](0), wantDelete: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).saw(time.Minute, pod("job-worker-0", exited(0)))
+			j.Spec.RunPolicy.TTLSecondsAfterFinished = tc.ttl
+			d := j.sees(pod("job-worker-0", exited(0)))
+			diff(t, "deletion", tc.wantDelete, d.DeleteJob)
+			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+		})
+	}
+}

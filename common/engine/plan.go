@@ -30,6 +30,8 @@ type snapshot struct {
 	MainContainers []string
 	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves.
 	PeerGrace time.Duration
+	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period; 0 is for ever.
+	NodeLostDelay time.Duration
 	// BuildPod makes the pod of a member. An error speaks of the template.
 	BuildPod func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error)
 }
@@ -47,8 +49,11 @@ type observation struct {
 type decision struct {
 	Status        batchv1beta1.JobStatus
 	Deletes       []*corev1.Pod
+	ForceDeletes  []*corev1.Pod
 	Creates       []*corev1.Pod
 	CreateService bool
+	// DeleteJob says that the job has outlived its time after the end. Nothing else is then done.
+	DeleteJob bool
 	// Events are emitted once Status is written.
 	Events []event
 	// Accounted says that Status raises an attempt and must be written before anything else is done.
@@ -79,6 +84,13 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.replicas = p.observeReplicas()
 
 	if finished(job.Status) {
+		if expiry, ok := policy.Expiry(job.Spec.RunPolicy, job.Status.CompletionTime); ok {
+			if !now.Before(expiry) {
+				p.decision.DeleteJob = true
+				return p.decision
+			}
+			p.wakeAt(expiry)
+		}
 		p.cleanUp()
 		return p.decision
 	}
@@ -146,8 +158,24 @@ func (p *planner) begin() {
 	}
 }
 
+// forceDelete deletes the pods that lost nodes hold, so that the job recovers, or is cleaned up, without an administrator.
+func (p *planner) forceDelete() {
+	for _, name := range sortedKeys(p.seen.Pods) {
+		pod := p.seen.Pods[name]
+		due, ok := policy.ForceDeletion(pod, p.job.NodeLostDelay)
+		switch {
+		case !ok:
+		case p.now.Before(due):
+			p.wakeAt(due)
+		default:
+			p.decision.ForceDeletes = append(p.decision.ForceDeletes, pod)
+		}
+	}
+}
+
 // removeObsolete deletes the pods of earlier attempts and those of no replica. Each is deleted gracefully, once.
 func (p *planner) removeObsolete() {
+	p.forceDelete()
 	wanted := map[string]bool{}
 	for _, r := range p.replicas {
 		if !r.obsolete() {

@@ -36,6 +36,9 @@ type Options struct {
 	// PeerGrace is how long the unfinished peers of a leader that succeeded may take to end by themselves before the
 	// clean-up deletes them.
 	PeerGrace time.Duration
+	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period before it is deleted by
+	// force; 0 is for ever. The danger is that its containers still run, on a node that is cut off but alive.
+	NodeLostDelay time.Duration
 	// Workers is how many jobs are reconciled at the same time.
 	Workers int
 	// Clock tells the time.
@@ -155,6 +158,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		ClusterDomain:  r.options.ClusterDomain,
 		MainContainers: r.framework.MainContainers(),
 		PeerGrace:      r.options.PeerGrace,
+		NodeLostDelay:  r.options.NodeLostDelay,
 		BuildPod: func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
 			if err := r.framework.Wire(job, gang, member, template); err != nil {

@@ -50,8 +50,8 @@ func (r replica) failure() *policy.Failure {
 		return nil
 	case !r.outcome.Terminating || r.done:
 		return r.outcome.Failure
-	case r.outcome.Disrupted:
-		return lossOf(r.pod, batchv1beta1.ReasonDisrupted)
+	case r.outcome.Disruption != "":
+		return lossOf(r.pod, r.outcome.Disruption)
 	default:
 		return nil
 	}
@@ -59,7 +59,7 @@ func (r replica) failure() *policy.Failure {
 
 // deleted says that somebody is deleting the pod of the current attempt.
 func (r replica) deleted() bool {
-	return r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && !r.outcome.Disrupted
+	return r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == ""
 }
 
 // succeeded says that the replica succeeded in its current attempt. A pod that ends while it is being deleted did not

@@ -414,6 +414,28 @@ func TestDisruptedReplica(t *testing.T) {
 	}
 }
 
+// The pod of a lost node never ends by itself. It is deleted by force, active job or not, and the job wakes for that.
+func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
+	t.Parallel()
+	lost := pod("job-worker-1", running, disrupted, deleting)
+	lost.Status.Conditions[0].Reason = "DeletionByTaintManager"
+	due := lost.DeletionTimestamp.Sub(now) + time.Minute
+	active := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+	ended := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	for name, j := range map[string]*jobBuilder{"of an active job": active, "of a finished job": ended} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j.NodeLostDelay = time.Minute
+			early := j.sees(pod("job-worker-0", running), lost)
+			diff(t, "forced deletions before the time", []string(nil), names(early.ForceDeletes))
+			diff(t, "wake", due, summarize(early).WakeIn)
+
+			late := plan(j.snapshot, seeing(pod("job-worker-0", running), lost), now.Add(due))
+			diff(t, "forced deletions", []string{"job-worker-1"}, names(late.ForceDeletes))
+		})
+	}
+}
+
 // Raising the limit restarts a replica that had used it up; its failure stays one.
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()

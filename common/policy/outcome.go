@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +21,8 @@ type Outcome struct {
 	Ready bool
 	// Terminating says that the pod is being deleted. Its end then means nothing for the job.
 	Terminating bool
-	// Disrupted says that Kubernetes ended the pod for reasons of its own: preemption, eviction by the API, a lost node.
-	Disrupted bool
+	// Disruption is why Kubernetes ends the pod for reasons of its own: Preempted, Evicted, NodeLost, ... Empty if it does not.
+	Disruption string
 	// Failure is set if Phase is Failed.
 	Failure *Failure
 }
@@ -30,7 +31,7 @@ type Outcome struct {
 type Failure struct {
 	// ExitCode of the main container, or of the init container that failed. Nil if no container ended.
 	ExitCode *int32
-	// Reason as the kubelet says it, or Disrupted.
+	// Reason as the kubelet says it, or the disruption.
 	Reason string
 	// Message is the tail of the container's output, else the kubelet's message.
 	Message string
@@ -47,7 +48,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	}
 	outcome := Outcome{
 		Terminating: pod.DeletionTimestamp != nil,
-		Disrupted:   hasCondition(pod, corev1.DisruptionTarget),
+		Disruption:  Disruption(pod),
 	}
 	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
 	switch {
@@ -71,31 +72,24 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	}
 	if outcome.Phase == batchv1beta1.ReplicaPhaseFailed {
 		outcome.Failure = failureOf(pod, main)
-		outcome.Failure.Free = outcome.Disrupted || !anyContainerStarted(pod)
+		outcome.Failure.Free = outcome.Disruption != "" || !anyContainerStarted(pod)
 	}
 	return outcome
 }
 
 func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
-	failure := &Failure{Reason: pod.Status.Reason, Message: pod.Status.Message, Time: pod.CreationTimestamp.Time}
-	ended := endedContainer(pod, main)
-	if ended != nil {
+	failure := &Failure{Message: pod.Status.Message, Time: pod.CreationTimestamp.Time}
+	containerReason := ""
+	if ended := endedContainer(pod, main); ended != nil {
 		failure.ExitCode = new(ended.ExitCode)
 		failure.Time = ended.FinishedAt.Time
+		containerReason = ended.Reason
 		if ended.Message != "" {
 			failure.Message = strings.TrimSpace(ended.Message)
 		}
-		// The pod's own reason (Evicted, NodeShutdown) says more than the container's, which is then Error.
-		if failure.Reason == "" {
-			failure.Reason = ended.Reason
-		}
 	}
-	if failure.Reason == "" && hasCondition(pod, corev1.DisruptionTarget) {
-		failure.Reason = batchv1beta1.ReasonDisrupted
-	}
-	if failure.Reason == "" {
-		failure.Reason = batchv1beta1.ReasonError
-	}
+	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then Error.
+	failure.Reason = cmp.Or(pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
 	return failure
 }
 
@@ -125,10 +119,4 @@ func containerStatus(statuses []corev1.ContainerStatus, name string) *corev1.Con
 		}
 	}
 	return nil
-}
-
-func hasCondition(pod *corev1.Pod, t corev1.PodConditionType) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == t && c.Status == corev1.ConditionTrue
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -166,7 +165,7 @@ func TestJudge(t *testing.T) {
 		"a pod evicted for its node's sake is free": {
 			pod: disruptedBy("TerminationByKubelet", because("Evicted", "the node was low on memory",
 				podIn(corev1.PodFailed, endsFor("main", 137, "Error", "")))),
-			want: Outcome{Phase: failed, Disrupted: true, Failure: &Failure{
+			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonNodeShutdown, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "the node was low on memory", Time: ended, Free: true,
 			}},
 		},
@@ -200,7 +199,7 @@ func TestJudge(t *testing.T) {
 		},
 		"a pod that is to be disrupted but runs yet": {
 			pod:  disruptedBy("PreemptionByScheduler", podIn(corev1.PodRunning, runs("main"))),
-			want: Outcome{Phase: running, Disrupted: true},
+			want: Outcome{Phase: running, Disruption: batchv1beta1.ReasonPreempted},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,19 +211,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Whoever disrupts a pod, the restart that follows is free.
+// Whoever disrupts a pod, the restart that follows is free, and the reason says what happened.
 func TestDisruptionsAreFree(t *testing.T) {
 	t.Parallel()
-	for _, by := range []string{
-		"PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC", "TerminationByKubelet",
+	for by, wantReason := range map[string]string{
+		"PreemptionByScheduler":  batchv1beta1.ReasonPreempted,
+		"DeletionByTaintManager": batchv1beta1.ReasonNodeLost,
+		"EvictionByEvictionAPI":  batchv1beta1.ReasonEvicted,
+		"DeletionByPodGC":        batchv1beta1.ReasonNodeLost,
+		"TerminationByKubelet":   batchv1beta1.ReasonNodeShutdown,
+		"SomethingNew":           batchv1beta1.ReasonDisrupted,
 	} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			want := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Disrupted: true, Failure: &Failure{
-				ExitCode: ptr.To[int32](143), Time: ended, Free: true,
+			want := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Disruption: wantReason, Failure: &Failure{
+				ExitCode: ptr.To[int32](143), Reason: wantReason, Time: ended, Free: true,
 			}}
 			got := Judge(disruptedBy(by, podIn(corev1.PodFailed, ends("main", 143))), "main")
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Failure{}, "Reason")); diff != "" {
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
 			}
 		})
@@ -236,7 +240,7 @@ func TestDisruptionThatDidNotHappen(t *testing.T) {
 	t.Parallel()
 	pod := disruptedBy("EvictionByEvictionAPI", podIn(corev1.PodFailed, ends("main", 1)))
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
-	if got := Judge(pod, "main"); got.Disrupted || got.Failure.Free {
+	if got := Judge(pod, "main"); got.Disruption != "" || got.Failure.Free {
 		t.Errorf("the failure is taken for a disruption: %+v", got)
 	}
 }

@@ -33,7 +33,7 @@ func TestRestarts(t *testing.T) {
 		"OnFailure restarts one without a code":      {onFailure, noCode, true},
 		"Never leaves a success":                     {never, succeeded, false},
 		"Never leaves a failure":                     {never, failed(137), false},
-		"Never leaves a disruption":                  {never, Outcome{Disrupted: true, Failure: &Failure{ExitCode: ptr.To[int32](143), Free: true}}, false},
+		"Never leaves a disruption":                  {never, Outcome{Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{ExitCode: ptr.To[int32](143), Free: true}}, false},
 		"ExitCode leaves a success":                  {exitCode, succeeded, false},
 		"ExitCode leaves 1":                          {exitCode, failed(1), false},
 		"ExitCode leaves 129":                        {exitCode, failed(129), false},

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -369,6 +370,16 @@ var _ = Describe("A job with a deadline", func() {
 		Expect(job.Status.CompletionTime.Sub(job.Status.StartTime.Time)).To(BeNumerically(">=", time.Second))
 		Eventually(ctx, func() []string { return podNames(ctx, job) }).Should(BeEmpty())
 		Eventually(ctx, func() *batchv1beta1.Aggregate { return get(ctx, job).Status.Aggregate }).Should(Equal(&batchv1beta1.Aggregate{Deleted: 2}))
+	})
+})
+
+var _ = Describe("A job with ttlSecondsAfterFinished", func() {
+	It("is deleted when the time is over, with no event to wake the controller", func(ctx context.Context) {
+		job := start(ctx, 2, twoWorkers("Never", "ttlSecondsAfterFinished: 1"))
+		exit(ctx, job, "job-worker-0", 1, "")
+		Eventually(ctx, func() bool {
+			return apierrors.IsNotFound(k8s.Get(ctx, client.ObjectKeyFromObject(job), job))
+		}).Should(BeTrue())
 	})
 })
 

@@ -108,7 +108,7 @@ var _ = Describe("pytorch-controller", Label("pytorch"), func() {
 		for _, refused := range [][]string{
 			{"get", "secrets"},
 			{"update", "pytorchtrainingjobs"},
-			{"delete", "pytorchtrainingjobs"},
+			{"create", "pytorchtrainingjobs"},
 			{"update", "pods"},
 			{"create", "pods", "--subresource=exec"},
 			{"delete", "services"},

@@ -74,7 +74,15 @@ const (
 	ReasonError = "Error"
 	// ReasonOOMKilled: the kernel killed the main container for using more memory than its limit.
 	ReasonOOMKilled = "OOMKilled"
-	// ReasonDisrupted: the pod was preempted, evicted by the API, or lost its node.
+	// ReasonPreempted: the scheduler gave the pod's place to one of a higher priority.
+	ReasonPreempted = "Preempted"
+	// ReasonEvicted: the pod was evicted, by the API, or by the kubelet for using more than the node could give.
+	ReasonEvicted = "Evicted"
+	// ReasonNodeLost: the node of the pod does not answer, was tainted with the effect NoExecute, or is gone.
+	ReasonNodeLost = "NodeLost"
+	// ReasonNodeShutdown: the kubelet ended the pod because the node was shut down or needed its place.
+	ReasonNodeShutdown = "NodeShutdown"
+	// ReasonDisrupted: Kubernetes ended the pod for another reason of its own.
 	ReasonDisrupted = "Disrupted"
 	// ReasonDeleted: somebody deleted the pod.
 	ReasonDeleted = "Deleted"

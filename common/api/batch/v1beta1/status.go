@@ -250,7 +250,8 @@ type ReplicaFailure struct {
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// Why the replica failed: Error, OOMKilled, Evicted, ..., as the kubelet says it, or Disrupted.
+	// Why the replica failed: Error, OOMKilled, Evicted, Preempted, NodeLost, NodeShutdown, Deleted, or what else the
+	// kubelet says.
 	Reason string `json:"reason"`
 
 	// When the replica failed.

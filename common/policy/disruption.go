@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// deletionByTaintManager is the reason of the DisruptionTarget condition of a pod whose node is lost, or tainted otherwise
+// with the effect NoExecute. The API has no constant for it.
+const deletionByTaintManager = "DeletionByTaintManager"
+
+// disruptionReasons says in a word what the reason of the condition DisruptionTarget means.
+var disruptionReasons = map[string]string{
+	corev1.PodReasonPreemptionByScheduler: batchv1beta1.ReasonPreempted,
+	"EvictionByEvictionAPI":               batchv1beta1.ReasonEvicted,
+	deletionByTaintManager:                batchv1beta1.ReasonNodeLost,
+	"DeletionByPodGC":                     batchv1beta1.ReasonNodeLost,
+	corev1.PodReasonTerminationByKubelet:  batchv1beta1.ReasonNodeShutdown,
+}
+
+// Disruption returns why Kubernetes ends a pod for reasons of its own, or nothing if it does not.
+func Disruption(pod *corev1.Pod) string {
+	condition := disruptionTarget(pod)
+	if condition == nil {
+		return ""
+	}
+	if reason, ok := disruptionReasons[condition.Reason]; ok {
+		return reason
+	}
+	return batchv1beta1.ReasonDisrupted
+}
+
+// ForceDeletion returns when a pod that is being deleted is to be deleted without its node's consent, and whether it is at
+// all. Only the pod of a lost node is: nobody else will say that its containers ended. The danger is that they still run, on a node
+// that is cut off but alive.
+func ForceDeletion(pod *corev1.Pod, delay time.Duration) (time.Time, bool) {
+	condition := disruptionTarget(pod)
+	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != deletionByTaintManager {
+		return time.Time{}, false
+	}
+	return pod.DeletionTimestamp.Add(delay), true
+}
+
+func disruptionTarget(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
