@@ -40,6 +40,8 @@ type snapshot struct {
 type observation struct {
 	// Pods that the job controls, by name.
 	Pods map[string]*corev1.Pod
+	// Gone are the names of pods that the status records as alive and that the API server, asked directly, does not have.
+	Gone map[string]bool
 	// HasService says whether the job's headless Service is there.
 	HasService bool
 }

@@ -131,7 +131,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 }
 
 func (r *Reconciler[J]) observe(ctx context.Context, job J) (observation, error) {
-	seen := observation{Pods: map[string]*corev1.Pod{}}
+	seen := observation{Pods: map[string]*corev1.Pod{}, Gone: map[string]bool{}}
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, client.InNamespace(job.GetNamespace()),
 		client.MatchingFields{ownerIndex: string(job.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
@@ -140,10 +140,39 @@ func (r *Reconciler[J]) observe(ctx context.Context, job J) (observation, error)
 	for i := range pods.Items {
 		seen.Pods[pods.Items[i].Name] = &pods.Items[i]
 	}
+	if err := r.findMissing(ctx, job, &seen); err != nil {
+		return seen, err
+	}
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
 	return seen, client.IgnoreNotFound(err)
+}
+
+// findMissing asks the API server for the pods that the status records as alive and that the cache does not have. A cache
+// may be older than the status, and what to do about a pod that is gone is costly where replicas are one collective.
+func (r *Reconciler[J]) findMissing(ctx context.Context, job J, seen *observation) error {
+	if finished(*job.JobStatus()) {
+		return nil
+	}
+	for _, task := range job.JobStatus().Tasks {
+		for _, recorded := range task.Replicas {
+			if seen.Pods[recorded.Name] != nil || recorded.UID == "" || hasEnded(recorded.Phase) {
+				continue
+			}
+			pod := &corev1.Pod{}
+			err := r.apiReader.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: recorded.Name}, pod)
+			switch {
+			case client.IgnoreNotFound(err) != nil:
+				return err
+			case err == nil && metav1.IsControlledBy(pod, job):
+				seen.Pods[recorded.Name] = pod
+			default:
+				seen.Gone[recorded.Name] = true
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler[J]) snapshot(job J) snapshot {

@@ -23,6 +23,8 @@ type replica struct {
 	pod *corev1.Pod
 	// podAttempt is the attempt that the pod was created for.
 	podAttempt int32
+	// gone says that the recorded pod was alive and no longer exists.
+	gone bool
 	// jobAttempt is the attempt of the whole job.
 	jobAttempt int32
 	outcome    policy.Outcome
@@ -57,9 +59,9 @@ func (r replica) failure() *policy.Failure {
 	}
 }
 
-// deleted says that somebody is deleting the pod of the current attempt.
+// deleted says that somebody is deleting, or has deleted, the pod of the current attempt.
 func (r replica) deleted() bool {
-	return r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == ""
+	return r.gone || r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == ""
 }
 
 // succeeded says that the replica succeeded in its current attempt. A pod that ends while it is being deleted did not
@@ -87,6 +89,7 @@ func (p *planner) observeReplicas() []replica {
 			jobAttempt: p.job.Status.Attempt,
 		}
 		r.recorded.Name = member.Name
+		r.gone = r.pod == nil && p.seen.Gone[member.Name]
 		if r.pod != nil {
 			r.podAttempt = podAttempt(r.pod)
 		}
@@ -105,6 +108,7 @@ func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 func (r *replica) restart(due *metav1.Time) {
 	r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt, RestartTime: due}
 	r.done = false
+	r.gone = false
 }
 
 func (p *planner) mainContainerName(pod *corev1.Pod) string {

@@ -31,6 +31,8 @@ func (p *planner) restartJob() {
 	if root == nil {
 		return
 	}
+	p.record(*root)
+	p.account(*root)
 	status := &p.decision.Status
 	status.Attempt++
 	p.gang.Attempt = status.Attempt
@@ -42,8 +44,6 @@ func (p *planner) restartJob() {
 	for i := range status.Tasks {
 		status.Tasks[i].RestartCount += int32(len(status.Tasks[i].Replicas)) //nolint:gosec // a job has at most 2,000 replicas
 	}
-	p.record(*root)
-	p.account(*root)
 	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",
 		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
 }
@@ -123,6 +123,9 @@ func (p *planner) rootFailure() *rootCause {
 	for i := range p.replicas {
 		r := &p.replicas[i]
 		if r.deleted() {
+			if r.gone {
+				return &rootCause{replica: r, failure: policy.Failure{Reason: batchv1beta1.ReasonDeleted, Time: p.now, Free: true}}
+			}
 			return &rootCause{replica: r, failure: *lossOf(r.pod, batchv1beta1.ReasonDeleted)}
 		}
 		failure := r.failure()
@@ -154,13 +157,17 @@ func (p *planner) account(cause rootCause) {
 
 // record puts a failure at the head of status.failures.
 func (p *planner) record(cause rootCause) {
+	node := cause.replica.recorded.Node
+	if cause.replica.pod != nil {
+		node = cause.replica.pod.Spec.NodeName
+	}
 	failed := cause.failure.Time
 	if failed.IsZero() {
 		failed = p.now
 	}
 	entry := batchv1beta1.ReplicaFailure{
 		Replica:  cause.replica.member.Name,
-		Node:     cause.replica.pod.Spec.NodeName,
+		Node:     node,
 		ExitCode: cause.failure.ExitCode,
 		Reason:   cause.failure.Reason,
 		Time:     *p.timestamp(failed),

@@ -436,6 +436,24 @@ func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	}
 }
 
+// The peers of a member that is gone would wait for it until a time-out, on GPUs that somebody pays for.
+func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).backoffLimit(0).
+		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running, onNode("node-1")))
+	seen := seeing(pod("job-worker-0", running))
+	seen.Gone = map[string]bool{"job-worker-1": true}
+	d := plan(j.snapshot, seen, now)
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
+		Failures: []string{"job-worker-1: no exit code, free"}, Deletes: []string{"job-worker-0"},
+	}, summarize(d))
+	diff(t, "node", "node-1", d.Status.Failures[0].Node)
+
+	j.Status = d.Status
+	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", 1), created("job-worker-1", 1)}, summarize(j.sees()).Creates)
+}
+
 // Raising the limit restarts a replica that had used it up; its failure stays one.
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()

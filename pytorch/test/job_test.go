@@ -354,10 +354,13 @@ var _ = Describe("A job whose replica fails", func() {
 	It("does not count a pod that was deleted", func(ctx context.Context) {
 		job := start(ctx, 2, twoWorkers("OnFailure", "backoffLimit: 0"))
 		run(ctx, job, "job-worker-0", "job-worker-1")
-		lost := pod(ctx, job, "job-worker-1")
+		Eventually(ctx, func() string { return get(ctx, job).Status.Ready }).Should(Equal("2/2"))
+		lost, peer := pod(ctx, job, "job-worker-1"), pod(ctx, job, "job-worker-0")
 		Expect(k8s.Delete(ctx, lost, client.GracePeriodSeconds(0))).To(Succeed())
 		replacement(ctx, lost)
+		replacement(ctx, peer) // alone it would wait for its peer until a time-out
 		Expect(get(ctx, job).Status.BackoffCount).To(BeZero())
+		Expect(job.Status.Failures[0].Reason).To(Equal(batchv1beta1.ReasonDeleted))
 		Expect(job.Status.Phase).NotTo(Equal(batchv1beta1.JobPhaseFailed))
 	})
 })
