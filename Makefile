@@ -49,6 +49,7 @@ tidy: ## Tidy the go.mod of every module
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Lint every module
 	for m in $(MODULES); do (cd $$m && $(BIN)/golangci-lint run ./...); done
+	cd hack/tools && GOWORK=off $(BIN)/golangci-lint run ./...
 
 .PHONY: verify
 verify: generate tidy lint ## Regenerate, tidy and lint; fail if that changes the tree

@@ -15,9 +15,10 @@ bin/pytorch-controller --kubeconfig "$KUBECONFIG" --leader-elect=false --image u
 	--metrics-bind-address 0 --health-probe-bind-address 0 >"$log" 2>&1 &
 trap 'kill %1' EXIT
 
-# The annotation tells the simulated nodes how long the pods run.
-kubectl annotate --local -f examples/pytorch/torchrun.yaml -o json simulated=true |
-	sed 's|"template": {|"template": {"metadata": {"annotations": {"simulation.tensorstack.dev/run-seconds": "5"}},|' |
+# An annotation tells the simulated nodes how long the pods run.
+kubectl patch --local -f examples/pytorch/torchrun.yaml --type=json -o yaml --patch '[{"op": "add",
+	"path": "/spec/replicaSpecs/0/template/metadata",
+	"value": {"annotations": {"simulation.tensorstack.dev/run-seconds": "5"}}}]' |
 	step kubectl apply -f -
 kubectl wait --for=jsonpath='{.status.completionTime}' "ptjob/$job" --timeout=120s >/dev/null || tail "$log" >&2
 step kubectl get ptjob "$job" -o wide

@@ -10,12 +10,13 @@ bin/localcluster training-image
 eval "$(bin/localcluster env)"
 step() { printf '\n\033[1m$ %s\033[0m\n' "$*" >&2; "$@"; }
 
-if bin/localcluster status | grep -q simulated; then
+if [ "$(bin/localcluster kind)" = simulated ]; then
 	exec hack/demo-simulated.sh
 fi
 
 bin/localcluster load-image bin/pytorch-controller.tar
-kubectl delete ptjob "$job" --ignore-not-found >/dev/null 2>&1 || true
+# The job of an earlier run, and its pods; the first time there is not even the kind.
+kubectl delete ptjob "$job" --ignore-not-found --cascade=foreground >/dev/null 2>&1 || true
 restart=$(kubectl -n t9k-pytorch get deployment pytorch-controller --ignore-not-found -o name 2>/dev/null)
 step kubectl apply -k deploy/pytorch
 # A cluster of an earlier run may have the image of an earlier build.
@@ -23,11 +24,10 @@ step kubectl apply -k deploy/pytorch
 step kubectl -n t9k-pytorch rollout status deployment/pytorch-controller --timeout=120s
 
 step kubectl apply -k examples/pytorch/code
-step kubectl apply -f "examples/pytorch/torchrun.yaml"
+step kubectl apply -f examples/pytorch/torchrun.yaml
 
-pods=(-l "batch.tensorstack.dev/job-name=$job")
-kubectl wait --for=create pod "${pods[@]}" --timeout=60s >/dev/null
-for pod in $(kubectl get pod "${pods[@]}" -o name); do
+for pod in "$job-worker-0" "$job-worker-1"; do
+	kubectl wait --for=create "pod/$pod" --timeout=60s >/dev/null
 	kubectl logs -f "$pod" -c pytorch --prefix --pod-running-timeout=120s &
 done
 wait

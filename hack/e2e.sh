@@ -3,9 +3,9 @@
 # local cluster, which it brings up and installs them into. The argument is a label filter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ -z "${KUBECONFIG:-}" ]; then
+if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
 	bin/localcluster up
-	if bin/localcluster status | grep -q simulated; then
+	if [ "$(bin/localcluster kind)" = simulated ]; then
 		echo "Error: the nodes of the local cluster are simulated, and the end-to-end tests need real ones." >&2
 		echo "Run as root on Debian, or set KUBECONFIG to a cluster with the controllers installed." >&2
 		exit 1
@@ -24,4 +24,4 @@ if [ -z "${KUBECONFIG:-}" ]; then
 		kubectl -n "$namespace" rollout status "deployment/$name" --timeout=120s
 	done
 fi
-go test ./test/e2e -count=1 -timeout 40m -v -ginkgo.v -ginkgo.no-color -ginkgo.label-filter="$1"
+E2E=true go test ./test/e2e -count=1 -timeout 40m -v -ginkgo.v -ginkgo.no-color -ginkgo.label-filter="$1"

@@ -30,7 +30,6 @@ const defaultPort = 29500
 func Controller() manager.Controller[*v1beta1.PyTorchTrainingJob] {
 	return manager.Controller[*v1beta1.PyTorchTrainingJob]{
 		Name:        "pytorch-controller",
-		Kind:        v1beta1.Kind,
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   pytorch{},
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -149,15 +150,15 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 			return err
 		}
 	}
-	err := inBatches(len(d.Creates), func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) })
-	if err != nil {
+	if len(d.Creates) == 0 {
+		return nil
+	}
+	if err := inBatches(len(d.Creates), func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
 		return err
 	}
-	if n := len(d.Creates); n > 0 {
-		r.emit(job, []event{{
-			Type: corev1.EventTypeNormal, Reason: "Created", Action: "Create", Message: fmt.Sprintf("created %d replicas", n),
-		}})
-	}
+	r.emit(job, []event{{
+		Type: corev1.EventTypeNormal, Reason: "Created", Action: "Create", Message: fmt.Sprintf("created %d replicas", len(d.Creates)),
+	}})
 	return nil
 }
 
@@ -170,32 +171,34 @@ type refusal struct {
 func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
-// createOwned creates an object of the job. An object of the name that the job controls already is what was wanted; any
-// other is never touched. Errors are of type *refusal, unless they are passing ones.
+// createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of type
+// *refusal, unless another try may well succeed.
 func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object) error {
-	kind := "pod"
-	if _, ok := object.(*corev1.Service); ok {
-		kind = "service"
+	gvk, err := apiutil.GVKForObject(object, r.client.Scheme())
+	if err != nil {
+		return err
 	}
-	err := r.client.Create(ctx, object)
+	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
+	err = r.client.Create(ctx, object)
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		existing := &metav1.PartialObjectMetadata{}
-		existing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(map[string]string{"pod": "Pod", "service": "Service"}[kind]))
+		existing.SetGroupVersionKind(gvk)
 		if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
-			return client.IgnoreNotFound(err)
+			return fmt.Errorf("reading %s, which is in the way: %w", what, err)
 		}
 		if metav1.IsControlledBy(existing, job) {
-			return nil
+			return fmt.Errorf("%s is the job's, but the cache does not have it yet", what)
 		}
 		return &refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
-			"the job needs a %s named %s, but one exists that is not the job's: delete it or rename the job", kind, object.GetName())}
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return &refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s %s: %w", kind, object.GetName(), err)}
+			"the job needs %s, but one exists that is not the job's: delete it or rename the job", what)}
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
+		// An internal error is how the API server reports an admission webhook that does not answer.
+		return &refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
 	default:
-		return fmt.Errorf("creating %s %s: %w", kind, object.GetName(), err)
+		return fmt.Errorf("creating %s: %w", what, err)
 	}
 }
 

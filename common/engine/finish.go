@@ -2,10 +2,11 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -31,11 +32,11 @@ func finished(status batchv1beta1.JobStatus) bool {
 
 // ending returns how the job ends now, or nil if it goes on. The leader's success goes before any failure.
 func (p *planner) ending() *ending {
-	if leader := p.replicas[0]; leader.succeeded() {
+	if len(p.replicas) > 0 && p.replicas[0].succeeded() {
 		return &ending{
 			condition: batchv1beta1.ConditionCompleted,
 			reason:    batchv1beta1.ReasonLeaderSucceeded,
-			message:   fmt.Sprintf("leader %s succeeded", leader.member.Name),
+			message:   fmt.Sprintf("leader %s succeeded", p.gang.Leader().Name),
 		}
 	}
 	if deadline, ok := policy.Deadline(p.job.Spec.RunPolicy, p.decision.Status.StartTime); ok && !p.now.Before(deadline) {
@@ -46,23 +47,25 @@ func (p *planner) ending() *ending {
 				*p.job.Spec.RunPolicy.ActiveDeadlineSeconds),
 		}
 	}
+	if len(p.replicas) == 0 {
+		return nil
+	}
 	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
 		return p.endingOfCollective()
 	}
 	return p.endingOf(&p.replicas[0])
 }
 
-// endingOfCollective ends the job on a permanent failure of any replica, or on a failure that needs one restart too many.
+// endingOfCollective ends the job if the failure that the others followed from is permanent, or needs one restart too many.
 func (p *planner) endingOfCollective() *ending {
-	for i := range p.replicas {
-		if end := p.permanentFailure(&p.replicas[i]); end != nil {
-			return end
-		}
+	root := p.rootFailure()
+	if root == nil {
+		return nil
 	}
-	if root := p.rootFailure(); root != nil {
-		return p.limitExceeded(*root)
+	if end := p.permanentFailure(root.replica); end != nil {
+		return end
 	}
-	return nil
+	return p.limitExceeded(*root)
 }
 
 // endingOf ends the job if this replica, the leader, can run no more.
@@ -86,7 +89,7 @@ func (p *planner) permanentFailure(r *replica) *ending {
 	return &ending{
 		condition: batchv1beta1.ConditionFailed,
 		reason:    batchv1beta1.ReasonPermanentFailure,
-		message:   withTail(fmt.Sprintf("%s, which restart policy %s does not restart", cause, restartPolicy), failure.Message),
+		message:   withTail(fmt.Sprintf("%s, which restart policy %s does not restart", cause, restartPolicy), *failure),
 		cause:     cause,
 	}
 }
@@ -100,7 +103,7 @@ func (p *planner) limitExceeded(cause rootCause) *ending {
 		condition: batchv1beta1.ConditionFailed,
 		reason:    batchv1beta1.ReasonBackoffLimitExceeded,
 		message: withTail(fmt.Sprintf("%s and runPolicy.backoffLimit (%d) allows no further restart", cause, limit),
-			cause.failure.Message),
+			cause.failure),
 		cause: &cause,
 	}
 }
@@ -109,10 +112,14 @@ func (p *planner) isLeader(pod string) bool {
 	return len(p.gang.Members) > 0 && p.gang.Leader().Name == pod
 }
 
-// withTail appends the last whole lines of what the replica printed.
-func withTail(message, output string) string {
-	if output == "" {
+// withTail appends the last whole lines of what the replica printed, or what the kubelet says if it printed nothing.
+func withTail(message string, failure policy.Failure) string {
+	output := failure.Output
+	if output == "" && failure.Message == "" {
 		return message
+	}
+	if output == "" {
+		return message + ": " + failure.Message
 	}
 	if len(output) > maxTail {
 		output = strings.ToValidUTF8(output[len(output)-maxTail:], "")
@@ -139,11 +146,12 @@ func (p *planner) finish(end ending) {
 	}
 	p.setCondition(end.condition, metav1.ConditionTrue, end.reason, end.message)
 	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
-	if end.condition == batchv1beta1.ConditionFailed && end.cause != nil {
+	switch {
+	case end.cause != nil:
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, end.cause.failure.Reason, end.cause.String())
+	case meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) && !slices.ContainsFunc(p.replicas, replica.staysFailed):
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
 	}
-	p.decision.CreateService = false
-	p.decision.WakeAt = time.Time{}
 	p.setTasks()
 	p.addEvent(eventType, end.condition, "Finish", end.message)
 }
@@ -151,7 +159,6 @@ func (p *planner) finish(end ending) {
 // cleanUp deletes what the clean-up policy says of a finished job. Its phase, conditions and counts stay; its tasks follow
 // when all is gone, once. After a success the leader's peers get some time to end by themselves.
 func (p *planner) cleanUp() {
-	p.forceDelete()
 	pending := false
 	status := p.decision.Status
 	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)

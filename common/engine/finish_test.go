@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // condition of a decision, without what every condition has.
@@ -416,7 +417,9 @@ func TestFinishedJobIsFinal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := plan(tc.job.snapshot, observation{Pods: seeing(tc.pods...).Pods}, now)
-			diff(t, "what is kept of the status", withoutReplicas(tc.job.Status), withoutReplicas(d.Status))
+			want := withoutReplicas(tc.job.Status)
+			want.ObservedGeneration = tc.job.Generation // that a change of the spec was seen is no change of the end
+			diff(t, "what is kept of the status", want, withoutReplicas(d.Status))
 			diff(t, "conditions", tc.job.Status.Conditions, d.Status.Conditions)
 			diff(t, "creations", []string(nil), names(d.Creates))
 			diff(t, "events", []event(nil), d.Events)
@@ -463,7 +466,7 @@ func TestWithTail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := withTail("failed", tc.output)
+			got := withTail("failed", policy.Failure{Output: tc.output})
 			diff(t, "message", tc.want, got)
 			if !utf8.ValidString(got) {
 				t.Error("the message is not valid UTF-8")

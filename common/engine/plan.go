@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -85,7 +87,9 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.gang = framework.NewGang(job.Namespace, job.Name, job.UID, job.ClusterDomain, job.Status.Attempt, job.Spec.Roles)
 	p.replicas = p.observeReplicas()
 
+	p.forceDelete()
 	if finished(job.Status) {
+		p.decision.Status.ObservedGeneration = job.Generation
 		if expiry, ok := policy.Expiry(job.Spec.RunPolicy, job.Status.CompletionTime); ok {
 			if !now.Before(expiry) {
 				p.decision.DeleteJob = true
@@ -96,21 +100,26 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		p.cleanUp()
 		return p.decision
 	}
-	if reason, message := notSupported(job.Spec); reason != "" {
+
+	reason, message := notSupported(job.Spec, p.gang)
+	if reason != "" && job.Status.StartTime == nil {
 		p.hold(reason, message)
 		return p.decision
 	}
-	if len(p.gang.Members) == 0 {
-		p.hold(batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run")
-		return p.decision
-	}
-
 	p.begin()
 	if end := p.ending(); end != nil {
 		p.finish(*end)
 		p.cleanUp()
 		return p.decision
 	}
+	if deadline, ok := policy.Deadline(job.Spec.RunPolicy, p.decision.Status.StartTime); ok {
+		p.wakeAt(deadline)
+	}
+	if reason != "" {
+		p.hold(reason, message)
+		return p.decision
+	}
+	p.decision.CreateService = !seen.HasService
 	p.restart()
 	p.removeObsolete()
 	p.createMissing()
@@ -120,8 +129,10 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 
 // notSupported names what the spec asks for and this version does not do. Such a job is held rather than run as if it had
 // not asked.
-func notSupported(spec batchv1beta1.JobSpec) (reason, message string) {
+func notSupported(spec batchv1beta1.JobSpec, gang framework.Gang) (reason, message string) {
 	switch {
+	case len(gang.Members) == 0:
+		return batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run"
 	case spec.RunMode != nil && spec.RunMode.Debug != nil && spec.RunMode.Debug.Enabled:
 		message = "spec.runMode.debug is not supported by this version of the controller"
 	case spec.RunMode != nil && spec.RunMode.Pause != nil && spec.RunMode.Pause.Enabled:
@@ -136,15 +147,26 @@ func notSupported(spec batchv1beta1.JobSpec) (reason, message string) {
 	return batchv1beta1.ReasonNotSupported, message
 }
 
-// hold keeps the job as it is and says why.
+// hold keeps the replicas of the job as they are and says why.
 func (p *planner) hold(reason, message string) {
-	p.decision.Status.ObservedGeneration = p.job.Generation
-	p.decision.Status.Phase = batchv1beta1.JobPhasePending
-	p.decision.Status.Selector = p.job.Selector
+	status := &p.decision.Status
+	status.ObservedGeneration = p.job.Generation
+	status.Selector = p.job.Selector
+	status.Phase = cmp.Or(status.Phase, batchv1beta1.JobPhasePending)
+	status.Reason = reason
 	p.setTasks()
+	p.refuse(reason, message)
+	if !meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning) {
+		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
+	}
+}
+
+// refuse says, in a condition and once in an event, why the job cannot be brought to what its spec says.
+func (p *planner) refuse(reason, message string) {
+	if before := initialized(p.decision.Status); before == nil || before.Reason != reason {
+		p.addEvent(corev1.EventTypeWarning, reason, "Plan", message)
+	}
 	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
-	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
-	p.decision.Status.Reason = reason
 }
 
 func (p *planner) begin() {
@@ -153,10 +175,6 @@ func (p *planner) begin() {
 	status.Selector = p.job.Selector
 	if status.StartTime == nil {
 		status.StartTime = p.timestamp(p.now)
-	}
-	p.decision.CreateService = !p.seen.HasService
-	if deadline, ok := policy.Deadline(p.job.Spec.RunPolicy, status.StartTime); ok {
-		p.wakeAt(deadline)
 	}
 }
 
@@ -177,7 +195,6 @@ func (p *planner) forceDelete() {
 
 // removeObsolete deletes the pods of earlier attempts and those of no replica. Each is deleted gracefully, once.
 func (p *planner) removeObsolete() {
-	p.forceDelete()
 	wanted := map[string]bool{}
 	for _, r := range p.replicas {
 		if !r.obsolete() {

@@ -83,8 +83,7 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 
 // waitForLeader returns the init container that holds a replica back until the leader's name resolves: frameworks give up
 // on a name that does not resolve, while they wait for a peer that does not listen yet. It meets the restricted Pod
-// Security standard. It asks for so little that the pod's resources stay what the template says, and for limits that keep
-// the quality of service of a pod that has them.
+// Security standard. It asks for little, with limits, so that a pod whose containers all have limits stays Guaranteed.
 func waitForLeader(gang framework.Gang, image string) corev1.Container {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("100m"),

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -104,7 +105,11 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 }
 
 // deletions lets through that an object is gone: nothing else about a Service matters to a job.
-var deletions = predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+var deletions = predicate.Funcs{
+	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
+	UpdateFunc:  func(ctrlevent.UpdateEvent) bool { return false },
+	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
+}
 
 func ownerUID(object client.Object) []string {
 	if owner := metav1.GetControllerOf(object); owner != nil {

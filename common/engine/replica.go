@@ -100,6 +100,11 @@ func (p *planner) observeReplicas() []replica {
 	return replicas
 }
 
+// staysFailed says that the replica failed and is not restarted.
+func (r replica) staysFailed() bool {
+	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
+}
+
 func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -172,7 +173,7 @@ func (p *planner) record(cause rootCause) {
 		Reason:   cause.failure.Reason,
 		Time:     *p.timestamp(failed),
 		Counted:  !cause.failure.Free,
-		Message:  cause.failure.Message,
+		Message:  cmp.Or(cause.failure.Output, cause.failure.Message),
 	}
 	failures := slices.Insert(p.decision.Status.Failures, 0, entry)
 	p.decision.Status.Failures = failures[:min(len(failures), maxFailures)]

@@ -454,6 +454,45 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", 1), created("job-worker-1", 1)}, summarize(j.sees()).Creates)
 }
 
+// What the peers of the first failure die of says nothing about the job, permanent as it may look.
+func TestFollowingFailuresDoNotDecide(t *testing.T) {
+	t.Parallel()
+	for name, root := range map[string]*corev1.Pod{
+		"of a kill for memory": pod("job-worker-0", exitedAgo(137, time.Minute)),
+		"of a preemption":      pod("job-worker-0", running, disrupted, deleting),
+		"of a deletion":        pod("job-worker-0", running, deleting),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).
+				saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.sees(root, pod("job-worker-1", exited(1)))
+			diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
+			diff(t, "attempt", int32(1), d.Status.Attempt)
+			diff(t, "replica to blame", "job-worker-0", d.Status.Failures[0].Replica)
+		})
+	}
+}
+
+// A running job that is asked for what this version does not do is not left to itself: its replicas run on, and its end and
+// its deadline count.
+func TestHeldJobStillEnds(t *testing.T) {
+	t.Parallel()
+	held := func() *jobBuilder {
+		j := job(role("worker", 1)).deadline(120).saw(time.Minute, pod("job-worker-0", running))
+		j.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+		return j
+	}
+	runsOn := held().sees(pod("job-worker-0", running))
+	diff(t, "while it runs", summary{
+		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonNotSupported, WakeIn: time.Minute,
+	}, summarize(runsOn))
+	diff(t, "event", batchv1beta1.ReasonNotSupported, runsOn.Events[0].Reason)
+	diff(t, "when its leader succeeds", batchv1beta1.JobPhaseSucceeded, held().sees(pod("job-worker-0", exited(0))).Status.Phase)
+	diff(t, "at its deadline", batchv1beta1.JobPhaseFailed,
+		plan(held().snapshot, seeing(pod("job-worker-0", running)), now.Add(time.Minute)).Status.Phase)
+}
+
 // Raising the limit restarts a replica that had used it up; its failure stays one.
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()

@@ -23,12 +23,12 @@ func (p *planner) settle() {
 	waiting, reason, message := p.waitingFor()
 	switch waiting {
 	case 0:
-		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning,
-			fmt.Sprintf("all %d replicas run", len(p.replicas)))
+		message := fmt.Sprintf("all %d replicas run or have ended", len(p.replicas))
+		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, message)
 		status.Phase = batchv1beta1.JobPhaseRunning
 		status.Reason = batchv1beta1.ReasonReplicasRunning
 		if !wasRunning {
-			p.addEvent(corev1.EventTypeNormal, "Running", "Observe", fmt.Sprintf("all %d replicas run", len(p.replicas)))
+			p.addEvent(corev1.EventTypeNormal, "Running", "Observe", message)
 		}
 	default:
 		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason,
@@ -47,7 +47,7 @@ func (p *planner) settle() {
 // settleInitialized keeps a refusal by the API server until nothing is left to create.
 func (p *planner) settleInitialized() {
 	if p.refusal != "" {
-		p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, batchv1beta1.ReasonInvalidTemplate, p.refusal)
+		p.refuse(batchv1beta1.ReasonInvalidTemplate, p.refusal)
 		return
 	}
 	missing := func(r replica) bool { return r.pod == nil && !r.done }
@@ -84,8 +84,7 @@ func (p *planner) settleReplicaFailure() {
 			p.restarted.String()+" and is being replaced")
 		return
 	}
-	staysFailed := func(r replica) bool { return r.done && !r.succeeded() }
-	if waiting, _, _ := p.waitingFor(); waiting == 0 && !slices.ContainsFunc(p.replicas, staysFailed) &&
+	if waiting, _, _ := p.waitingFor(); waiting == 0 && !slices.ContainsFunc(p.replicas, replica.staysFailed) &&
 		meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) {
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
 			"every replica runs again")

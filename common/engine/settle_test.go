@@ -28,13 +28,13 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 		"nothing: every replica runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)},
 			wantPhase: batchv1beta1.JobPhaseRunning,
-			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run"},
+			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
 			wantReady: "2/2",
 		},
 		"nothing: a replica that is done is waited for no more": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))},
 			wantPhase: batchv1beta1.JobPhaseRunning,
-			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run"},
+			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
 			wantReady: "1/2",
 		},
 		"nothing: a replica that runs need not be ready": {
@@ -42,7 +42,7 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 				p.Status.ContainerStatuses[0].Ready = false
 			})},
 			wantPhase: batchv1beta1.JobPhaseRunning,
-			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run"},
+			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
 			wantReady: "1/2",
 		},
 		"its pods": {
@@ -326,7 +326,7 @@ func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	j.Generation = 2
 	diff(t, "Running", &metav1.Condition{
 		Type: batchv1beta1.ConditionRunning, Status: metav1.ConditionTrue, Reason: batchv1beta1.ReasonReplicasRunning,
-		Message: "all 1 replicas run", ObservedGeneration: 2, LastTransitionTime: ago(time.Hour),
+		Message: "all 1 replicas run or have ended", ObservedGeneration: 2, LastTransitionTime: ago(time.Hour),
 	}, meta.FindStatusCondition(j.sees(pods...).Status.Conditions, batchv1beta1.ConditionRunning))
 }
 
@@ -341,7 +341,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 		"when every replica runs": {
 			job:  job(role("worker", 1)).saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
-			want: []event{{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run"}},
+			want: []event{{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run or have ended"}},
 		},
 		"when the job restarts": {
 			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
@@ -35,8 +36,6 @@ import (
 type Controller[J framework.Job] struct {
 	// Name of the controller, which its leader Lease is named after too.
 	Name string
-	// Kind of its jobs, as in the label batch.tensorstack.dev/job-kind.
-	Kind string
 	// AddToScheme registers the API types of its jobs.
 	AddToScheme func(*runtime.Scheme) error
 	// Framework runs its jobs.
@@ -87,7 +86,7 @@ func Command[J framework.Job](c Controller[J]) *cobra.Command {
 	logging := zap.Options{}
 	cmd := &cobra.Command{
 		Use:           c.Name,
-		Short:         "Runs the " + c.Kind + " objects of a cluster",
+		Short:         "Runs the training jobs of a cluster",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -135,6 +134,10 @@ func Run[J framework.Job](ctx context.Context, c Controller[J], config *rest.Con
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), c.AddToScheme(scheme)); err != nil {
 		return err
 	}
+	gvk, err := apiutil.GVKForObject(c.Framework.NewJob(), scheme)
+	if err != nil {
+		return err
+	}
 	config = rest.CopyConfig(config)
 	config.QPS = options.QPS
 	config.Burst = options.Burst
@@ -143,7 +146,7 @@ func Run[J framework.Job](ctx context.Context, c Controller[J], config *rest.Con
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logger,
-		Cache:                         cacheOptions(c.Kind, options.Namespace),
+		Cache:                         cacheOptions(gvk.Kind, options.Namespace),
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:                       metricsserver.Options{BindAddress: options.MetricsBindAddress},
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
@@ -175,6 +178,9 @@ func Run[J framework.Job](ctx context.Context, c Controller[J], config *rest.Con
 	return mgr.Start(ctx)
 }
 
+// containerName is the name of the controller's container in its Deployment. Injected sidecars may come before it.
+const containerName = "controller"
+
 // ownImage returns the image that this controller runs, as its pod names it. It is looked up rather than written into the
 // manifest a second time, where tools that rewrite images would miss it.
 func ownImage(ctx context.Context, reader client.Reader) (string, error) {
@@ -186,7 +192,12 @@ func ownImage(ctx context.Context, reader client.Reader) (string, error) {
 	if err := reader.Get(ctx, key, &pod); err != nil {
 		return "", err
 	}
-	return pod.Spec.Containers[0].Image, nil
+	for _, c := range pod.Spec.Containers {
+		if c.Name == containerName {
+			return c.Image, nil
+		}
+	}
+	return "", fmt.Errorf("pod %s has no container named %q", key, containerName)
 }
 
 // cacheOptions keep the cache to what belongs to jobs of the kind, and of that to what the engine reads.

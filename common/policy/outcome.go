@@ -33,7 +33,9 @@ type Failure struct {
 	ExitCode *int32
 	// Reason as the kubelet says it, or the disruption.
 	Reason string
-	// Message is the tail of the container's output, else the kubelet's message.
+	// Output is the tail of what the container printed, or the message that it left.
+	Output string
+	// Message is what the kubelet says of the pod.
 	Message string
 	// Time of the failure.
 	Time time.Time
@@ -66,7 +68,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 		outcome.Phase = batchv1beta1.ReplicaPhaseUnknown
 	case main != nil && main.State.Running != nil:
 		outcome.Phase = batchv1beta1.ReplicaPhaseRunning
-		outcome.Ready = main.Ready && !outcome.Terminating
+		outcome.Ready = main.Ready && !outcome.Terminating && !notReady(pod)
 	default:
 		outcome.Phase = batchv1beta1.ReplicaPhasePending
 	}
@@ -83,10 +85,8 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 	if ended := endedContainer(pod, main); ended != nil {
 		failure.ExitCode = new(ended.ExitCode)
 		failure.Time = ended.FinishedAt.Time
+		failure.Output = strings.TrimSpace(ended.Message)
 		containerReason = ended.Reason
-		if ended.Message != "" {
-			failure.Message = strings.TrimSpace(ended.Message)
-		}
 	}
 	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then Error.
 	failure.Reason = cmp.Or(pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
@@ -110,6 +110,13 @@ func anyContainerStarted(pod *corev1.Pod) bool {
 	started := func(s corev1.ContainerStatus) bool { return s.State.Running != nil || s.State.Terminated != nil }
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, started) ||
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
+}
+
+// notReady says that the pod does not pass its probes, or that its node does not answer: then only this condition tells.
+func notReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
+	})
 }
 
 func containerStatus(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {

@@ -135,7 +135,7 @@ func TestJudge(t *testing.T) {
 		"a main container that ran out of memory, with its output": {
 			pod: podIn(corev1.PodFailed, endsFor("main", 137, "OOMKilled", "step 7\nstep 8\n")),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Message: "step 7\nstep 8", Time: ended,
+				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Output: "step 7\nstep 8", Time: ended,
 			}},
 		},
 		"a failure without a reason is an Error": {
@@ -153,7 +153,7 @@ func TestJudge(t *testing.T) {
 				return pod
 			}(),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Message: "no route to host", Time: ended,
+				ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Output: "no route to host", Time: ended,
 			}},
 		},
 		"a pod that used more ephemeral storage than its limit counts": {

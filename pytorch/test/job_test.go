@@ -167,6 +167,17 @@ var _ = Describe("A job", func() {
 		}
 	})
 
+	It("creates its Service again if somebody deletes it", func(ctx context.Context) {
+		job := start(ctx, 2)
+		var service corev1.Service
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(job), &service)).To(Succeed())
+		deleted := service.UID
+		Expect(k8s.Delete(ctx, &service)).To(Succeed())
+		Eventually(ctx, func() bool {
+			return k8s.Get(ctx, client.ObjectKeyFromObject(job), &service) == nil && service.UID != deleted
+		}).Should(BeTrue())
+	})
+
 	It("gives every replica its name, its labels and what it needs to find the leader", func(ctx context.Context) {
 		job := start(ctx, 4, masterAndWorkers)
 		p := pod(ctx, job, "job-worker-1")
@@ -218,7 +229,7 @@ var _ = Describe("A job", func() {
 		Expect(k8s.Create(ctx, object)).To(Succeed())
 		job := typed(object)
 		Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
-		Expect(condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("a pod named job-worker-1, but one exists that is not the job's"))
+		Expect(condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("the job needs pod job-worker-1, but one exists that is not the job's"))
 		Expect(pod(ctx, job, "job-worker-1").UID).To(Equal(foreign.UID))
 
 		Expect(k8s.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
@@ -255,6 +266,7 @@ var _ = Describe("A job", func() {
 			job := typed(object)
 			Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNotSupported))
 			Expect(condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring(want))
+			Eventually(ctx, func() []string { return eventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNotSupported))
 			Expect(podNames(ctx, job)).To(BeEmpty())
 		},
 		Entry("debug", `spec: {runMode: {debug: {enabled: true}}}`, "spec.runMode.debug is not supported"),

@@ -52,6 +52,11 @@ func replicaSpecs(entries ...string) string {
 	return patch
 }
 
+// tenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two.
+func tenDigits(replicas string) string {
+	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + replicaSpecs("type: worker, "+replicas)
+}
+
 func jobFrom(namespace string, patches ...string) *unstructured.Unstructured {
 	document, err := yaml.YAMLToJSON([]byte(valid))
 	Expect(err).NotTo(HaveOccurred())
@@ -162,6 +167,11 @@ var _ = Describe("Bad input", Ordered, func() {
 			"PyTorchTrainingJob", "metadata.name must be a DNS-1035 label"),
 		Entry("a job name too long for its pods' names", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-12345}`,
 			"PyTorchTrainingJob", "metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"),
+		Entry("a job name too long for its last pod's name", tenDigits("replicas: 11"),
+			"PyTorchTrainingJob", "metadata.name is too long"),
+		Entry("a job name too long for the last pod that elastic training may add",
+			tenDigits("replicas: 1")+"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
+			"PyTorchTrainingJob", "metadata.name is too long"),
 		Entry("an unknown field", `spec: {replicaSpec: []}`,
 			"spec.replicaSpec", `unknown field "spec.replicaSpec"`),
 		Entry("an unknown field of a container",
@@ -180,6 +190,7 @@ var _ = Describe("Bad input", Ordered, func() {
 		Entry("2,000 replicas in all", replicaSpecs("type: master", "type: worker, replicas: 1999")),
 		Entry("types that are seen in the wild", replicaSpecs("type: master", "type: worker", "type: node", "type: ps")),
 		Entry("the longest job name that its pods' names allow", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}`),
+		Entry("a job name whose last pod's name just fits", tenDigits("replicas: 10")),
 		Entry("elastic training without an expected number", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true, maxRestarts: 1}}`),
 		Entry("elastic that is switched off", `spec: {elastic: {enabled: false}}`),
 		Entry("procPerNode gpu", `spec: {torchrunConfig: {enabled: true, procPerNode: gpu}}`),

@@ -75,3 +75,15 @@ func (c *Cluster) nodesHealth(ctx context.Context) error {
 	defer cancel()
 	return usable(ctx, client)
 }
+
+// NodeKind returns whether the nodes are real or simulated. It returns an error if there is no cluster.
+func (c *Cluster) NodeKind() (string, error) {
+	r, err := c.Paths.load()
+	if err != nil {
+		return "", err
+	}
+	if r == nil {
+		return "", errors.New("no cluster: run `localcluster up` first")
+	}
+	return string(r.Kind), nil
+}

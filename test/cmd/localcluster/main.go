@@ -110,6 +110,14 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			},
 		},
 		{
+			Use:   "kind",
+			Short: "Print whether the nodes are real or simulated",
+			Args:  cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				return printed(cluster.NodeKind())
+			},
+		},
+		{
 			Use:   "kubeconfig",
 			Short: "Print the path of the administrator's kubeconfig",
 			Args:  cobra.NoArgs,
