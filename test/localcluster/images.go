@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -164,14 +163,11 @@ func (b *Builder) pauseImage(ctx context.Context) (tag, path string, err error) 
 
 // LoadImages imports docker archives or OCI layouts into the real node. On a simulated cluster nothing runs them.
 func (c *Cluster) LoadImages(ctx context.Context, files ...string) error {
-	r, err := c.Paths.load()
+	kind, err := c.NodeKind()
 	if err != nil {
 		return err
 	}
-	if r == nil {
-		return errors.New("no cluster: run `localcluster up` first")
-	}
-	if r.Kind == Simulated {
+	if kind == Simulated {
 		c.Progress.Printf("the nodes are simulated: there is nothing to load")
 		return nil
 	}

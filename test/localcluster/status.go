@@ -77,7 +77,7 @@ func (c *Cluster) nodesHealth(ctx context.Context) error {
 }
 
 // NodeKind returns whether the nodes are real or simulated. It returns an error if there is no cluster.
-func (c *Cluster) NodeKind() (string, error) {
+func (c *Cluster) NodeKind() (Kind, error) {
 	r, err := c.Paths.load()
 	if err != nil {
 		return "", err
@@ -85,5 +85,5 @@ func (c *Cluster) NodeKind() (string, error) {
 	if r == nil {
 		return "", errors.New("no cluster: run `localcluster up` first")
 	}
-	return string(r.Kind), nil
+	return r.Kind, nil
 }

@@ -65,14 +65,11 @@ rm -rf "$1"/etc/apt/sources.list* "$1"/etc/apt/*.d/99mmdebstrap "$1"/var/cache/d
 
 // TrainingImage builds the training image, once, and loads it into the real node, once.
 func (c *Cluster) TrainingImage(ctx context.Context) error {
-	r, err := c.Paths.load()
+	kind, err := c.NodeKind()
 	if err != nil {
 		return err
 	}
-	if r == nil {
-		return errors.New("no cluster: run `localcluster up` first")
-	}
-	if r.Kind == Simulated {
+	if kind == Simulated {
 		c.Progress.Printf("the nodes are simulated: there is nothing to build or load")
 		return nil
 	}

@@ -114,7 +114,8 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			Short: "Print whether the nodes are real or simulated",
 			Args:  cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				return printed(cluster.NodeKind())
+				kind, err := cluster.NodeKind()
+				return printed(string(kind), err)
 			},
 		},
 		{
