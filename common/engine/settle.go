@@ -56,8 +56,14 @@ func (p *planner) settleInitialized() {
 			return
 		}
 	}
-	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted,
-		"the job is accepted and its replicas are created as they are needed")
+	message := "the job is accepted and its replicas are created as they are needed"
+	if notice := p.job.Spec.Notice; notice != "" {
+		message += "; " + notice
+		if initialized(p.decision.Status) == nil {
+			p.addEvent(corev1.EventTypeWarning, "NoEffect", "Plan", notice)
+		}
+	}
+	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted, message)
 }
 
 func initialized(status batchv1beta1.JobStatus) *metav1.Condition {

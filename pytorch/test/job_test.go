@@ -259,6 +259,13 @@ var _ = Describe("A job", func() {
 		Eventually(ctx, func() []string { return podNames(ctx, job) }).Should(HaveLen(2))
 	})
 
+	It("runs its plain replicas, and says so, if it is elastic without torchrun", func(ctx context.Context) {
+		job := start(ctx, 2, `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}}`)
+		notice := "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
+		Expect(condition(get(ctx, job), batchv1beta1.ConditionInitialized).Message).To(HaveSuffix(notice))
+		Eventually(ctx, func() []string { return eventReasons(ctx, job) }).Should(ContainElement("NoEffect"))
+	})
+
 	DescribeTable("is held, and says so, if it asks for what this version does not do",
 		func(ctx context.Context, patch, want string) {
 			object := jobFrom(newNamespace(ctx), patch)

@@ -35,9 +35,13 @@ func (j *PyTorchTrainingJob) JobSpec() batchv1beta1.JobSpec {
 		RunMode:             j.Spec.RunMode,
 		Scheduler:           j.Spec.Scheduler,
 	}
-	if j.Spec.Elastic != nil && j.Spec.Elastic.Enabled && j.UsesTorchrun() {
-		spec.Elastic = j.Spec.Elastic
+	switch elastic := j.Spec.Elastic; {
+	case elastic == nil || !elastic.Enabled:
+	case j.UsesTorchrun():
+		spec.Elastic = elastic
 		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
+	default:
+		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	}
 	return spec
 }

@@ -12,6 +12,7 @@ import (
 
 func TestJobSpec(t *testing.T) {
 	t.Parallel()
+	const notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch"}}}}
 	worker := ReplicaSpec{Type: "worker", Template: template}
 	roles := []batchv1beta1.Role{{Type: "worker", Replicas: 1, ScalingWeight: 1, Template: &template}}
@@ -85,11 +86,11 @@ func TestJobSpec(t *testing.T) {
 		},
 		"elastic without torchrun has no effect": {
 			spec: PyTorchTrainingJobSpec{ReplicaSpecs: []ReplicaSpec{worker}, Elastic: elastic},
-			want: batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
+			want: batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, Notice: notice},
 		},
 		"elastic with torchrun switched off has none either": {
 			spec: PyTorchTrainingJobSpec{ReplicaSpecs: []ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &TorchrunConfig{}},
-			want: batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
+			want: batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, Notice: notice},
 		},
 		"torchrun with elastic switched off is one collective": {
 			spec: PyTorchTrainingJobSpec{

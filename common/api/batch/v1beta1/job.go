@@ -21,6 +21,8 @@ type JobSpec struct {
 	RunMode *RunMode
 	// Elastic scaling; nil where it is off or has no effect.
 	Elastic *ElasticConfig
+	// Notice says what of the spec has no effect; empty if all has.
+	Notice string
 	// Scheduler of the job; nil is the cluster's default.
 	Scheduler *SchedulePolicy
 }
