@@ -23,7 +23,7 @@ test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
-	hack/e2e.sh "$(FOCUS)"
+	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
 
 .PHONY: down
 down: $(BIN)/localcluster ## Remove the local cluster

@@ -14,15 +14,9 @@ if [ "$(bin/localcluster kind)" = simulated ]; then
 	exec hack/demo-simulated.sh
 fi
 
-bin/localcluster load-image bin/pytorch-controller.tar
-# The job of an earlier run, and its pods; the first time there is not even the kind.
-kubectl delete ptjob "$job" --ignore-not-found --cascade=foreground >/dev/null 2>&1 || true
-restart=$(kubectl -n t9k-pytorch get deployment pytorch-controller --ignore-not-found -o name 2>/dev/null)
-step kubectl apply -k deploy/pytorch
-# A cluster of an earlier run may have the image of an earlier build.
-[ -z "$restart" ] || kubectl -n t9k-pytorch rollout restart deployment pytorch-controller
-step kubectl -n t9k-pytorch rollout status deployment/pytorch-controller --timeout=120s
-
+hack/install.sh pytorch
+# The job of an earlier run, with its pods.
+kubectl delete ptjob "$job" --ignore-not-found --cascade=foreground >/dev/null
 step kubectl apply -k examples/pytorch/code
 step kubectl apply -f examples/pytorch/torchrun.yaml
 

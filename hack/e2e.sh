@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed, or else against the
-# local cluster, which it brings up and installs them into. The argument is a label filter.
+# local cluster, which it brings up and installs them into. The arguments are a label filter and
+# the controllers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
@@ -11,17 +12,7 @@ if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)
 		exit 1
 	fi
 	bin/localcluster training-image
-	bin/localcluster load-image bin/*-controller.tar
+	hack/install.sh "${@:2}"
 	eval "$(bin/localcluster env)"
-	for controller in deploy/*/; do
-		kubectl apply -k "$controller"
-	done
-	for image in bin/*-controller.tar; do
-		name=$(basename "$image" .tar)
-		namespace=t9k-${name%-controller}
-		# A cluster of an earlier run may have the image of an earlier build.
-		kubectl -n "$namespace" rollout restart "deployment/$name"
-		kubectl -n "$namespace" rollout status "deployment/$name" --timeout=120s
-	done
 fi
 E2E=true go test ./test/e2e -count=1 -timeout 40m -v -ginkgo.v -ginkgo.no-color -ginkgo.label-filter="$1"

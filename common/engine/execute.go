@@ -79,14 +79,22 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (rec
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
 	}
-	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
-	*current = d.Status
-	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
+	if err := r.patchStatus(ctx, job, d.Status, d.Events); err != nil {
+		return reconcile.Result{}, err
 	}
 	r.written.set(key, now)
-	r.emit(job, d.Events)
 	return reconcile.Result{}, nil
+}
+
+// patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the events.
+func (r *Reconciler[J]) patchStatus(ctx context.Context, job J, status batchv1beta1.JobStatus, events []event) error {
+	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
+	*job.JobStatus() = status
+	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	r.emit(job, events)
+	return nil
 }
 
 // onlyFollowsReplicas says that two statuses differ in nothing but what changes with every step of every replica.
@@ -208,8 +216,7 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, err error) err
 	if !errors.As(err, &refused) {
 		return nil
 	}
-	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
-	status := job.JobStatus()
+	status := *job.JobStatus().DeepCopy()
 	status.Reason = refused.reason
 	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type:               batchv1beta1.ConditionInitialized,
@@ -222,11 +229,9 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, err error) err
 	if !changed {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	r.emit(job, []event{{Type: corev1.EventTypeWarning, Reason: refused.reason, Action: "Create", Message: refused.Error()}})
-	return nil
+	return r.patchStatus(ctx, job, status, []event{{
+		Type: corev1.EventTypeWarning, Reason: refused.reason, Action: "Create", Message: refused.Error(),
+	}})
 }
 
 // inBatches calls do for 0 to n-1 in parallel batches of 1, 2, 4, ... as batch/v1 Job does: a refusal that all calls would

@@ -50,35 +50,30 @@ func (p *planner) ending() *ending {
 	if len(p.replicas) == 0 {
 		return nil
 	}
-	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
-		return p.endingOfCollective()
-	}
-	return p.endingOf(&p.replicas[0])
-}
-
-// endingOfCollective ends the job if the failure that the others followed from is permanent, or needs one restart too many.
-func (p *planner) endingOfCollective() *ending {
-	root := p.rootFailure()
-	if root == nil {
+	cause := p.decisiveFailure()
+	if cause == nil {
 		return nil
 	}
-	if end := p.permanentFailure(root.replica); end != nil {
+	if end := p.permanentFailure(cause.replica); end != nil {
 		return end
 	}
-	return p.limitExceeded(*root)
+	return p.limitExceeded(*cause)
 }
 
-// endingOf ends the job if this replica, the leader, can run no more.
-func (p *planner) endingOf(r *replica) *ending {
-	if end := p.permanentFailure(r); end != nil {
-		return end
+// decisiveFailure returns the failure that may end the job: in a collective the one that the others followed from, else the
+// leader's. It is nil if there is none.
+func (p *planner) decisiveFailure() *rootCause {
+	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
+		return p.rootFailure()
 	}
-	if failure := r.failure(); failure != nil {
-		return p.limitExceeded(rootCause{replica: r, failure: *failure})
+	leader := &p.replicas[0]
+	if failure := leader.failure(); failure != nil {
+		return &rootCause{replica: leader, failure: *failure}
 	}
 	return nil
 }
 
+// permanentFailure ends the job if the replica failed in a way that its policy does not restart.
 func (p *planner) permanentFailure(r *replica) *ending {
 	failure := r.failure()
 	restartPolicy := r.member.Role.RestartPolicy
@@ -94,6 +89,7 @@ func (p *planner) permanentFailure(r *replica) *ending {
 	}
 }
 
+// limitExceeded ends the job if the failure needs a counted restart and none is left.
 func (p *planner) limitExceeded(cause rootCause) *ending {
 	if cause.failure.Free || policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount) {
 		return nil

@@ -223,7 +223,7 @@ func (p *planner) createMissing() {
 			p.wakeAt(r.recorded.RestartTime.Time)
 			continue
 		}
-		pod, err := p.job.BuildPod(p.gang, r.member, r.attempt(p.decision.Status.Attempt))
+		pod, err := p.job.BuildPod(p.gang, r.member, r.attempt())
 		if err != nil {
 			p.decision.Creates = nil
 			p.refusal = err.Error()

@@ -35,13 +35,13 @@ type replica struct {
 
 // attempt returns the attempt that a pod of the replica must carry to count: restarts of the job and of the replica
 // alone. Neither ever falls, so a pod of a lesser attempt has been accounted for, whatever became of it.
-func (r replica) attempt(jobAttempt int32) int32 {
-	return jobAttempt + r.recorded.Attempt
+func (r replica) attempt() int32 {
+	return r.jobAttempt + r.recorded.Attempt
 }
 
 // obsolete says that the pod belongs to an earlier attempt and only stands in the way of the next one.
 func (r replica) obsolete() bool {
-	return r.pod != nil && r.podAttempt < r.attempt(r.jobAttempt)
+	return r.pod != nil && r.podAttempt < r.attempt()
 }
 
 // failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
@@ -73,6 +73,11 @@ func (r replica) succeeded() bool {
 	return r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
 }
 
+// staysFailed says that the replica failed and is not restarted.
+func (r replica) staysFailed() bool {
+	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
+}
+
 func (p *planner) observeReplicas() []replica {
 	recorded := map[string]batchv1beta1.ReplicaStatus{}
 	for _, task := range p.job.Status.Tasks {
@@ -98,11 +103,6 @@ func (p *planner) observeReplicas() []replica {
 		replicas = append(replicas, r)
 	}
 	return replicas
-}
-
-// staysFailed says that the replica failed and is not restarted.
-func (r replica) staysFailed() bool {
-	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
 
 func hasEnded(phase batchv1beta1.ReplicaPhase) bool {

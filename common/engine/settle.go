@@ -126,7 +126,7 @@ func onItsWay(reason string) bool {
 // explain says why a replica does not run, or nothing if it runs or has done its part. A replica that failed and stays
 // failed has done its part.
 func (p *planner) explain(r *replica) (reason, message string) {
-	restarted := r.attempt(r.jobAttempt) > 0
+	restarted := r.attempt() > 0
 	switch {
 	case r.obsolete() || r.deleted():
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Installs the controllers given into the local cluster, as a user would, from the images in bin/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+eval "$(bin/localcluster env)"
+step() { printf '\n\033[1m$ %s\033[0m\n' "$*" >&2; "$@"; }
+for controller in "$@"; do
+	bin/localcluster load-image "bin/$controller-controller.tar"
+	deployment=(-n "t9k-$controller" "deployment/$controller-controller")
+	installed=$(kubectl get "${deployment[@]}" --ignore-not-found -o name 2>/dev/null)
+	step kubectl apply -k "deploy/$controller"
+	# A cluster of an earlier run may run the image of an earlier build.
+	[ -z "$installed" ] || kubectl rollout restart "${deployment[@]}"
+	step kubectl rollout status "${deployment[@]}" --timeout=120s
+done
