@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -35,10 +36,7 @@ const maxNote = 1024
 // execute carries out a decision: the status first, so that what it accounts for is not lost, then deletions, then
 // creations.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconcile.Result, error) {
-	if d.DeleteJob {
-		return reconcile.Result{}, r.deleteJob(ctx, job)
-	}
-	result, err := r.writeStatus(ctx, job, d)
+	result, err := r.changeJob(ctx, job, d)
 	if apierrors.IsConflict(err) {
 		// Somebody changed the job since it was read. The change may be one that does not wake us.
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -58,6 +56,35 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	return result, nil
 }
 
+// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the job is not the newest and
+// anything is to be changed.
+func (r *Reconciler[J]) changeJob(ctx context.Context, job J, d decision) (reconcile.Result, error) {
+	if d.DeleteJob {
+		return reconcile.Result{}, r.deleteJob(ctx, job)
+	}
+	read := job.GetResourceVersion()
+	result, err := r.writeStatus(ctx, job, d)
+	if err == nil && d.changesObjects() && job.GetResourceVersion() == read {
+		err = r.confirm(ctx, job)
+	}
+	return result, err
+}
+
+// confirm returns a conflict if the job is not the newest. The write of a status finds that out by itself; what is done
+// without one must not follow a spec that was edited since, or bring back the pods of a job that has finished.
+func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
+	newest := &metav1.PartialObjectMetadata{}
+	newest.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.owner.APIVersion, r.owner.Kind))
+	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(job), newest)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the job before its objects are changed: %w", err)
+	}
+	if err != nil || newest.GetResourceVersion() != job.GetResourceVersion() {
+		return apierrors.NewConflict(schema.GroupResource{Resource: r.kind}, job.GetName(), errors.New("the job was changed since it was read"))
+	}
+	return nil
+}
+
 func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 	wait = max(wait, time.Millisecond) // 0 means never
 	if result.RequeueAfter == 0 || wait < result.RequeueAfter {
@@ -74,7 +101,7 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (rec
 	}
 	key := client.ObjectKeyFromObject(job)
 	now := r.options.Clock.Now()
-	if !d.Accounted && onlyFollowsReplicas(*current, d.Status) {
+	if len(d.Restarts) == 0 && onlyFollowsReplicas(*current, d.Status) {
 		if wait := r.options.StatusInterval - r.written.since(key, now); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
@@ -82,6 +109,7 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (rec
 	if err := r.patchStatus(ctx, job, d.Status, d.Events); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.metrics.observe(d)
 	r.written.set(key, now)
 	return reconcile.Result{}, nil
 }

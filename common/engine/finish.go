@@ -164,6 +164,8 @@ func (p *planner) cleanUp() {
 		case pod.DeletionTimestamp != nil:
 			pending = true
 		case !policy.CleansUp(p.job.Spec.RunPolicy, pod):
+			// Under None a pod may run on. The tasks then follow when it has ended.
+			pending = pending || !policy.Ended(pod)
 		case status.Phase == batchv1beta1.JobPhaseSucceeded && !p.isLeader(name) && !policy.Ended(pod) && p.now.Before(peersMayEnd):
 			pending = true
 			p.wakeAt(peersMayEnd)

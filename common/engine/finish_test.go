@@ -316,10 +316,15 @@ func TestCleanUp(t *testing.T) {
 			wantDeletes: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4"},
 			want:        batchv1beta1.Aggregate{Deleted: 7},
 		},
-		"None keeps everything": {
+		"None keeps everything, as it was at the end while something runs": {
 			policy: batchv1beta1.CleanUpPolicyNone,
 			left:   pods[:5],
-			want:   batchv1beta1.Aggregate{Running: 1, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 2},
+			want:   batchv1beta1.Aggregate{Running: 2, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 1},
+		},
+		"None keeps everything, and sees it end": {
+			policy: batchv1beta1.CleanUpPolicyNone,
+			left:   append(ended, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-4", exited(0))),
+			want:   batchv1beta1.Aggregate{Succeeded: 3, Failed: 2, Deleted: 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,6 +20,8 @@ type snapshot struct {
 	Name       string
 	UID        types.UID
 	Generation int64
+	// Created is when the user created the job.
+	Created time.Time
 	// Selector matches the job's pods.
 	Selector string
 	Spec     batchv1beta1.JobSpec
@@ -60,10 +61,27 @@ type decision struct {
 	DeleteJob bool
 	// Events are emitted once Status is written.
 	Events []event
-	// Accounted says that Status raises an attempt and must be written before anything else is done.
-	Accounted bool
+	// Restarts are those that Status accounts for. It must then be written before anything else is done.
+	Restarts []restarted
+	// StartDuration is how long the job took from its creation to running, if it now runs for the first time.
+	StartDuration *time.Duration
+	// RecoveryDuration is how long the job took from a failure until every replica ran again, if they now do.
+	RecoveryDuration *time.Duration
 	// WakeAt is when the job must be looked at again without any event; zero is never.
 	WakeAt time.Time
+}
+
+// restarted is one restart, of a replica or of the whole job.
+type restarted struct {
+	// Cause is the reason of the failure, or ReasonCompleted.
+	Cause string
+	// Counted says that it counts towards the limit.
+	Counted bool
+}
+
+// changesObjects says that the decision changes more than the job itself.
+func (d decision) changesObjects() bool {
+	return len(d.Deletes) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService
 }
 
 // planner is the working state of one call of plan.
@@ -73,8 +91,8 @@ type planner struct {
 	now      time.Time
 	gang     framework.Gang
 	replicas []replica
-	// restarted is the last failure that was accounted for just now.
-	restarted *rootCause
+	// accounted is the last failure that was accounted for just now.
+	accounted *rootCause
 	// refusal says why a pod cannot be made from its template.
 	refusal  string
 	decision decision
@@ -156,7 +174,7 @@ func (p *planner) hold(reason, message string) {
 	status.Reason = reason
 	p.setTasks()
 	p.refuse(reason, message)
-	if !meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning) {
+	if !isRunning(*status) {
 		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
 	}
 }

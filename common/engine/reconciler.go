@@ -6,9 +6,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -46,6 +48,18 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
+// Cluster is how a Reconciler reaches the cluster.
+type Cluster struct {
+	// Client reads from a cache and writes to the API server.
+	Client client.Client
+	// APIReader reads from the API server itself.
+	APIReader client.Reader
+	// Events records what happens to a job for its user.
+	Events events.EventRecorder
+	// Metrics is where the Reconciler registers its metrics.
+	Metrics prometheus.Registerer
+}
+
 // Reconciler runs the jobs of one framework.
 type Reconciler[J framework.Job] struct {
 	client    client.Client
@@ -55,6 +69,8 @@ type Reconciler[J framework.Job] struct {
 	kind      string
 	owner     metav1.OwnerReference
 	options   Options
+	metrics   *jobMetrics
+	registry  prometheus.Registerer
 	written   statusClock
 }
 
@@ -70,25 +86,37 @@ const (
 // ownerIndex indexes pods by the UID of the job that controls them.
 const ownerIndex = "batch.tensorstack.dev/owner"
 
-// New returns the reconciler of a framework's jobs. It returns an error if the manager's scheme does not know their kind.
-func New[J framework.Job](mgr manager.Manager, f framework.Framework[J], options Options) (*Reconciler[J], error) {
-	gvk, err := apiutil.GVKForObject(f.NewJob(), mgr.GetScheme())
+// New returns the reconciler of a framework's jobs. It returns an error if the client's scheme does not know their kind, or
+// if the metrics cannot be registered.
+func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Options) (*Reconciler[J], error) {
+	gvk, err := apiutil.GVKForObject(f.NewJob(), cluster.Client.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := newJobMetrics(cluster.Metrics, gvk.Kind)
 	if err != nil {
 		return nil, err
 	}
 	return &Reconciler[J]{
-		client:    mgr.GetClient(),
-		apiReader: mgr.GetAPIReader(),
-		events:    mgr.GetEventRecorder("tensorstack-jobs"),
+		client:    cluster.Client,
+		apiReader: cluster.APIReader,
+		events:    cluster.Events,
 		framework: f,
 		kind:      gvk.Kind,
 		owner:     *metav1.NewControllerRef(&metav1.ObjectMeta{}, gvk),
 		options:   options,
+		metrics:   metrics,
+		registry:  cluster.Metrics,
 	}, nil
 }
 
-// SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses.
+// SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses, or if the metrics
+// cannot be registered.
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
+	kind := schema.FromAPIVersionAndKind(r.owner.APIVersion, r.owner.Kind)
+	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), kind, mgr.Elected())); err != nil {
+		return err
+	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
 		return err
 	}
@@ -154,10 +182,11 @@ func (r *Reconciler[J]) observe(ctx context.Context, job J) (observation, error)
 	return seen, client.IgnoreNotFound(err)
 }
 
-// findMissing asks the API server for the pods that the status records as alive and that the cache does not have. A cache
-// may be older than the status, and what to do about a pod that is gone is costly where replicas are one collective.
+// findMissing asks the API server for the pods of a running job that the status records as alive and that the cache does not
+// have. A cache may be older than the status, and what to do about a pod that is gone is costly where replicas are one
+// collective.
 func (r *Reconciler[J]) findMissing(ctx context.Context, job J, seen *observation) error {
-	if finished(*job.JobStatus()) {
+	if !isRunning(*job.JobStatus()) {
 		return nil
 	}
 	for _, task := range job.JobStatus().Tasks {
@@ -186,6 +215,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		Name:           job.GetName(),
 		UID:            job.GetUID(),
 		Generation:     job.GetGeneration(),
+		Created:        job.GetCreationTimestamp().Time,
 		Selector:       labels.SelectorFromSet(selectorLabels(r.kind, job.GetName())).String(),
 		Spec:           job.JobSpec(),
 		Status:         *job.JobStatus(),

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -23,11 +26,15 @@ type replica struct {
 	pod *corev1.Pod
 	// podAttempt is the attempt that the pod was created for.
 	podAttempt int32
-	// gone says that the recorded pod was alive and no longer exists.
+	// gone says that the pod was alive and no longer exists.
 	gone bool
+	// met says that all replicas ran in this attempt, so that they may depend on each other.
+	met bool
 	// jobAttempt is the attempt of the whole job.
 	jobAttempt int32
 	outcome    policy.Outcome
+	// restarts is how often the replica was restarted just now.
+	restarts int32
 	// done says that the replica is recorded as ended in this attempt: it succeeded, or failed and is not restarted. It
 	// stays so, whatever becomes of its pod.
 	done bool
@@ -59,9 +66,26 @@ func (r replica) failure() *policy.Failure {
 	}
 }
 
-// deleted says that somebody is deleting, or has deleted, the pod of the current attempt.
-func (r replica) deleted() bool {
-	return r.gone || r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == ""
+// deletion returns the failure that it is for the replica that somebody is deleting, or has deleted, the pod of its current
+// attempt; nil if nobody has. Such a replica is restarted whatever its policy says of failures, since it has not failed.
+// Before all replicas ran it is no failure: nobody depends on the pod, which is simply created again.
+func (r replica) deletion(now time.Time) *policy.Failure {
+	switch {
+	case !r.met:
+		return nil
+	case r.gone:
+		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Time: now, Free: true}
+	case r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == "":
+		return lossOf(r.pod, batchv1beta1.ReasonDeleted)
+	default:
+		return nil
+	}
+}
+
+// lossOf describes the end of a pod that is being deleted by others than us.
+func lossOf(pod *corev1.Pod, reason string) *policy.Failure {
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Free: true}
 }
 
 // succeeded says that the replica succeeded in its current attempt. A pod that ends while it is being deleted did not
@@ -92,6 +116,7 @@ func (p *planner) observeReplicas() []replica {
 			recorded:   recorded[member.Name],
 			pod:        p.seen.Pods[member.Name],
 			jobAttempt: p.job.Status.Attempt,
+			met:        isRunning(p.job.Status),
 		}
 		r.recorded.Name = member.Name
 		r.gone = r.pod == nil && p.seen.Gone[member.Name]
@@ -105,6 +130,11 @@ func (p *planner) observeReplicas() []replica {
 	return replicas
 }
 
+// isRunning says that every replica runs or has done its part.
+func isRunning(status batchv1beta1.JobStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
+}
+
 func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
@@ -114,6 +144,7 @@ func (r *replica) restart(due *metav1.Time) {
 	r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt, RestartTime: due}
 	r.done = false
 	r.gone = false
+	r.restarts++
 }
 
 func (p *planner) mainContainerName(pod *corev1.Pod) string {
@@ -139,7 +170,7 @@ func podAttempt(pod *corev1.Pod) int32 {
 func (p *planner) setTasks() {
 	status := &p.decision.Status
 	restarts := map[string]int32{}
-	for _, task := range status.Tasks {
+	for _, task := range p.job.Status.Tasks {
 		restarts[task.Type] = task.RestartCount
 	}
 	status.Tasks = make([]batchv1beta1.TaskStatus, 0, len(p.job.Spec.Roles))
@@ -157,6 +188,7 @@ func (p *planner) setTasks() {
 				entry = r.finalStatus(p.job.Spec.RunPolicy)
 			}
 			task.Replicas = append(task.Replicas, entry)
+			task.RestartCount += r.restarts
 			count(status.Aggregate, entry.Phase)
 			if r.pod != nil {
 				status.Replicas++

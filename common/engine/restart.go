@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
@@ -42,9 +41,6 @@ func (p *planner) restartJob() {
 		p.replicas[i].jobAttempt = status.Attempt
 		p.replicas[i].restart(due)
 	}
-	for i := range status.Tasks {
-		status.Tasks[i].RestartCount += int32(len(status.Tasks[i].Replicas)) //nolint:gosec // a job has at most 2,000 replicas
-	}
 	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",
 		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
 }
@@ -54,17 +50,21 @@ func (p *planner) restartJob() {
 func (p *planner) restartReplicas() {
 	for i := range p.replicas {
 		r := &p.replicas[i]
-		failure := r.failure()
+		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
+			p.raiseAttempt(r, p.now)
+			p.decision.Restarts = append(p.decision.Restarts, restarted{Cause: batchv1beta1.ReasonCompleted})
+			continue
+		}
+		failure, deleted := r.failure(), false
 		if failure == nil {
-			if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
-				p.raiseAttempt(r, p.now)
-				p.decision.Accounted = true
-			}
+			failure, deleted = r.deletion(p.now), true
+		}
+		if failure == nil {
 			continue
 		}
 		cause := rootCause{replica: r, failure: *failure}
 		known := r.done // it stayed failed until now
-		mayRestart := policy.Restarts(r.member.Role.RestartPolicy, failure) &&
+		mayRestart := deleted || policy.Restarts(r.member.Role.RestartPolicy, failure) &&
 			(failure.Free || policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount))
 		if !known {
 			p.record(cause)
@@ -83,11 +83,6 @@ func (p *planner) restartReplicas() {
 func (p *planner) raiseAttempt(r *replica, ended time.Time) {
 	r.recorded.Attempt++
 	r.restart(p.restartDue(ended, r.recorded.Attempt))
-	for i := range p.decision.Status.Tasks {
-		if p.decision.Status.Tasks[i].Type == r.member.Role.Type {
-			p.decision.Status.Tasks[i].RestartCount++
-		}
-	}
 }
 
 // restartDue returns when the n-th restart, after an end at the given time, is due; nil is at once.
@@ -110,6 +105,9 @@ type rootCause struct {
 
 // String says which replica failed and how, in one line.
 func (c rootCause) String() string {
+	if c.failure.Reason == batchv1beta1.ReasonDeleted {
+		return fmt.Sprintf("replica %s was deleted", c.replica.member.Name)
+	}
 	if c.failure.ExitCode != nil {
 		return fmt.Sprintf("replica %s failed with exit code %d (%s)", c.replica.member.Name, *c.failure.ExitCode, c.failure.Reason)
 	}
@@ -123,11 +121,8 @@ func (p *planner) rootFailure() *rootCause {
 	var root *rootCause
 	for i := range p.replicas {
 		r := &p.replicas[i]
-		if r.deleted() {
-			if r.gone {
-				return &rootCause{replica: r, failure: policy.Failure{Reason: batchv1beta1.ReasonDeleted, Time: p.now, Free: true}}
-			}
-			return &rootCause{replica: r, failure: *lossOf(r.pod, batchv1beta1.ReasonDeleted)}
+		if deletion := r.deletion(p.now); deletion != nil {
+			return &rootCause{replica: r, failure: *deletion}
 		}
 		failure := r.failure()
 		switch {
@@ -141,19 +136,13 @@ func (p *planner) rootFailure() *rootCause {
 	return root
 }
 
-// lossOf describes the end of a pod that is being deleted by others than us.
-func lossOf(pod *corev1.Pod, reason string) *policy.Failure {
-	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
-	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Free: true}
-}
-
 // account counts a failure that is followed by a restart.
 func (p *planner) account(cause rootCause) {
 	if !cause.failure.Free {
 		p.decision.Status.BackoffCount++
 	}
-	p.decision.Accounted = true
-	p.restarted = &cause
+	p.decision.Restarts = append(p.decision.Restarts, restarted{Cause: cause.failure.Reason, Counted: !cause.failure.Free})
+	p.accounted = &cause
 }
 
 // record puts a failure at the head of status.failures.

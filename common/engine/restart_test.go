@@ -151,8 +151,8 @@ func TestRestartOfTheJob(t *testing.T) {
 			d := tc.job.sees(tc.pods...)
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "restartCount", tc.wantRestarts, restartsOf(d))
-			if !d.Accounted {
-				t.Error("the decision does not say that it accounts for a failure")
+			if len(d.Restarts) == 0 {
+				t.Error("the decision does not account for a failure")
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestReplacementOfTheJob(t *testing.T) {
 				Failures: []string{"job-worker-1: exit code 1, counted"},
 				Deletes:  tc.wantDeletes, Creates: tc.wantCreates,
 			}, summarize(d))
-			if d.Accounted {
+			if len(d.Restarts) > 0 {
 				t.Error("the decision accounts for something again")
 			}
 		})
@@ -309,7 +309,8 @@ func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
 	}, summarize(d))
 }
 
-// What a pod does while it is being deleted is no failure of its replica: it is replaced and nothing is counted.
+// What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
+// nothing is counted.
 func TestDeletedReplicaIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]*corev1.Pod{
@@ -319,14 +320,18 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).backoffLimit(0).
 				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 			d := j.sees(pod("job-worker-0", running), deleted)
-			diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting}, summarize(d))
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
+				Failures: []string{"job-worker-1: no exit code, free"},
+			}, summarize(d))
+			diff(t, "restartCount", map[string]int32{"worker": 1}, restartsOf(d))
 
 			j.Status = d.Status
 			d = j.sees(pod("job-worker-0", running))
-			diff(t, "creations once it is gone", []string{created("job-worker-1", 0)}, summarize(d).Creates)
+			diff(t, "creations once it is gone", []string{created("job-worker-1", 1)}, summarize(d).Creates)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 		})
 	}
@@ -346,10 +351,13 @@ func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
 			j := job(role("worker", 2)).scope(scopeReplica).saw(2*time.Minute, pods...).
 				saw(time.Minute, rest, pod(ended, exited(0), deleting))
 			d := j.sees(rest, pod(ended, exited(0), deleting))
-			diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting}, summarize(d))
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
+				Failures: []string{ended + ": no exit code, free"},
+			}, summarize(d))
 
 			j.Status = d.Status
-			diff(t, "creations once it is gone", []string{created(ended, 0)}, summarize(j.sees(rest)).Creates)
+			diff(t, "creations once it is gone", []string{created(ended, 1)}, summarize(j.sees(rest)).Creates)
 		})
 	}
 }

@@ -19,7 +19,7 @@ func (p *planner) settle() {
 	p.settleReplicaFailure()
 
 	status := &p.decision.Status
-	wasRunning := meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
+	wasRunning := isRunning(*status)
 	waiting, reason, message := p.waitingFor()
 	switch waiting {
 	case 0:
@@ -28,6 +28,9 @@ func (p *planner) settle() {
 		status.Phase = batchv1beta1.JobPhaseRunning
 		status.Reason = batchv1beta1.ReasonReplicasRunning
 		if !wasRunning {
+			if !slices.ContainsFunc(p.replicas, func(r replica) bool { return r.attempt() > 0 }) {
+				p.decision.StartDuration = new(p.now.Sub(p.job.Created))
+			}
 			p.addEvent(corev1.EventTypeNormal, "Running", "Observe", message)
 		}
 	default:
@@ -85,13 +88,15 @@ func (p *planner) settleReplicaFailure() {
 		}
 	}
 	status := &p.decision.Status
-	if p.restarted != nil {
-		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, p.restarted.failure.Reason,
-			p.restarted.String()+" and is being replaced")
+	if p.accounted != nil {
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, p.accounted.failure.Reason,
+			p.accounted.String()+" and is being replaced")
 		return
 	}
+	failed := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	if waiting, _, _ := p.waitingFor(); waiting == 0 && !slices.ContainsFunc(p.replicas, replica.staysFailed) &&
-		meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) {
+		failed != nil && failed.Status == metav1.ConditionTrue {
+		p.decision.RecoveryDuration = new(p.now.Sub(failed.LastTransitionTime.Time))
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
 			"every replica runs again")
 	}
@@ -128,10 +133,10 @@ func onItsWay(reason string) bool {
 func (p *planner) explain(r *replica) (reason, message string) {
 	restarted := r.attempt() > 0
 	switch {
-	case r.obsolete() || r.deleted():
-		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
 	case r.done:
 		return "", ""
+	case r.obsolete() || r.outcome.Terminating && r.failure() == nil:
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
 	case r.pod == nil && restarted && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(p.now):
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
 			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -167,7 +168,12 @@ func Run[J framework.Job](ctx context.Context, c Controller[J], config *rest.Con
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
-	reconciler, err := engine.New(mgr, c.Framework, options.Engine)
+	reconciler, err := engine.New(engine.Cluster{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Events:    mgr.GetEventRecorder("tensorstack-jobs"),
+		Metrics:   metrics.Registry,
+	}, c.Framework, options.Engine)
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,8 @@ const (
 	ReasonDisrupted = "Disrupted"
 	// ReasonDeleted: somebody deleted the pod.
 	ReasonDeleted = "Deleted"
+	// ReasonCompleted: the main container ended with exit code 0. It is the cause of a restart by RestartPolicyAlways.
+	ReasonCompleted = "Completed"
 	// ReasonRecovered: every failed replica runs again.
 	ReasonRecovered = "Recovered"
 )
