@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -238,7 +239,7 @@ type summary struct {
 func summarize(d decision) summary {
 	s := summary{
 		Phase: d.Status.Phase, Reason: d.Status.Reason, Backoff: d.Status.BackoffCount, Attempt: d.Status.Attempt,
-		Deletes: names(d.Deletes),
+		Deletes: names(slices.Concat(d.Deletes, d.CleanUps)),
 	}
 	for _, f := range d.Status.Failures {
 		counted := "free"

@@ -44,7 +44,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := errors.Join(r.deletePods(ctx, d.Deletes), r.deletePods(ctx, d.ForceDeletes, client.GracePeriodSeconds(0))); err != nil {
+	if err := r.delete(ctx, d); err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := r.create(ctx, job, d); err != nil {
@@ -165,12 +165,26 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	return nil
 }
 
-// deletePods deletes each pod that is still the one that was seen.
-func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options ...client.DeleteOption) error {
+// delete deletes each pod that is still the one that was seen.
+func (r *Reconciler[J]) delete(ctx context.Context, d decision) error {
+	return errors.Join(
+		r.deletePods(ctx, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
+		}),
+		r.deletePods(ctx, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}}
+		}),
+		r.deletePods(ctx, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0)}
+		}),
+	)
+}
+
+func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption) error {
 	return inBatches(len(pods), func(i int) error {
-		err := r.client.Delete(ctx, pods[i], append([]client.DeleteOption{client.Preconditions{UID: &pods[i].UID}}, options...)...)
+		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the pod of this UID is gone
+			return nil // the pod of this UID is gone or has changed, of which the cache will tell
 		}
 		if err != nil {
 			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)

@@ -153,10 +153,14 @@ func (p *planner) finish(end ending) {
 }
 
 // cleanUp deletes what the clean-up policy says of a finished job. Its phase, conditions and counts stay; its tasks follow
-// when all is gone, once. After a success the leader's peers get some time to end by themselves.
+// when all is gone, once. After a success the leader's peers get some time to end by themselves. The job itself is deleted
+// when its time to live is over.
 func (p *planner) cleanUp() {
 	pending := false
 	status := p.decision.Status
+	if expiry, ok := policy.Expiry(p.job.Spec.RunPolicy, status.CompletionTime); ok {
+		p.wakeAt(expiry)
+	}
 	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)
 	for _, name := range sortedKeys(p.seen.Pods) {
 		pod := p.seen.Pods[name]
@@ -171,7 +175,7 @@ func (p *planner) cleanUp() {
 			p.wakeAt(peersMayEnd)
 		default:
 			pending = true
-			p.decision.Deletes = append(p.decision.Deletes, pod)
+			p.decision.CleanUps = append(p.decision.CleanUps, pod)
 		}
 	}
 	if !pending {

@@ -334,14 +334,14 @@ func TestCleanUp(t *testing.T) {
 				scope(scopeReplica).deadline(60).cleanUp(tc.policy).saw(time.Minute)
 			end := j.sees(pods...)
 			diff(t, "phase", batchv1beta1.JobPhaseFailed, end.Status.Phase)
-			diff(t, "deletions", tc.wantDeletes, names(end.Deletes))
+			diff(t, "deletions", tc.wantDeletes, names(end.CleanUps))
 
 			j.Status = end.Status
-			diff(t, "deletions of a second look", tc.wantDeletes, names(j.sees(pods...).Deletes))
+			diff(t, "deletions of a second look", tc.wantDeletes, names(j.sees(pods...).CleanUps))
 			diff(t, "status of a second look", end.Status, j.sees(pods...).Status)
 
 			done := j.sees(tc.left...)
-			diff(t, "deletions at the end", []string(nil), names(done.Deletes))
+			diff(t, "deletions at the end", []string(nil), names(done.CleanUps))
 			diff(t, "final aggregate", &tc.want, done.Status.Aggregate)
 			diff(t, "what is kept of the status", withoutReplicas(end.Status), withoutReplicas(done.Status))
 
@@ -362,21 +362,21 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 	j := job(role("worker", 3)).peerGrace(30*time.Second).saw(time.Hour, pods[1])
 	d := j.sees(pods...)
 	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, d.Status.Phase)
-	diff(t, "deletions at once: the leader has had its time", []string{"job-worker-0"}, names(d.Deletes))
+	diff(t, "deletions at once: the leader has had its time", []string{"job-worker-0"}, names(d.CleanUps))
 	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
 	late := plan(j.snapshot, seeing(pods[1:]...), now.Add(29*time.Second))
-	diff(t, "deletions before the time", []string(nil), names(late.Deletes))
+	diff(t, "deletions before the time", []string(nil), names(late.CleanUps))
 	diff(t, "wake-up before the time", 30*time.Second, summarize(late).WakeIn)
 	diff(t, "status before the time", d.Status, late.Status)
 
 	late = plan(j.snapshot, seeing(pods[1:]...), now.Add(30*time.Second))
-	diff(t, "deletions in time", []string{"job-worker-1"}, names(late.Deletes))
+	diff(t, "deletions in time", []string{"job-worker-1"}, names(late.CleanUps))
 	diff(t, "wake-up in time", time.Time{}, late.WakeAt)
 
 	exitedMeanwhile := plan(j.snapshot, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
-	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.Deletes))
+	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.CleanUps))
 	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 3}, exitedMeanwhile.Status.Aggregate)
 }
 
@@ -385,7 +385,7 @@ func TestCleanUpLeavesPeersNoTimeAfterAFailure(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).backoffLimit(0).peerGrace(30*time.Second).saw(time.Hour).
 		sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
-	diff(t, "deletions", []string{"job-worker-0"}, names(d.Deletes))
+	diff(t, "deletions", []string{"job-worker-0"}, names(d.CleanUps))
 	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
 }
 

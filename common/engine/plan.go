@@ -52,8 +52,10 @@ type observation struct {
 // decision is what to do: write Status if it differs, then delete, then create. In this order a failure is accounted
 // before the pod that shows it is deleted, so that a crash in between loses nothing and counts nothing twice.
 type decision struct {
-	Status        batchv1beta1.JobStatus
-	Deletes       []*corev1.Pod
+	Status  batchv1beta1.JobStatus
+	Deletes []*corev1.Pod
+	// CleanUps are deleted only as they were seen: a pod that has ended since may have to stay, with its logs.
+	CleanUps      []*corev1.Pod
 	ForceDeletes  []*corev1.Pod
 	Creates       []*corev1.Pod
 	CreateService bool
@@ -81,7 +83,7 @@ type restarted struct {
 
 // changesObjects says that the decision changes more than the job itself.
 func (d decision) changesObjects() bool {
-	return len(d.Deletes) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService
+	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService
 }
 
 // planner is the working state of one call of plan.
@@ -108,12 +110,9 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.forceDelete()
 	if finished(job.Status) {
 		p.decision.Status.ObservedGeneration = job.Generation
-		if expiry, ok := policy.Expiry(job.Spec.RunPolicy, job.Status.CompletionTime); ok {
-			if !now.Before(expiry) {
-				p.decision.DeleteJob = true
-				return p.decision
-			}
-			p.wakeAt(expiry)
+		expiry, ok := policy.Expiry(job.Spec.RunPolicy, job.Status.CompletionTime)
+		if p.decision.DeleteJob = ok && !now.Before(expiry); p.decision.DeleteJob {
+			return p.decision
 		}
 		p.cleanUp()
 		return p.decision

@@ -131,7 +131,7 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 // checkWrites checks what a decision deletes and creates.
 func checkWrites(t *rapid.T, j *jobBuilder, seen observation, d decision) {
 	touched := map[string]string{}
-	for _, p := range d.Deletes {
+	for _, p := range slices.Concat(d.Deletes, d.CleanUps) {
 		if touched[p.Name] != "" {
 			t.Fatalf("pod %s is deleted twice", p.Name)
 		}
@@ -222,7 +222,7 @@ func (w *world) reconcile(t *rapid.T, writes int) {
 		return
 	}
 	w.job.Status = d.Status
-	for _, p := range d.Deletes {
+	for _, p := range slices.Concat(d.Deletes, d.CleanUps) {
 		if writes--; writes < 0 {
 			return
 		}
@@ -393,7 +393,7 @@ func (w *world) finish(t *rapid.T) {
 		t.Fatalf("the job never ends: %+v", w.job.Status)
 	}
 	d := plan(w.job.snapshot, observation{Pods: w.cached, HasService: true}, w.now)
-	if diff := cmp.Diff(w.job.Status, d.Status); diff != "" || len(d.Deletes) > 0 || !d.WakeAt.IsZero() {
-		t.Fatalf("a finished job finds no rest: deletes %q, wakes at %s, status:\n%s", names(d.Deletes), d.WakeAt, diff)
+	if diff := cmp.Diff(w.job.Status, d.Status); diff != "" || len(d.CleanUps) > 0 || !d.WakeAt.IsZero() {
+		t.Fatalf("a finished job finds no rest: deletes %q, wakes at %s, status:\n%s", names(d.CleanUps), d.WakeAt, diff)
 	}
 }

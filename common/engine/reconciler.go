@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -182,12 +183,13 @@ func (r *Reconciler[J]) observe(ctx context.Context, job J) (observation, error)
 	return seen, client.IgnoreNotFound(err)
 }
 
-// findMissing asks the API server for the pods of a running job that the status records as alive and that the cache does not
-// have. A cache may be older than the status, and what to do about a pod that is gone is costly where replicas are one
-// collective.
+// findMissing asks the API server for the pods that the status records as alive and that the cache does not have. A cache may
+// be older than the status, and what follows from a pod that is gone cannot be taken back: a running job may restart as a
+// whole, and the tasks of a finished one are written once.
 func (r *Reconciler[J]) findMissing(ctx context.Context, job J, seen *observation) error {
-	if !isRunning(*job.JobStatus()) {
-		return nil
+	keepsPods := job.JobSpec().RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
+	if !isRunning(*job.JobStatus()) && (!finished(*job.JobStatus()) || !keepsPods) {
+		return nil // nobody depends on the pod, or it is us who deleted it
 	}
 	for _, task := range job.JobStatus().Tasks {
 		for _, recorded := range task.Replicas {

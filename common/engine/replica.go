@@ -124,6 +124,10 @@ func (p *planner) observeReplicas() []replica {
 			r.podAttempt = podAttempt(r.pod)
 		}
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
+		if r.pod != nil && r.pod.UID == r.recorded.UID && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning &&
+			r.outcome.Phase == batchv1beta1.ReplicaPhasePending {
+			r.outcome.Phase = r.recorded.Phase // a pod does not go back: the cache is older than the status
+		}
 		r.done = hasEnded(r.recorded.Phase) && (r.pod == nil || r.pod.UID == r.recorded.UID)
 		replicas = append(replicas, r)
 	}

@@ -1,0 +1,227 @@
+package frameworktest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Cluster is a model of the API server, as far as a job controller can tell: resource versions, generations, preconditions,
+// graceful deletion. It remembers every state it was in, so that a cache can lag behind at will. It is not safe for
+// concurrent use.
+//
+// Why not the fake client of controller-runtime: it ignores the UID precondition of a deletion and deletes at once.
+type Cluster struct {
+	scheme *runtime.Scheme
+	clock  clock.PassiveClock
+	// states are what the cluster held after each write. Their objects never change.
+	states []objects
+	uids   int
+	// onChange is told of every write: the object before, if it was there, and after, if it still is.
+	onChange func(kind string, before, after client.Object)
+}
+
+// objects are what a cluster holds, by kind, namespace and name.
+type objects map[string]client.Object
+
+// NewCluster returns an empty cluster.
+func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
+	return &Cluster{scheme: scheme, clock: clock, states: []objects{{}}, onChange: func(string, client.Object, client.Object) {}}
+}
+
+func (c *Cluster) now() metav1.Time { return metav1.NewTime(c.clock.Now()).Rfc3339Copy() }
+
+// revision numbers the states of the cluster.
+func (c *Cluster) revision() int { return len(c.states) - 1 }
+
+func (c *Cluster) live() objects { return c.states[c.revision()] }
+
+func objectKey(kind string, key types.NamespacedName) string { return kind + "/" + key.String() }
+
+func (c *Cluster) kindOf(object runtime.Object) string {
+	gvk, err := apiutil.GVKForObject(object, c.scheme)
+	if err != nil {
+		panic(err) // a test passes an object of a kind that it did not register
+	}
+	return gvk.Kind
+}
+
+func (c *Cluster) keyOf(object client.Object) string {
+	return objectKey(c.kindOf(object), client.ObjectKeyFromObject(object))
+}
+
+func notFound(kind string, name string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: strings.ToLower(kind)}, name)
+}
+
+func conflict(object client.Object, why string, args ...any) error {
+	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), fmt.Errorf(why, args...))
+}
+
+// put stores an object, nil to remove it, as the next state.
+func (c *Cluster) put(key string, after client.Object) {
+	before := c.live()[key]
+	next := maps.Clone(c.live())
+	kind := ""
+	if after == nil {
+		kind = c.kindOf(before)
+		delete(next, key)
+	} else {
+		kind = c.kindOf(after)
+		after.SetResourceVersion(strconv.Itoa(len(c.states)))
+		next[key] = after
+	}
+	c.states = append(c.states, next)
+	c.onChange(kind, before, after)
+}
+
+// create stores a new object and fills in what the API server fills in. It returns AlreadyExists if there is one of the name.
+func (c *Cluster) create(object client.Object) error {
+	key := c.keyOf(object)
+	if c.live()[key] != nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{Resource: strings.ToLower(c.kindOf(object))}, object.GetName())
+	}
+	c.uids++
+	object.SetUID(types.UID(fmt.Sprintf("uid-%d", c.uids)))
+	object.SetCreationTimestamp(c.now())
+	object.SetGeneration(1)
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	stored := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+	c.put(key, stored)
+	object.SetResourceVersion(stored.GetResourceVersion())
+	return nil
+}
+
+// remove deletes an object as the API server does: a pod that is bound to a node and has not ended gets its grace period, at
+// the end of which the kubelet confirms. It returns NotFound, or Conflict if a precondition does not hold.
+func (c *Cluster) remove(object client.Object, options client.DeleteOptions) error {
+	key := c.keyOf(object)
+	current := c.live()[key]
+	if current == nil {
+		return notFound(c.kindOf(object), object.GetName())
+	}
+	if p := options.Preconditions; p != nil {
+		if p.UID != nil && *p.UID != current.GetUID() {
+			return conflict(object, "the UID in the precondition is %s, that of the object %s", *p.UID, current.GetUID())
+		}
+		if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
+			return conflict(object, "the resourceVersion in the precondition is %s, that of the object %s", *p.ResourceVersion, current.GetResourceVersion())
+		}
+	}
+	pod, ok := current.(*corev1.Pod)
+	if !ok {
+		c.put(key, nil)
+		return nil
+	}
+	grace := ptr.Deref(options.GracePeriodSeconds, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		grace = 0
+	}
+	if grace == 0 {
+		c.put(key, nil)
+		return nil
+	}
+	if pod.DeletionTimestamp != nil {
+		return nil
+	}
+	pod = pod.DeepCopy()
+	pod.DeletionGracePeriodSeconds = &grace
+	pod.DeletionTimestamp = new(metav1.NewTime(c.clock.Now().Add(time.Duration(grace) * time.Second)).Rfc3339Copy())
+	c.put(key, pod)
+	return nil
+}
+
+// patchStatus applies a merge patch to the status of an object, which it then reads back. It returns NotFound, or Conflict if
+// the patch carries another resourceVersion than the object.
+func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
+	current := c.live()[c.keyOf(object)]
+	if current == nil {
+		return notFound(c.kindOf(object), object.GetName())
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var parts struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	if version := parts.Metadata.ResourceVersion; version != "" && version != current.GetResourceVersion() {
+		return conflict(object, "the object has been modified")
+	}
+	patched, err := withStatus(current, parts.Status)
+	if err != nil {
+		return err
+	}
+	c.put(c.keyOf(object), patched)
+	copyInto(object, patched)
+	return nil
+}
+
+// withStatus returns a copy of an object whose status is merged with the patch.
+func withStatus(object client.Object, patch []byte) (client.Object, error) {
+	before, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	if len(patch) == 0 {
+		patch = []byte("{}")
+	}
+	after, err := jsonpatch.MergePatch(before, fmt.Appendf(nil, `{"status":%s}`, patch))
+	if err != nil {
+		return nil, err
+	}
+	patched := newLike(object)
+	return patched, json.Unmarshal(after, patched)
+}
+
+// change lets somebody else than the controller change an object. It raises the generation if that changes the spec of a job.
+func (c *Cluster) change(object client.Object, change func(client.Object)) {
+	changed := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+	change(changed)
+	c.put(c.keyOf(object), changed)
+}
+
+// list returns the objects of a kind in a state, by name.
+func list[T client.Object](state objects) []T {
+	var found []T
+	for _, key := range slices.Sorted(maps.Keys(state)) {
+		if object, ok := state[key].(T); ok {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+func newLike(object client.Object) client.Object {
+	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object) //nolint:forcetypeassert // the type is that of object
+}
+
+// copyInto overwrites an object with a copy of another of the same type.
+func copyInto(to, from client.Object) {
+	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
+}

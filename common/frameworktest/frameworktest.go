@@ -1,0 +1,70 @@
+// Package frameworktest checks that a framework, run by the engine, keeps the contract of its job kind: that restarts are
+// counted exactly, that every job ends as it should, and that no crash, lost answer or lagging cache changes either. A
+// framework runs it in a dozen lines; see Run.
+package frameworktest
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
+)
+
+// Shape is what the suite varies of a job.
+type Shape struct {
+	// Replicas of the one type that the job has. Index 0 leads.
+	Replicas int32
+	// RestartPolicy of the replicas.
+	RestartPolicy batchv1beta1.RestartPolicy
+	// Template of the replicas. It has one container, the main one.
+	Template corev1.PodTemplateSpec
+	// RunPolicy of the job.
+	RunPolicy batchv1beta1.RunPolicy
+}
+
+// kind is a job kind without its type parameter.
+type kind struct {
+	name          string
+	scheme        *runtime.Scheme
+	newJob        func(Shape) framework.Job
+	newReconciler func(engine.Cluster, engine.Options) (reconcile.Reconciler, error)
+	mainContainer string
+}
+
+// Run checks a controller. The function makes a job of the given shape, without a name.
+func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+	k := kindOf(t, controller, newJob)
+	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k) })
+	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
+	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
+}
+
+func kindOf[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) kind {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, controller.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gvk, err := apiutil.GVKForObject(controller.Framework.NewJob(), scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind{
+		name:   gvk.Kind,
+		scheme: scheme,
+		newJob: func(s Shape) framework.Job { return newJob(s) },
+		newReconciler: func(cluster engine.Cluster, options engine.Options) (reconcile.Reconciler, error) {
+			return engine.New(cluster, controller.Framework, options)
+		},
+		mainContainer: controller.Framework.MainContainers()[0],
+	}
+}

@@ -1,0 +1,138 @@
+package frameworktest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// checkLaws checks what no write may do, whatever went wrong before.
+func (w *world) checkLaws(before, after client.Object) {
+	w.t.Helper()
+	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
+		status := w.status()
+		if finished(status) {
+			w.t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
+		}
+		if want := fmt.Sprint(attemptOf(status, pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != want {
+			w.t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], want)
+		}
+	}
+	old, isJob := before.(framework.Job)
+	job, remains := after.(framework.Job)
+	if !isJob || !remains {
+		return
+	}
+	checkStatus(w.t, *old.JobStatus(), *job.JobStatus())
+}
+
+func checkStatus(t testing.TB, before, after batchv1beta1.JobStatus) {
+	t.Helper()
+	if after.BackoffCount < before.BackoffCount {
+		t.Errorf("backoffCount falls from %d to %d", before.BackoffCount, after.BackoffCount)
+	}
+	if a := after.Aggregate; a != nil {
+		replicas := 0
+		for _, task := range after.Tasks {
+			replicas += len(task.Replicas)
+		}
+		if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != replicas {
+			t.Errorf("the aggregate of %d replicas sums up to %d", replicas, sum)
+		}
+	}
+	if !finished(before) {
+		return
+	}
+	for _, status := range []*batchv1beta1.JobStatus{&before, &after} {
+		status.Tasks, status.Aggregate, status.Ready, status.Replicas, status.ObservedGeneration = nil, nil, "", 0, 0
+	}
+	if diff := gocmp.Diff(before, after); diff != "" {
+		t.Errorf("the status of a finished job changes (-before +after):\n%s", diff)
+	}
+}
+
+func finished(status batchv1beta1.JobStatus) bool {
+	return status.Phase == batchv1beta1.JobPhaseSucceeded || status.Phase == batchv1beta1.JobPhaseFailed
+}
+
+// attemptOf returns the attempt that the status says a replica is at.
+func attemptOf(status batchv1beta1.JobStatus, name string) int32 {
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			if r.Name == name {
+				return status.Attempt + r.Attempt
+			}
+		}
+	}
+	return status.Attempt
+}
+
+// remains is all that is left when a world has come to rest, in a form that can be compared with another's.
+type remains struct {
+	// Status of the job, nil if it is gone. UIDs only say whether they are those of the pods that are there.
+	Status *batchv1beta1.JobStatus
+	// Pods and Services by name; of pods also the attempt and the phase.
+	Pods, Services []string
+}
+
+func (w *world) remains() remains {
+	var r remains
+	uids := map[string]bool{}
+	for _, pod := range list[*corev1.Pod](w.cluster.live()) {
+		uids[string(pod.UID)] = true
+		r.Pods = append(r.Pods, fmt.Sprintf("%s attempt %s %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], pod.Status.Phase))
+	}
+	for _, service := range list[*corev1.Service](w.cluster.live()) {
+		r.Services = append(r.Services, service.Name)
+	}
+	job := w.job()
+	if job == nil {
+		return r
+	}
+	r.Status = job.JobStatus().DeepCopy()
+	for i := range r.Status.Tasks {
+		for j := range r.Status.Tasks[i].Replicas {
+			uid := &r.Status.Tasks[i].Replicas[j].UID
+			switch {
+			case uids[string(*uid)]:
+				*uid = "present"
+			case *uid != "":
+				*uid = "past"
+			}
+		}
+	}
+	return r
+}
+
+// tolerance is how much later a thing may happen if something went wrong.
+const tolerance = 5 * time.Second
+
+// sameTime compares times with tolerance.
+var sameTime = gocmp.Options{
+	gocmp.Comparer(func(a, b metav1.Time) bool { return a.Sub(b.Time).Abs() <= tolerance }),
+	gocmp.Comparer(func(a, b *metav1.Time) bool {
+		if a == nil || b == nil {
+			return a == b
+		}
+		return a.Sub(b.Time).Abs() <= tolerance
+	}),
+}
+
+// describe says in few lines how the world stands.
+func (w *world) describe() string {
+	r := w.remains()
+	phase := "no job"
+	if r.Status != nil {
+		phase = fmt.Sprintf("the job is %s (%s), backoffCount %d", r.Status.Phase, r.Status.Reason, r.Status.BackoffCount)
+	}
+	return fmt.Sprintf("%s; pods: %s (%+v, the cache then being behind at %v)", phase, strings.Join(r.Pods, ", "), w.fault, w.lag)
+}

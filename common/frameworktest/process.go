@@ -1,0 +1,186 @@
+package frameworktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Effect is what a fault does to a write.
+type Effect string
+
+const (
+	// Stop: the write succeeds, and the process ends right after it.
+	Stop Effect = "the controller stops after"
+	// Refuse: the API server fails before the write takes effect.
+	Refuse Effect = "the API server fails before"
+	// Lose: the write takes effect, but the answer is lost and the cache does not have it yet.
+	Lose Effect = "the answer is lost of"
+)
+
+// Fault is one thing that goes wrong.
+type Fault struct {
+	// Effect on the write.
+	Effect Effect
+	// Write is which write of the controller it befalls, from 1.
+	Write int
+}
+
+// errStopped is what the calls of a process return that has ended.
+var errStopped = errors.New("the process has ended")
+
+// process is one run of the controller program, as the cluster knows it: a client with a cache. Its cache has what the process
+// itself wrote, as controller-runtime's read-your-writes consistency has it, and may lag behind otherwise.
+type process struct {
+	client.Client // nil: what a reconciler does not call is not modelled
+
+	mu      sync.Mutex
+	cluster *Cluster
+	fault   Fault
+	// writes is shared by all processes of a world.
+	writes  *int
+	stopped bool
+	// catchUp lets the cache of a kind have what it lacks.
+	catchUp func(kind string)
+	// behind is the state that the cache shows of a kind; of others it shows the newest.
+	behind map[string]int
+	// looks is how many reconciles see the cache as it is behind, before it catches up.
+	looks int
+}
+
+// cached returns the objects as the cache of a kind has them.
+func (p *process) cached(kind string) objects {
+	if revision, ok := p.behind[kind]; ok {
+		return p.cluster.states[revision]
+	}
+	return p.cluster.live()
+}
+
+// Scheme implements client.Client.
+func (p *process) Scheme() *runtime.Scheme { return p.cluster.scheme }
+
+// Get implements client.Reader: it reads from the cache.
+func (p *process) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kind := p.cluster.kindOf(object)
+	return p.get(p.cached(kind), kind, key, object)
+}
+
+func (p *process) get(state objects, kind string, key types.NamespacedName, object client.Object) error {
+	if p.stopped {
+		return errStopped
+	}
+	found := state[objectKey(kind, key)]
+	if found == nil {
+		return notFound(kind, key.Name)
+	}
+	if partial, ok := object.(*metav1.PartialObjectMetadata); ok {
+		found = meta(found, partial)
+	}
+	copyInto(object, found)
+	return nil
+}
+
+func meta(object client.Object, like *metav1.PartialObjectMetadata) client.Object {
+	return &metav1.PartialObjectMetadata{TypeMeta: like.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(), OwnerReferences: object.GetOwnerReferences(),
+	}}
+}
+
+// List implements client.Reader: it lists the pods of an owner from the cache, the one list that a reconciler asks for.
+func (p *process) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return errStopped
+	}
+	var asked client.ListOptions
+	asked.ApplyOptions(options)
+	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
+	for _, pod := range list[*corev1.Pod](p.cached("Pod")) {
+		owner := metav1.GetControllerOf(pod)
+		if owner != nil && asked.FieldSelector.Requirements()[0].Value == string(owner.UID) && pod.Namespace == asked.Namespace {
+			pods.Items = append(pods.Items, *pod)
+		}
+	}
+	return nil
+}
+
+// Create implements client.Writer.
+func (p *process) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	return p.write(object, func() error { return p.cluster.create(object) })
+}
+
+// Delete implements client.Writer.
+func (p *process) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	var asked client.DeleteOptions
+	asked.ApplyOptions(options)
+	return p.write(object, func() error { return p.cluster.remove(object, asked) })
+}
+
+// Status implements client.StatusClient.
+func (p *process) Status() client.SubResourceWriter { return statusWriter{process: p} }
+
+type statusWriter struct {
+	client.SubResourceWriter // nil: what a reconciler does not call is not modelled
+
+	process *process
+}
+
+// Patch implements client.SubResourceWriter.
+func (w statusWriter) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return w.process.write(object, func() error { return w.process.cluster.patchStatus(object, patch) })
+}
+
+// write makes a write, unless it meets the fault. What the API server refuses is no write.
+func (p *process) write(object client.Object, do func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return errStopped
+	}
+	met := *p.writes+1 == p.fault.Write
+	if met && p.fault.Effect == Refuse {
+		*p.writes++
+		return apierrors.NewServiceUnavailable("the API server is restarting")
+	}
+	kind, before := p.cluster.kindOf(object), p.cluster.revision()
+	if err := do(); err != nil {
+		return err
+	}
+	*p.writes++
+	switch {
+	case met && p.fault.Effect == Lose:
+		p.behind[kind], p.looks = before, 1
+		return apierrors.NewTimeoutError(fmt.Sprintf("writing %s %s: the connection was lost", kind, object.GetName()), 0)
+	case met && p.fault.Effect == Stop:
+		p.stopped = true
+	default:
+		p.catchUp(kind)
+	}
+	return nil
+}
+
+// apiReader reads from the API server itself.
+type apiReader struct {
+	client.Reader // nil: what a reconciler does not call is not modelled
+
+	process *process
+}
+
+// Get implements client.Reader.
+func (r apiReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	r.process.mu.Lock()
+	defer r.process.mu.Unlock()
+	return r.process.get(r.process.cluster.live(), r.process.cluster.kindOf(object), key, object)
+}

@@ -1,0 +1,5 @@
+package frameworktest
+
+import "testing"
+
+func testRestarts(t *testing.T, k kind) {}

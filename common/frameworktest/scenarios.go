@@ -1,0 +1,272 @@
+package frameworktest
+
+import (
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// scenario is the life of a job.
+type scenario struct {
+	name  string
+	shape Shape
+	// before the job is created, these happen.
+	before []step
+	// steps happen one after the other once the job is created.
+	steps []step
+	// want is how it ends.
+	want result
+}
+
+const (
+	onFailure = batchv1beta1.RestartPolicyOnFailure
+	never     = batchv1beta1.RestartPolicyNever
+	always    = batchv1beta1.RestartPolicyAlways
+	exitCode  = batchv1beta1.RestartPolicyExitCode
+
+	scopeJob     = batchv1beta1.RestartScopeJob
+	scopeReplica = batchv1beta1.RestartScopeReplica
+)
+
+// two returns the shape of a job of two replicas.
+func two(restart batchv1beta1.RestartPolicy, scope batchv1beta1.RestartScope, options ...func(*batchv1beta1.RunPolicy)) Shape {
+	s := Shape{Replicas: 2, RestartPolicy: restart, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scope}}
+	for _, option := range options {
+		option(&s.RunPolicy)
+	}
+	return s
+}
+
+func limit(n int32) func(*batchv1beta1.RunPolicy) {
+	return func(p *batchv1beta1.RunPolicy) { p.BackoffLimit = &n }
+}
+
+func cleanUp(policy batchv1beta1.CleanUpPolicy) func(*batchv1beta1.RunPolicy) {
+	return func(p *batchv1beta1.RunPolicy) { p.CleanUpPolicy = policy }
+}
+
+func deadline(seconds int64) func(*batchv1beta1.RunPolicy) {
+	return func(p *batchv1beta1.RunPolicy) { p.ActiveDeadlineSeconds = &seconds }
+}
+
+func timeToLive(seconds int32) func(*batchv1beta1.RunPolicy) {
+	return func(p *batchv1beta1.RunPolicy) { p.TTLSecondsAfterFinished = &seconds }
+}
+
+// scenarios are the lives that a job may have. Each is a sequence of steps between which the controller rests.
+var scenarios = []scenario{
+	{
+		name:  "both replicas succeed",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, exits(1, 0), exits(0, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the leader succeeds and its peer does not end by itself",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "the leader succeeds and its peer soon ends",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, exits(0, 0), passes(10 * time.Second), exits(1, 1)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
+	},
+	{
+		name:  "all pods are cleaned up after success",
+		shape: two(onFailure, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyAll)),
+		steps: []step{run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded"},
+	},
+	{
+		name:  "no pod is cleaned up after success",
+		shape: two(onFailure, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{run, exits(0, 0), passes(time.Minute), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a collective restarts, and again after a while, and succeeds",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, exits(1, 1),
+			run, exits(0, 1), passes(15 * time.Second),
+			run, together(exits(0, 0), exits(1, 0)),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "the members of a collective fail together",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a collective reaches the limit and is cleaned up",
+		shape: two(onFailure, scopeJob, limit(1)),
+		steps: []step{run, exits(1, 1), run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a collective reaches the limit and keeps its pods",
+		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Running", "1 Failed"}},
+	},
+	{
+		name:  "a worker restarts alone, and again after a while",
+		shape: two(onFailure, scopeReplica),
+		steps: []step{run, exits(1, 1), run, exits(1, 1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "the leader restarts alone until the limit",
+		shape: two(onFailure, scopeReplica, limit(1)),
+		steps: []step{run, exits(0, 1), run, exits(0, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Failed"}},
+	},
+	{
+		name:  "a worker stays failed at the limit, and the leader decides",
+		shape: two(onFailure, scopeReplica, limit(1)),
+		steps: []step{run, exits(1, 1), run, exits(1, 1), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Failed"},
+		},
+	},
+	{
+		name:  "both replicas fail and restart, each counted",
+		shape: two(onFailure, scopeReplica),
+		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "an exit code is retryable, the next is permanent",
+		shape: two(exitCode, scopeJob),
+		steps: []step{run, exits(1, 137), run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a replica is never restarted",
+		shape: two(never, scopeJob),
+		steps: []step{run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a worker that succeeded runs again",
+		shape: two(always, scopeReplica),
+		steps: []step{run, exits(1, 0), run, exits(1, 0), passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "a collective is preempted and restarts for free",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, preempted(1), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a preempted member takes its peers with it, for free",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, together(preempted(1), exits(0, 1)), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a worker is preempted and restarts for free",
+		shape: two(onFailure, scopeReplica, limit(0)),
+		steps: []step{run, preempted(1), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a node rejects a pod, which is created again for free",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{rejected(1), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the node of a member is lost, and its pod deleted by force",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, losesNode(1), passes(100 * time.Second), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the node of the leader is lost, which is never restarted",
+		shape: two(never, scopeReplica),
+		steps: []step{run, losesNode(0), passes(100 * time.Second)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure"},
+	},
+	{
+		name:  "somebody deletes the leader's pod",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, deleted(0), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "somebody deletes a worker's pod by force",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, vanishes(1), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "somebody deletes a pod by force before the job runs",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{vanishes(1), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "somebody deletes a worker's pod where replicas restart alone",
+		shape: two(never, scopeReplica, limit(0)),
+		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the deadline ends a job that runs",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{run, passes(time.Minute)},
+		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the deadline ends a job that waits for its restart",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{run, exits(0, 1), run, passes(55 * time.Second), exits(0, 1), passes(10 * time.Second)},
+		want:  result{Phase: "Failed", Reason: "DeadlineExceeded", Backoff: 2, Restarts: 4},
+	},
+	{
+		name:  "the time to live of a job that succeeded is over",
+		shape: two(onFailure, scopeJob, timeToLive(120)),
+		steps: []step{run, exits(1, 0), exits(0, 0), passes(2 * time.Minute)},
+	},
+	{
+		name:  "the time to live of a job that failed is over while it is cleaned up",
+		shape: two(never, scopeJob, timeToLive(0)),
+		steps: []step{run, exits(1, 1)},
+	},
+	{
+		name:   "a pod of somebody else is in the way for a while",
+		before: []step{foreignPod},
+		shape:  two(onFailure, scopeJob),
+		steps:  []step{foreignPodGoes, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
+		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the user deletes the job while it runs",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, jobDeleted},
+	},
+	{
+		name:  "the user deletes the job while it restarts",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(1, 1), jobDeleted)},
+	},
+}

@@ -1,0 +1,125 @@
+package frameworktest
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+)
+
+// step is what happens to a job, other than by its controller. The controller rests before and after it.
+type step func(*world)
+
+// created lets the user create the job.
+func created(s Shape) step {
+	return func(w *world) {
+		if s.Template.Spec.Containers == nil {
+			s.Template.Spec.Containers = []corev1.Container{{Name: w.kind.mainContainer, Image: "training"}}
+		}
+		job := w.kind.newJob(s)
+		job.SetNamespace(jobKey.Namespace)
+		job.SetName(jobKey.Name)
+		if err := w.cluster.create(job); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// run lets every pod that waits run, each on a node of its own.
+func run(w *world) {
+	for _, pod := range w.pods() {
+		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
+			w.change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
+		}
+	}
+}
+
+// together lets several things happen before the controller sees any of them.
+func together(steps ...step) step {
+	return func(w *world) {
+		for _, step := range steps {
+			step(w)
+		}
+	}
+}
+
+// befalls lets something befall the pod of an index.
+func befalls(index int, what func(*corev1.Pod, time.Time)) step {
+	return func(w *world) {
+		w.t.Helper()
+		w.change(w.pod(index), func(p *corev1.Pod) { what(p, w.clock.Now()) })
+	}
+}
+
+// exits ends the main container of a replica.
+func exits(index int, code int32) step {
+	return befalls(index, func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, "the last output", at) })
+}
+
+// ranOutOfMemory ends the main container of a replica for its memory.
+func ranOutOfMemory(index int) step { return befalls(index, kubelet.KillForMemory) }
+
+// ranOutOfStorage evicts the pod of a replica for its own use of storage.
+func ranOutOfStorage(index int) step { return befalls(index, kubelet.EvictForStorage) }
+
+// rejected lets the node refuse the pod of a replica that was about to start again.
+func rejected(index int) step {
+	return befalls(index, func(p *corev1.Pod, _ time.Time) { kubelet.Reject(p, "node-of-"+p.Name) })
+}
+
+// preempted lets the scheduler take a replica's place.
+func preempted(index int) step {
+	return together(befalls(index, func(p *corev1.Pod, _ time.Time) { kubelet.Preempt(p) }), deleted(index))
+}
+
+// losesNode lets the node of a replica stop to answer, until the pod is gone.
+func losesNode(index int) step {
+	return func(w *world) {
+		pod := w.pod(index)
+		w.lost[pod.Spec.NodeName] = true
+		befalls(index, func(p *corev1.Pod, _ time.Time) { kubelet.LoseNode(p) })(w)
+		deleted(index)(w)
+	}
+}
+
+// deleted lets somebody delete the pod of a replica.
+func deleted(index int) step {
+	return func(w *world) { w.remove(w.pod(index), client.DeleteOptions{}) }
+}
+
+// vanishes lets somebody delete the pod of a replica by force, so that nothing is left to be seen of it.
+func vanishes(index int) step {
+	return func(w *world) { w.remove(w.pod(index), client.DeleteOptions{GracePeriodSeconds: new(int64(0))}) }
+}
+
+// jobDeleted lets the user delete the job.
+func jobDeleted(w *world) { w.remove(w.job(), client.DeleteOptions{}) }
+
+// passes lets time pass.
+func passes(d time.Duration) step { return func(w *world) { w.pass(d) } }
+
+// foreignPod puts a pod that is not the job's where one of the job's must go.
+func foreignPod(w *world) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: w.podName(1)}}
+	if err := w.cluster.create(pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// foreignPodGoes takes it away again.
+func foreignPodGoes(w *world) {
+	for _, pod := range list[*corev1.Pod](w.cluster.live()) {
+		if metav1.GetControllerOf(pod) == nil {
+			w.remove(pod, client.DeleteOptions{})
+		}
+	}
+}
+
+func (w *world) remove(object client.Object, options client.DeleteOptions) {
+	if err := w.cluster.remove(object, options); err != nil {
+		w.t.Fatal(err)
+	}
+}

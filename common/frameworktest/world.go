@@ -1,0 +1,287 @@
+package frameworktest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+)
+
+// birth is when every world begins.
+var birth = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+var jobKey = types.NamespacedName{Namespace: "ns", Name: "job"}
+
+// world is a cluster in which one job lives, with a controller that is woken as a manager would wake it: by changes of what it
+// watches and by the times that it asks for, and by nothing else.
+type world struct {
+	t       testing.TB
+	kind    kind
+	cluster *Cluster
+	clock   *testingclock.FakePassiveClock
+	options engine.Options
+
+	process    *process
+	reconciler reconcile.Reconciler
+	// fault is what goes wrong, and how far the cache lags when the controller starts again after it has stopped.
+	fault Fault
+	lag   map[string]int
+	// stoppedAt is the revision of the cluster when the controller had stopped.
+	stoppedAt int
+	// writes of all processes so far.
+	writes int
+	// dirty says that the controller was woken; wakeAt is when it wakes by itself, zero is never.
+	dirty  bool
+	wakeAt time.Time
+	// errors is how many reconciles in a row failed.
+	errors int
+	// events that were emitted, by reason.
+	events []string
+	// registries hold the metrics of each process.
+	registries []*prometheus.Registry
+	// lost are the nodes that do not answer.
+	lost map[string]bool
+}
+
+func newWorld(t testing.TB, k kind) *world {
+	t.Helper()
+	clock := testingclock.NewFakePassiveClock(birth)
+	w := &world{
+		t: t, kind: k, clock: clock, cluster: NewCluster(k.scheme, clock), lost: map[string]bool{},
+		options: engine.Options{
+			ClusterDomain:  "cluster.local",
+			Image:          "controller:test",
+			StatusInterval: 5 * time.Second,
+			PeerGrace:      30 * time.Second,
+			NodeLostDelay:  time.Minute,
+			Clock:          clock,
+		},
+	}
+	w.cluster.onChange = func(kind string, before, after client.Object) {
+		w.checkLaws(before, after)
+		w.watch(kind, before, after)
+	}
+	w.start(nil)
+	return w
+}
+
+// start starts the controller, with a cache that lags so far behind.
+func (w *world) start(lag map[string]int) {
+	registry := prometheus.NewRegistry()
+	w.registries = append(w.registries, registry)
+	w.process = &process{cluster: w.cluster, fault: w.fault, writes: &w.writes, catchUp: w.catchUp, behind: map[string]int{}, looks: 1}
+	maps.Copy(w.process.behind, lag)
+	reconciler, err := w.kind.newReconciler(engine.Cluster{
+		Client: w.process, APIReader: apiReader{process: w.process}, Events: recorder{w}, Metrics: registry,
+	}, w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.reconciler = reconciler
+	w.dirty, w.wakeAt, w.errors = true, time.Time{}, 0
+}
+
+// watch wakes the controller as SetupWithManager of the engine lays down.
+func (w *world) watch(kind string, before, after client.Object) {
+	if _, behind := w.process.behind[kind]; behind {
+		return // the cache is told later
+	}
+	switch {
+	case kind == "Pod":
+		w.dirty = w.dirty || owned(cmp.Or(after, before))
+	case kind == "Service":
+		w.dirty = w.dirty || after == nil
+	case before == nil || after == nil || before.GetGeneration() != after.GetGeneration():
+		w.dirty = true
+	}
+}
+
+// catchUp lets the cache of a kind have what it lacks.
+func (w *world) catchUp(kind string) {
+	revision, ok := w.process.behind[kind]
+	if !ok {
+		return
+	}
+	delete(w.process.behind, kind)
+	before, after := w.cluster.states[revision], w.cluster.live()
+	for key, object := range after {
+		if before[key] != object && w.cluster.kindOf(object) == kind {
+			w.watch(kind, before[key], object)
+		}
+	}
+	for key, object := range before {
+		if after[key] == nil && w.cluster.kindOf(object) == kind {
+			w.watch(kind, object, nil)
+		}
+	}
+}
+
+func (w *world) catchUpAll() {
+	for kind := range w.process.behind {
+		w.catchUp(kind)
+	}
+}
+
+// settle lets the controller work until it rests, and the kubelets and the garbage collector with it.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 200 {
+		switch {
+		case w.process.stopped:
+			w.stoppedAt = w.cluster.revision()
+			w.start(w.lag)
+		case len(w.process.behind) > 0 && w.process.looks == 0:
+			w.catchUpAll()
+		case w.dirty || w.wakesBy(w.clock.Now()):
+			w.reconcile()
+		case w.wakesBy(w.clock.Now().Add(time.Second)):
+			w.clock.SetTime(w.wakeAt) // it asked for another try
+		case len(w.process.behind) > 0:
+			w.catchUpAll()
+		case w.confirmDeletion():
+		case w.collectGarbage():
+		default:
+			return
+		}
+	}
+	w.t.Fatalf("the controller never comes to rest: %s", w.describe())
+}
+
+func (w *world) wakesBy(t time.Time) bool { return !w.wakeAt.IsZero() && !w.wakeAt.After(t) }
+
+func (w *world) reconcile() {
+	w.dirty, w.wakeAt = false, time.Time{}
+	w.process.looks = max(0, w.process.looks-1)
+	result, err := w.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: jobKey})
+	switch {
+	case err != nil:
+		w.wakeAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
+		w.errors = min(w.errors+1, 20)
+		return
+	case result.RequeueAfter > 0:
+		w.wakeAt = w.clock.Now().Add(result.RequeueAfter)
+	}
+	w.errors = 0
+}
+
+// confirmDeletion lets a kubelet end the containers of a pod that is being deleted, and then let go of it.
+func (w *world) confirmDeletion() bool {
+	for _, pod := range list[*corev1.Pod](w.cluster.live()) {
+		if pod.DeletionTimestamp == nil || w.lost[pod.Spec.NodeName] {
+			continue
+		}
+		if pod.Status.Phase == corev1.PodRunning {
+			w.change(pod, func(p *corev1.Pod) { kubelet.Exit(p, kubelet.ExitTerminated, "", w.clock.Now()) })
+		} else {
+			w.cluster.put(w.cluster.keyOf(pod), nil)
+		}
+		return true
+	}
+	return false
+}
+
+// collectGarbage deletes an object whose owner is gone.
+func (w *world) collectGarbage() bool {
+	alive := map[types.UID]bool{}
+	for _, object := range w.cluster.live() {
+		alive[object.GetUID()] = true
+	}
+	for _, object := range w.cluster.live() {
+		if owner := metav1.GetControllerOf(object); owner != nil && !alive[owner.UID] {
+			w.cluster.put(w.cluster.keyOf(object), nil)
+			return true
+		}
+	}
+	return false
+}
+
+// pass lets time pass, in steps at which the controller wakes.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	end := w.clock.Now().Add(d)
+	for w.wakesBy(end) {
+		if w.wakeAt.After(w.clock.Now()) {
+			w.clock.SetTime(w.wakeAt)
+		}
+		w.settle()
+	}
+	w.clock.SetTime(end)
+	w.settle()
+}
+
+// job returns the job, or nil if there is none.
+func (w *world) job() framework.Job {
+	for _, object := range w.cluster.live() {
+		if job, ok := object.(framework.Job); ok {
+			return job
+		}
+	}
+	return nil
+}
+
+// status returns the status of the job. The test ends if there is no job.
+func (w *world) status() batchv1beta1.JobStatus {
+	w.t.Helper()
+	job := w.job()
+	if job == nil {
+		w.t.Fatal("the job is gone")
+	}
+	return *job.JobStatus()
+}
+
+// pods returns the pods of the job by index.
+func (w *world) pods() []*corev1.Pod {
+	return slices.DeleteFunc(list[*corev1.Pod](w.cluster.live()), func(p *corev1.Pod) bool { return !owned(p) })
+}
+
+func owned(object client.Object) bool { return metav1.GetControllerOf(object) != nil }
+
+// pod returns the pod of an index. The test ends if there is none.
+func (w *world) pod(index int) *corev1.Pod {
+	w.t.Helper()
+	for _, pod := range w.pods() {
+		if pod.Labels[batchv1beta1.LabelReplicaIndex] == fmt.Sprint(index) {
+			return pod
+		}
+	}
+	w.t.Fatalf("there is no pod of index %d: %s", index, w.describe())
+	return nil
+}
+
+// podName returns the name that the pod of an index has or will have.
+func (w *world) podName(index int32) string {
+	return framework.MemberName(jobKey.Name, w.kind.newJob(Shape{Replicas: 1}).JobSpec().Roles[0].Type, index)
+}
+
+// change lets somebody change a pod.
+func (w *world) change(pod *corev1.Pod, change func(*corev1.Pod)) {
+	w.cluster.change(pod, func(object client.Object) { change(object.(*corev1.Pod)) }) //nolint:forcetypeassert // it is a copy of pod
+}
+
+// recorder keeps the events of a process that still runs.
+type recorder struct{ world *world }
+
+// Eventf implements events.EventRecorder.
+func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	// Created tells of each act, and the replicas may be created in one or in several.
+	if !r.world.process.stopped && reason != "Created" {
+		r.world.events = append(r.world.events, reason)
+	}
+}
