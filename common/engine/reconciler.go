@@ -193,7 +193,8 @@ func (r *Reconciler[J]) findMissing(ctx context.Context, job J, seen *observatio
 	}
 	for _, task := range job.JobStatus().Tasks {
 		for _, recorded := range task.Replicas {
-			if seen.Pods[recorded.Name] != nil || recorded.UID == "" || hasEnded(recorded.Phase) {
+			cached := seen.Pods[recorded.Name]
+			if cached != nil && cached.UID == recorded.UID || recorded.UID == "" || hasEnded(recorded.Phase) {
 				continue
 			}
 			pod := &corev1.Pod{}
@@ -204,6 +205,7 @@ func (r *Reconciler[J]) findMissing(ctx context.Context, job J, seen *observatio
 			case err == nil && metav1.IsControlledBy(pod, job):
 				seen.Pods[recorded.Name] = pod
 			default:
+				delete(seen.Pods, recorded.Name)
 				seen.Gone[recorded.Name] = true
 			}
 		}

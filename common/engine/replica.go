@@ -26,6 +26,8 @@ type replica struct {
 	pod *corev1.Pod
 	// podAttempt is the attempt that the pod was created for.
 	podAttempt int32
+	// outdated says that the pod is older than what is recorded of it, since no pod goes back from running to pending.
+	outdated bool
 	// gone says that the pod was alive and no longer exists.
 	gone bool
 	// met says that all replicas ran in this attempt, so that they may depend on each other.
@@ -124,11 +126,12 @@ func (p *planner) observeReplicas() []replica {
 			r.podAttempt = podAttempt(r.pod)
 		}
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
-		if r.pod != nil && r.pod.UID == r.recorded.UID && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning &&
-			r.outcome.Phase == batchv1beta1.ReplicaPhasePending {
-			r.outcome.Phase = r.recorded.Phase // a pod does not go back: the cache is older than the status
+		r.outdated = r.pod != nil && r.pod.UID == r.recorded.UID &&
+			r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase == batchv1beta1.ReplicaPhasePending
+		if r.outdated {
+			r.outcome.Phase = r.recorded.Phase
 		}
-		r.done = hasEnded(r.recorded.Phase) && (r.pod == nil || r.pod.UID == r.recorded.UID)
+		r.done = hasEnded(r.recorded.Phase)
 		replicas = append(replicas, r)
 	}
 	return replicas
@@ -214,7 +217,7 @@ func (r replica) status() batchv1beta1.ReplicaStatus {
 		Attempt:     r.recorded.Attempt,
 		RestartTime: r.recorded.RestartTime,
 	}
-	if r.done {
+	if r.done || r.outdated {
 		return r.recorded
 	}
 	if r.pod == nil || r.obsolete() {
