@@ -12,6 +12,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,11 +22,14 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // Cluster is a model of the API server, as far as a job controller can tell: resource versions, generations, preconditions,
-// graceful deletion. It remembers every state it was in, so that a cache can lag behind at will. It is not safe for
-// concurrent use.
+// graceful deletion. It remembers every state it was in, so that a cache can lag behind at will. What is modelled is checked
+// against the real API server by the integration tests of the controllers.
 //
 // Why not the fake client of controller-runtime: it ignores the UID precondition of a deletion and deletes at once.
 type Cluster struct {
@@ -79,7 +83,7 @@ func conflict(object client.Object, why string, args ...any) error {
 func (c *Cluster) put(key string, after client.Object) {
 	before := c.live()[key]
 	next := maps.Clone(c.live())
-	kind := ""
+	var kind string
 	if after == nil {
 		kind = c.kindOf(before)
 		delete(next, key)
@@ -150,11 +154,11 @@ func (c *Cluster) remove(object client.Object, options client.DeleteOptions) err
 	return nil
 }
 
-// patchStatus applies a merge patch to the status of an object, which it then reads back. It returns NotFound, or Conflict if
-// the patch carries another resourceVersion than the object.
+// patchStatus applies a merge patch to the status of a job, which it then reads back. It returns NotFound, or Conflict if the
+// patch carries another resourceVersion than the job.
 func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
-	current := c.live()[c.keyOf(object)]
-	if current == nil {
+	current, ok := c.live()[c.keyOf(object)].(framework.Job)
+	if !ok {
 		return notFound(c.kindOf(object), object.GetName())
 	}
 	data, err := patch.Data(object)
@@ -173,37 +177,45 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	if version := parts.Metadata.ResourceVersion; version != "" && version != current.GetResourceVersion() {
 		return conflict(object, "the object has been modified")
 	}
-	patched, err := withStatus(current, parts.Status)
+	status, err := merged(*current.JobStatus(), parts.Status)
 	if err != nil {
 		return err
 	}
-	c.put(c.keyOf(object), patched)
+	patched := current.DeepCopyObject().(framework.Job) //nolint:forcetypeassert // the copy of a Job is one
+	*patched.JobStatus() = status
+	if !equality.Semantic.DeepEqual(current, patched) {
+		c.put(c.keyOf(object), patched)
+	}
 	copyInto(object, patched)
 	return nil
 }
 
-// withStatus returns a copy of an object whose status is merged with the patch.
-func withStatus(object client.Object, patch []byte) (client.Object, error) {
-	before, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
+// merged returns a status merged with a patch of it.
+func merged(status batchv1beta1.JobStatus, patch []byte) (after batchv1beta1.JobStatus, err error) {
 	if len(patch) == 0 {
-		patch = []byte("{}")
+		return status, nil
 	}
-	after, err := jsonpatch.MergePatch(before, fmt.Appendf(nil, `{"status":%s}`, patch))
+	before, err := json.Marshal(status)
 	if err != nil {
-		return nil, err
+		return after, err
 	}
-	patched := newLike(object)
-	return patched, json.Unmarshal(after, patched)
+	data, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		return after, err
+	}
+	return after, json.Unmarshal(data, &after)
 }
 
-// change lets somebody else than the controller change an object. It raises the generation if that changes the spec of a job.
-func (c *Cluster) change(object client.Object, change func(client.Object)) {
-	changed := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+// Change lets a kubelet or the scheduler change a pod.
+func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
+	changed := pod.DeepCopy()
 	change(changed)
-	c.put(c.keyOf(object), changed)
+	c.put(c.keyOf(pod), changed)
+}
+
+// Client returns a client whose cache never lags.
+func (c *Cluster) Client() client.Client {
+	return &process{cluster: c, writes: new(int), catchUp: func(string) {}}
 }
 
 // list returns the objects of a kind in a state, by name.
@@ -215,10 +227,6 @@ func list[T client.Object](state objects) []T {
 		}
 	}
 	return found
-}
-
-func newLike(object client.Object) client.Object {
-	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object) //nolint:forcetypeassert // the type is that of object
 }
 
 // copyInto overwrites an object with a copy of another of the same type.

@@ -22,6 +22,7 @@ func testCrashes(t *testing.T, k kind) {
 			if diff := gocmp.Diff(s.want, calm.result()); diff != "" {
 				t.Fatalf("unexpected end (-want +got):\n%s", diff)
 			}
+			most := calm.metrics()
 			runs := 0
 			try := func(f Fault, lag map[string]int) *world {
 				runs++
@@ -29,8 +30,13 @@ func testCrashes(t *testing.T, k kind) {
 				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime); diff != "" {
 					t.Errorf("another end (-without a fault +with it):\n%s", diff)
 				}
-				if more := slices.DeleteFunc(w.events, occursIn(calm.events)); len(more) > 0 {
+				if more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events)); len(more) > 0 {
 					t.Errorf("events are emitted once more: %q", more)
+				}
+				for name, value := range w.metrics() {
+					if value > most[name] {
+						t.Errorf("%s is %v, want at most %v", name, value, most[name])
+					}
 				}
 				if t.Failed() {
 					t.Fatalf("when %s write %d of %d, the cache then being behind at %v", f.Effect, f.Write, calm.writes, lag)
@@ -55,10 +61,9 @@ func (s scenario) happen(t testing.TB, k kind, f Fault, lag map[string]int) *wor
 	t.Helper()
 	w := newWorld(t, k)
 	w.fault, w.lag, w.process.fault = f, lag, f
-	for _, step := range slices.Concat(s.before, []step{created(s.shape)}, s.steps) {
-		step(w)
-		w.settle()
-	}
+	w.do(s.before...)
+	w.do(created(s.shape))
+	w.do(s.steps...)
 	w.pass(time.Minute) // the last of what is written late
 	return w
 }

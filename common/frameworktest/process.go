@@ -46,8 +46,10 @@ type process struct {
 	cluster *Cluster
 	fault   Fault
 	// writes is shared by all processes of a world.
-	writes  *int
-	stopped bool
+	writes *int
+	// crashing says that the process ends after its first write.
+	crashing bool
+	stopped  bool
 	// catchUp lets the cache of a kind have what it lacks.
 	catchUp func(kind string)
 	// behind is the state that the cache shows of a kind; of others it shows the newest.
@@ -84,13 +86,13 @@ func (p *process) get(state objects, kind string, key types.NamespacedName, obje
 		return notFound(kind, key.Name)
 	}
 	if partial, ok := object.(*metav1.PartialObjectMetadata); ok {
-		found = meta(found, partial)
+		found = metadataOf(found, partial)
 	}
 	copyInto(object, found)
 	return nil
 }
 
-func meta(object client.Object, like *metav1.PartialObjectMetadata) client.Object {
+func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client.Object {
 	return &metav1.PartialObjectMetadata{TypeMeta: like.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(), OwnerReferences: object.GetOwnerReferences(),
@@ -163,7 +165,7 @@ func (p *process) write(object client.Object, do func() error) error {
 	case met && p.fault.Effect == Lose:
 		p.behind[kind], p.looks = before, 1
 		return apierrors.NewTimeoutError(fmt.Sprintf("writing %s %s: the connection was lost", kind, object.GetName()), 0)
-	case met && p.fault.Effect == Stop:
+	case met && p.fault.Effect == Stop || p.crashing:
 		p.stopped = true
 	default:
 		p.catchUp(kind)

@@ -32,7 +32,7 @@ func created(s Shape) step {
 func run(w *world) {
 	for _, pod := range w.pods() {
 		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
-			w.change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
+			w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
 		}
 	}
 }
@@ -50,7 +50,7 @@ func together(steps ...step) step {
 func befalls(index int, what func(*corev1.Pod, time.Time)) step {
 	return func(w *world) {
 		w.t.Helper()
-		w.change(w.pod(index), func(p *corev1.Pod) { what(p, w.clock.Now()) })
+		w.cluster.Change(w.pod(index), func(p *corev1.Pod) { what(p, w.clock.Now()) })
 	}
 }
 

@@ -43,6 +43,8 @@ type world struct {
 	// fault is what goes wrong, and how far the cache lags when the controller starts again after it has stopped.
 	fault Fault
 	lag   map[string]int
+	// crashing says that every process ends after its first write.
+	crashing bool
 	// stoppedAt is the revision of the cluster when the controller had stopped.
 	stoppedAt int
 	// writes of all processes so far.
@@ -86,7 +88,10 @@ func newWorld(t testing.TB, k kind) *world {
 func (w *world) start(lag map[string]int) {
 	registry := prometheus.NewRegistry()
 	w.registries = append(w.registries, registry)
-	w.process = &process{cluster: w.cluster, fault: w.fault, writes: &w.writes, catchUp: w.catchUp, behind: map[string]int{}, looks: 1}
+	w.process = &process{
+		cluster: w.cluster, fault: w.fault, crashing: w.crashing, writes: &w.writes, catchUp: w.catchUp,
+		behind: map[string]int{}, looks: 1,
+	}
 	maps.Copy(w.process.behind, lag)
 	reconciler, err := w.kind.newReconciler(engine.Cluster{
 		Client: w.process, APIReader: apiReader{process: w.process}, Events: recorder{w}, Metrics: registry,
@@ -188,7 +193,7 @@ func (w *world) confirmDeletion() bool {
 			continue
 		}
 		if pod.Status.Phase == corev1.PodRunning {
-			w.change(pod, func(p *corev1.Pod) { kubelet.Exit(p, kubelet.ExitTerminated, "", w.clock.Now()) })
+			w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Exit(p, kubelet.ExitTerminated, "", w.clock.Now()) })
 		} else {
 			w.cluster.put(w.cluster.keyOf(pod), nil)
 		}
@@ -266,13 +271,8 @@ func (w *world) pod(index int) *corev1.Pod {
 }
 
 // podName returns the name that the pod of an index has or will have.
-func (w *world) podName(index int32) string {
-	return framework.MemberName(jobKey.Name, w.kind.newJob(Shape{Replicas: 1}).JobSpec().Roles[0].Type, index)
-}
-
-// change lets somebody change a pod.
-func (w *world) change(pod *corev1.Pod, change func(*corev1.Pod)) {
-	w.cluster.change(pod, func(object client.Object) { change(object.(*corev1.Pod)) }) //nolint:forcetypeassert // it is a copy of pod
+func (w *world) podName(index int) string {
+	return framework.MemberName(jobKey.Name, w.kind.newJob(Shape{Replicas: 1}).JobSpec().Roles[0].Type, int32(index)) //nolint:gosec // an index is small
 }
 
 // recorder keeps the events of a process that still runs.
@@ -284,4 +284,22 @@ func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) 
 	if !r.world.process.stopped && reason != "Created" {
 		r.world.events = append(r.world.events, reason)
 	}
+}
+
+// metrics returns what all processes observed together: counters, and how often histograms were observed, by name and labels.
+func (w *world) metrics() map[string]float64 {
+	sums := map[string]float64{}
+	for _, registry := range w.registries {
+		families, err := registry.Gather()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				name := fmt.Sprint(family.GetName(), metric.GetLabel())
+				sums[name] += metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sums
 }
