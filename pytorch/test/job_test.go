@@ -147,13 +147,13 @@ var _ = Describe("A job", func() {
 		Eventually(ctx, func() []string { return eventReasons(ctx, job) }).Should(ContainElement("Completed"))
 		Expect(eventReasons(ctx, job)).To(ConsistOf("Created", "Running", "Completed"))
 
-		Expect(writes.in(job.Namespace, "/pods")).To(HaveLen(4), "one write a pod")
-		Expect(writes.in(job.Namespace, "/services")).To(HaveLen(1))
-		Expect(len(writes.in(job.Namespace, "/status"))).To(BeNumerically("<=", 4))
-		Expect(len(writes.in(job.Namespace, "/events"))).To(BeNumerically("<=", 4))
-		other := len(writes.in(job.Namespace, "/")) - len(writes.in(job.Namespace, "/pods")) - len(writes.in(job.Namespace, "/services")) -
-			len(writes.in(job.Namespace, "/status")) - len(writes.in(job.Namespace, "/events"))
-		Expect(other).To(BeZero(), "nothing else is written: %v", writes.in(job.Namespace, "/"))
+		Expect(plane.Writes.In(job.Namespace, "/pods")).To(HaveLen(4), "one write a pod")
+		Expect(plane.Writes.In(job.Namespace, "/services")).To(HaveLen(1))
+		Expect(len(plane.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", 4))
+		Expect(len(plane.Writes.In(job.Namespace, "/events"))).To(BeNumerically("<=", 4))
+		other := len(plane.Writes.In(job.Namespace, "/")) - len(plane.Writes.In(job.Namespace, "/pods")) - len(plane.Writes.In(job.Namespace, "/services")) -
+			len(plane.Writes.In(job.Namespace, "/status")) - len(plane.Writes.In(job.Namespace, "/events"))
+		Expect(other).To(BeZero(), "nothing else is written: %v", plane.Writes.In(job.Namespace, "/"))
 	})
 
 	It("owns what it creates, so that deleting it leaves nothing", func(ctx context.Context) {

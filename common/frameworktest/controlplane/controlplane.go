@@ -1,0 +1,170 @@
+// Package controlplane runs a controller against a real API server in tests: with the CRDs and the RBAC as they are shipped,
+// and with its writes counted. There is no kubelet: tests let pods run and end by writing their status.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// ControlPlane is an API server on which a controller is installed, as far as its CRDs and its rights go.
+type ControlPlane struct {
+	// Config and Client may do everything.
+	Config *rest.Config
+	Client client.Client
+	// Writes are those of the controller.
+	Writes Writes
+
+	environment    *envtest.Environment
+	namespace      string
+	serviceAccount string
+}
+
+// Start starts an API server and applies the CRDs and the RBAC of the folder config, as kustomize would. The controller is that
+// of the service account in the namespace. It returns an error if $KUBEBUILDER_ASSETS does not name the programs, or if the
+// API server does not start or refuses an object.
+func Start(ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error) (*ControlPlane, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return nil, errors.New("run the tests by `make test`, which builds the API server that they need")
+	}
+	c := &ControlPlane{
+		environment: &envtest.Environment{
+			CRDDirectoryPaths: []string{filepath.Join(config, "crd")}, ErrorIfCRDPathMissing: true,
+		},
+		namespace: namespace, serviceAccount: serviceAccount,
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), addToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Config, err = c.environment.Start(); err != nil {
+		return nil, fmt.Errorf("starting the API server: %w", err)
+	}
+	if err := c.install(ctx, filepath.Join(config, "rbac"), scheme); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// Stop stops the API server.
+func (c *ControlPlane) Stop() error { return c.environment.Stop() }
+
+func (c *ControlPlane) install(ctx context.Context, rbac string, scheme *runtime.Scheme) (err error) {
+	if c.Client, err = client.New(c.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	if err := c.Client.Create(ctx, namespace); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(rbac, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		if err := c.apply(ctx, file); err != nil {
+			return fmt.Errorf("applying %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// apply creates the objects of a file. Those that need a namespace are created in the controller's.
+func (c *ControlPlane) apply(ctx context.Context, file string) error {
+	content, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer content.Close() //nolint:errcheck // it was only read
+	decoder := yaml.NewYAMLOrJSONDecoder(content, 4096)
+	for {
+		var raw runtime.RawExtension
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		decoded, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
+		if err != nil {
+			return err
+		}
+		object := decoded.(client.Object) //nolint:forcetypeassert // what a manifest holds is a client.Object
+		namespaced, err := c.Client.IsObjectNamespaced(object)
+		if err != nil {
+			return err
+		}
+		if namespaced {
+			object.SetNamespace(c.namespace)
+		}
+		if err := c.Client.Create(ctx, object); err != nil {
+			return err
+		}
+	}
+}
+
+// Controller returns the configuration of a client that may do what the controller's service account may, and whose writes
+// are counted.
+func (c *ControlPlane) Controller() *rest.Config {
+	restricted := rest.CopyConfig(c.Config)
+	restricted.Impersonate = rest.ImpersonationConfig{
+		UserName: fmt.Sprintf("system:serviceaccount:%s:%s", c.namespace, c.serviceAccount),
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + c.namespace, "system:authenticated"},
+	}
+	restricted.Wrap(c.Writes.count)
+	return restricted
+}
+
+// Writes are write requests, by method and path.
+type Writes struct {
+	mu       sync.Mutex
+	requests []string
+}
+
+func (w *Writes) count(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.Method != http.MethodGet {
+			w.mu.Lock()
+			w.requests = append(w.requests, request.Method+" "+request.URL.Path)
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// In returns the writes to a namespace whose path contains the text.
+func (w *Writes) In(namespace, text string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []string
+	for _, r := range w.requests {
+		if strings.Contains(r, "/namespaces/"+namespace+"/") && strings.Contains(r, text) {
+			found = append(found, r)
+		}
+	}
+	return found
+}

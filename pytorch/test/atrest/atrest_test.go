@@ -1,0 +1,163 @@
+// Package atrest checks what running jobs cost the API server while nothing happens. That takes a minute of doing nothing, so
+// that it has a package of its own, which runs beside others.
+package atrest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/frameworktest/controlplane"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/pytorch"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+const (
+	jobs      = 1000
+	namespace = "default"
+	system    = "t9k-pytorch"
+)
+
+// The Lease of the leader is in another namespace and is the one thing that is written.
+func TestAThousandRunningJobsCostNoWriteInAMinute(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	plane := start(ctx, t)
+	controller := runController(ctx, t, plane)
+
+	inParallel(t, func(i int) error { return plane.Client.Create(ctx, newJob(i)) })
+	eventually(t, "a pod of every job", func() (int, error) {
+		var pods corev1.PodList
+		err := plane.Client.List(ctx, &pods, client.InNamespace(namespace))
+		return len(pods.Items), err
+	})
+	inParallel(t, func(i int) error { return runPod(ctx, plane.Client, i) })
+	eventually(t, "every job to run", func() (int, error) { return runningJobs(ctx, plane.Client) })
+	eventually(t, "an event of each that says so", func() (int, error) {
+		var events corev1.EventList
+		err := plane.Client.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"reason": "Running"})
+		return len(events.Items), err
+	})
+
+	before, leases := plane.Writes.In(namespace, ""), plane.Writes.In(system, "/leases/")
+	time.Sleep(time.Minute) // this is what is measured
+	if after := plane.Writes.In(namespace, ""); len(after) != len(before) {
+		t.Errorf("%d writes in a minute, such as %q", len(after)-len(before), after[len(before)])
+	}
+	if after := plane.Writes.In(system, "/leases/"); len(after) == len(leases) {
+		t.Error("the Lease is not renewed: the controller is dead, or its writes are not counted")
+	}
+	t.Logf("%d jobs cost %d writes until they ran, and none in a minute after", jobs, len(before))
+
+	stop()
+	if err := <-controller; err != nil {
+		t.Error(err)
+	}
+}
+
+func start(ctx context.Context, t *testing.T) *controlplane.ControlPlane {
+	t.Helper()
+	controller := pytorch.Controller()
+	plane, err := controlplane.Start(ctx, "../../config", system, controller.Name, controller.AddToScheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return plane
+}
+
+// runController runs the controller with its defaults and returns how it ends.
+func runController(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) <-chan error {
+	t.Helper()
+	options := manager.DefaultOptions()
+	options.MetricsBindAddress = "0"
+	options.HealthProbeBindAddress = "0"
+	options.LeaderElectionNamespace = system
+	options.Engine.Image = "controller:test"
+	ended := make(chan error, 1)
+	ctrl.SetLogger(logr.Discard())
+	go func() { ended <- manager.Run(ctx, pytorch.Controller(), plane.Controller(), options, logr.Discard()) }()
+	return ended
+}
+
+func newJob(i int) *v1beta1.PyTorchTrainingJob {
+	return &v1beta1.PyTorchTrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: jobName(i)},
+		Spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{
+			Type:     "worker",
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch", Image: "training"}}}},
+		}}},
+	}
+}
+
+func jobName(i int) string { return fmt.Sprintf("job-%d", i) }
+
+// runPod lets the pod of a job run, as a scheduler and a kubelet would.
+func runPod(ctx context.Context, c client.Client, i int) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: jobName(i) + "-worker-0"}}
+	node := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node"}}
+	if err := c.SubResource("binding").Create(ctx, pod, node); err != nil {
+		return err
+	}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	kubelet.Run(pod, "node", time.Now())
+	return c.Status().Update(ctx, pod)
+}
+
+// runningJobs counts the jobs whose status says all that there is to say.
+func runningJobs(ctx context.Context, c client.Client) (int, error) {
+	var list v1beta1.PyTorchTrainingJobList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return 0, err
+	}
+	running := 0
+	for i := range list.Items {
+		if status := list.Items[i].JobStatus(); status.Phase == "Running" && status.Ready == "1/1" {
+			running++
+		}
+	}
+	return running, nil
+}
+
+// inParallel calls do for every job, some at a time.
+func inParallel(t *testing.T, do func(i int) error) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range jobs {
+		group.Go(func() error { return do(i) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until as many are counted as there are jobs.
+func eventually(t *testing.T, what string, count func() (int, error)) {
+	t.Helper()
+	counted := 0
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 5*time.Minute, true, func(context.Context) (bool, error) {
+		var err error
+		counted, err = count()
+		return counted >= jobs, err
+	})
+	if err != nil {
+		t.Fatalf("waiting for %s: %d of %d: %v", what, counted, jobs, err)
+	}
+}
