@@ -16,6 +16,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
 // now is when every test looks at its job.
@@ -143,39 +144,14 @@ func attempt(n int) podOption {
 
 func onNode(node string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 
-func setMain(p *corev1.Pod, ready bool, state corev1.ContainerState) {
-	for i := range p.Status.ContainerStatuses {
-		if p.Status.ContainerStatuses[i].Name == mainContainer {
-			p.Status.ContainerStatuses[i].Ready = ready
-			p.Status.ContainerStatuses[i].State = state
-			return
-		}
-	}
-	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
-		corev1.ContainerStatus{Name: mainContainer, Ready: ready, State: state})
-}
-
 // running lets the main container run and be ready.
-func running(p *corev1.Pod) {
-	p.Status.Phase = corev1.PodRunning
-	setMain(p, true, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Hour)}})
-}
+func running(p *corev1.Pod) { kubelet.Run(p, p.Spec.NodeName, now.Add(-time.Hour)) }
 
 // exited ends the main container, and with it the pod, now.
 func exited(code int32) podOption { return exitedAgo(code, 0) }
 
 func exitedAgo(code int32, before time.Duration) podOption {
-	return func(p *corev1.Pod) {
-		p.Status.Phase = corev1.PodSucceeded
-		reason := "Completed"
-		if code != 0 {
-			p.Status.Phase = corev1.PodFailed
-			reason = "Error"
-		}
-		setMain(p, false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: code, Reason: reason, FinishedAt: ago(before),
-		}})
-	}
+	return func(p *corev1.Pod) { kubelet.Exit(p, code, "", now.Add(-before)) }
 }
 
 // printed gives the main container that ended a last output.
@@ -204,15 +180,10 @@ func deleting(p *corev1.Pod) {
 }
 
 // disrupted says that Kubernetes itself ends the pod.
-func disrupted(p *corev1.Pod) {
-	p.Status.Conditions = append(p.Status.Conditions,
-		corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler"})
-}
+func disrupted(p *corev1.Pod) { kubelet.Preempt(p) }
 
 // rejected says that the kubelet refused the pod before it started any container.
-func rejected(p *corev1.Pod) {
-	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "node is full"}
-}
+func rejected(p *corev1.Pod) { kubelet.Reject(p, p.Spec.NodeName) }
 
 func unreachable(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
 const (
@@ -425,8 +426,7 @@ func TestDisruptedReplica(t *testing.T) {
 // The pod of a lost node never ends by itself. It is deleted by force, active job or not, and the job wakes for that.
 func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	t.Parallel()
-	lost := pod("job-worker-1", running, disrupted, deleting)
-	lost.Status.Conditions[0].Reason = "DeletionByTaintManager"
+	lost := pod("job-worker-1", running, kubelet.LoseNode, deleting)
 	due := lost.DeletionTimestamp.Sub(now) + time.Minute
 	active := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 	ended := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))

@@ -13,7 +13,9 @@ import (
 )
 
 func imagePull(p *corev1.Pod) {
-	setMain(p, false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}})
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: mainContainer, State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
+	}}}
 }
 
 func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {

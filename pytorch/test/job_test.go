@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -71,11 +72,7 @@ func replacement(ctx context.Context, old *corev1.Pod) *corev1.Pod {
 func run(ctx context.Context, job *v1beta1.PyTorchTrainingJob, names ...string) {
 	for _, name := range names {
 		p := pod(ctx, job, name)
-		p.Status.Phase = corev1.PodRunning
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: p.Spec.Containers[0].Name, Ready: true,
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-		}}
+		kubelet.Run(p, "", time.Now())
 		Expect(k8s.Status().Update(ctx, p)).To(Succeed())
 	}
 }
@@ -83,18 +80,7 @@ func run(ctx context.Context, job *v1beta1.PyTorchTrainingJob, names ...string) 
 // exit ends the main container of a pod.
 func exit(ctx context.Context, job *v1beta1.PyTorchTrainingJob, name string, code int32, output string) *corev1.Pod {
 	p := pod(ctx, job, name)
-	p.Status.Phase = corev1.PodSucceeded
-	reason := "Completed"
-	if code != 0 {
-		p.Status.Phase = corev1.PodFailed
-		reason = "Error"
-	}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: p.Spec.Containers[0].Name,
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: code, Reason: reason, Message: output, FinishedAt: metav1.Now(),
-		}},
-	}}
+	kubelet.Exit(p, code, output, time.Now())
 	Expect(k8s.Status().Update(ctx, p)).To(Succeed())
 	return p
 }
