@@ -257,7 +257,8 @@ type ReplicaFailure struct {
 	// When the replica failed.
 	Time metav1.Time `json:"time"`
 
-	// Whether the failure counts towards runPolicy.backoffLimit.
+	// Whether the failure counts towards runPolicy.backoffLimit. The one that finds it used up counts, and is followed by no
+	// restart.
 	Counted bool `json:"counted"`
 
 	// The tail of what the replica printed, or the kubelet's message if it printed nothing.
