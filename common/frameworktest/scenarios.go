@@ -74,6 +74,18 @@ var scenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
 	},
 	{
+		name:  "the leader succeeds as its peer fails",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(0, 0), exits(1, 1))},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
+	},
+	{
+		name:  "a collective of three restarts",
+		shape: Shape{Replicas: 3, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeJob}},
+		steps: []step{run, exits(2, 1), run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3, Pods: []string{"0 Succeeded"}},
+	},
+	{
 		name:  "all pods are cleaned up after success",
 		shape: two(onFailure, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyAll)),
 		steps: []step{run, exits(0, 0), passes(40 * time.Second)},
@@ -241,6 +253,20 @@ var scenarios = []scenario{
 		shape: two(onFailure, scopeJob, deadline(60)),
 		steps: []step{run, exits(0, 1), run, passes(55 * time.Second), exits(0, 1), passes(10 * time.Second)},
 		want:  result{Phase: "Failed", Reason: "DeadlineExceeded", Backoff: 2, Restarts: 4},
+	},
+	{
+		name:  "the user sets a deadline for a job that runs",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, passes(time.Minute), edited(two(onFailure, scopeJob, deadline(90))), passes(time.Minute)},
+		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the user lowers the limit and asks for all pods to be cleaned up",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, exits(1, 1), run, edited(two(onFailure, scopeJob, limit(1), cleanUp(batchv1beta1.CleanUpPolicyAll))), exits(1, 1),
+		},
+		want: result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2},
 	},
 	{
 		name:  "the time to live of a job that succeeded is over",

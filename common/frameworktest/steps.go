@@ -16,15 +16,21 @@ type step func(*world)
 // created lets the user create the job.
 func created(s Shape) step {
 	return func(w *world) {
-		if s.Template.Spec.Containers == nil {
-			s.Template.Spec.Containers = []corev1.Container{{Name: w.kind.mainContainer, Image: "training"}}
-		}
-		job := w.kind.newJob(s)
-		job.SetNamespace(jobKey.Namespace)
-		job.SetName(jobKey.Name)
-		if err := w.cluster.create(job); err != nil {
+		if err := w.cluster.create(w.newJob(s)); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+}
+
+// edited lets the user change the job to another shape.
+func edited(s Shape) step {
+	return func(w *world) {
+		current, edited := w.job(), w.newJob(s)
+		edited.SetUID(current.GetUID())
+		edited.SetCreationTimestamp(current.GetCreationTimestamp())
+		edited.SetGeneration(current.GetGeneration() + 1)
+		*edited.JobStatus() = *current.JobStatus().DeepCopy()
+		w.cluster.put(w.cluster.keyOf(current), edited)
 	}
 }
 

@@ -241,6 +241,17 @@ func (w *world) job() framework.Job {
 	return nil
 }
 
+// newJob returns a job of a shape as its user writes it.
+func (w *world) newJob(s Shape) framework.Job {
+	if s.Template.Spec.Containers == nil {
+		s.Template.Spec.Containers = []corev1.Container{{Name: w.kind.mainContainer, Image: "training"}}
+	}
+	job := w.kind.newJob(s)
+	job.SetNamespace(jobKey.Namespace)
+	job.SetName(jobKey.Name)
+	return job
+}
+
 // status returns the status of the job. The test ends if there is no job.
 func (w *world) status() batchv1beta1.JobStatus {
 	w.t.Helper()
@@ -272,7 +283,7 @@ func (w *world) pod(index int) *corev1.Pod {
 
 // podName returns the name that the pod of an index has or will have.
 func (w *world) podName(index int) string {
-	return framework.MemberName(jobKey.Name, w.kind.newJob(Shape{Replicas: 1}).JobSpec().Roles[0].Type, int32(index)) //nolint:gosec // an index is small
+	return framework.MemberName(jobKey.Name, w.newJob(Shape{Replicas: 1}).JobSpec().Roles[0].Type, int32(index)) //nolint:gosec // an index is small
 }
 
 // recorder keeps the events of a process that still runs.

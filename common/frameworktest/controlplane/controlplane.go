@@ -91,11 +91,11 @@ func (c *ControlPlane) install(ctx context.Context, rbac string, scheme *runtime
 
 // apply creates the objects of a file. Those that need a namespace are created in the controller's.
 func (c *ControlPlane) apply(ctx context.Context, file string) error {
-	content, err := os.Open(file)
+	content, err := os.Open(file) //nolint:gosec // the test names the folder
 	if err != nil {
 		return err
 	}
-	defer content.Close() //nolint:errcheck // it was only read
+	defer content.Close()
 	decoder := yaml.NewYAMLOrJSONDecoder(content, 4096)
 	for {
 		var raw runtime.RawExtension
