@@ -183,6 +183,15 @@ var scenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded"}},
 	},
 	{
+		name:  "a worker succeeds and runs again while another waits to",
+		shape: Shape{Replicas: 3, RestartPolicy: always, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica}},
+		steps: []step{
+			run, exits(1, 0), run, exits(1, 0), exits(2, 0),
+			passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 3, Pods: []string{"0 Succeeded"}},
+	},
+	{
 		name:  "a collective is preempted and restarts for free",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, preempted(1), run, exits(0, 0), exits(1, 0)},
