@@ -26,6 +26,7 @@ func (w *world) checkLaws(before, after client.Object) {
 		if want := fmt.Sprint(attemptOf(status, pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != want {
 			w.t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], want)
 		}
+		w.checkCollective(pod)
 	}
 	old, isJob := before.(framework.Job)
 	job, remains := after.(framework.Job)
@@ -33,6 +34,20 @@ func (w *world) checkLaws(before, after client.Object) {
 		return
 	}
 	checkStatus(w.t, *old.JobStatus(), *job.JobStatus())
+}
+
+// checkCollective checks that no member of a collective starts beside one of an earlier attempt, which it could meet. A cache
+// that does not know that one yet cannot know better.
+func (w *world) checkCollective(created *corev1.Pod) {
+	w.t.Helper()
+	if w.job().JobSpec().RunPolicy.RestartScope != scopeJob || len(w.process.behind) > 0 {
+		return
+	}
+	for _, pod := range w.pods() {
+		if attempt := fmt.Sprint(attemptOf(w.status(), pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != attempt {
+			w.t.Errorf("pod %s is created while %s is of attempt %s, not %s", created.Name, pod.Name, pod.Labels[batchv1beta1.LabelAttempt], attempt)
+		}
+	}
 }
 
 func checkStatus(t testing.TB, before, after batchv1beta1.JobStatus) {
