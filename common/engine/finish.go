@@ -47,7 +47,7 @@ func (p *planner) ending() *ending {
 				*p.job.Spec.RunPolicy.ActiveDeadlineSeconds),
 		}
 	}
-	if len(p.replicas) == 0 {
+	if _, waits := p.reportsDue(); waits || len(p.replicas) == 0 {
 		return nil
 	}
 	cause := p.decisiveFailure()
@@ -108,14 +108,14 @@ func (p *planner) isLeader(pod string) bool {
 	return len(p.gang.Members) > 0 && p.gang.Leader().Name == pod
 }
 
-// withTail appends the last whole lines of what the replica printed, or what the kubelet says if it printed nothing.
+// withTail appends what the kubelet says and the last whole lines of what the replica printed.
 func withTail(message string, failure policy.Failure) string {
-	output := failure.Output
-	if output == "" && failure.Message == "" {
-		return message
+	if failure.Message != "" {
+		message += ": " + failure.Message
 	}
+	output := failure.Output
 	if output == "" {
-		return message + ": " + failure.Message
+		return message
 	}
 	if len(output) > maxTail {
 		output = strings.ToValidUTF8(output[len(output)-maxTail:], "")

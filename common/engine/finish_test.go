@@ -462,8 +462,10 @@ func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 func TestWithTail(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcde\n", 100)
-	for name, tc := range map[string]struct{ output, want string }{
+	for name, tc := range map[string]struct{ message, output, want string }{
 		"no output":                          {output: "", want: "failed"},
+		"what the kubelet says goes first":   {message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na"},
+		"what the kubelet says, alone":       {message: "too much storage", want: "failed: too much storage"},
 		"a short output is quoted":           {output: "a\nb", want: "failed; its last output:\na\nb"},
 		"a long one from a line's beginning": {output: long, want: "failed; its last output:\n" + long[len(long)-maxTail+16:]},
 		"a long line is cut":                 {output: strings.Repeat("x", 3000), want: "failed; its last output:\n" + strings.Repeat("x", maxTail)},
@@ -471,7 +473,7 @@ func TestWithTail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := withTail("failed", policy.Failure{Output: tc.output})
+			got := withTail("failed", policy.Failure{Message: tc.message, Output: tc.output})
 			diff(t, "message", tc.want, got)
 			if !utf8.ValidString(got) {
 				t.Error("the message is not valid UTF-8")

@@ -33,6 +33,8 @@ type snapshot struct {
 	MainContainers []string
 	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves.
 	PeerGrace time.Duration
+	// FailureWindow is how long after a failure in a collective the reports of its peers may take.
+	FailureWindow time.Duration
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period; 0 is for ever.
 	NodeLostDelay time.Duration
 	// BuildPod makes the pod of a member. An error speaks of the template.
@@ -134,6 +136,10 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	}
 	if reason != "" {
 		p.hold(reason, message)
+		return p.decision
+	}
+	if due, waits := p.reportsDue(); waits {
+		p.wakeAt(due)
 		return p.decision
 	}
 	p.decision.CreateService = !seen.HasService

@@ -40,6 +40,9 @@ type Options struct {
 	// PeerGrace is how long the unfinished peers of a leader that succeeded may take to end by themselves before the
 	// clean-up deletes them.
 	PeerGrace time.Duration
+	// FailureWindow is how long after a failure in a collective the reports of its peers are waited for, before it is decided
+	// which failure was the cause. The kubelets may report a peer, which died of it, first.
+	FailureWindow time.Duration
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period before it is deleted by
 	// force; 0 is for ever. The danger is that its containers still run, on a node that is cut off but alive.
 	NodeLostDelay time.Duration
@@ -226,6 +229,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		ClusterDomain:  r.options.ClusterDomain,
 		MainContainers: r.framework.MainContainers(),
 		PeerGrace:      r.options.PeerGrace,
+		FailureWindow:  r.options.FailureWindow,
 		NodeLostDelay:  r.options.NodeLostDelay,
 		BuildPod: func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()

@@ -99,6 +99,11 @@ func (r replica) succeeded() bool {
 	return r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
 }
 
+// mayFail says that the replica runs, so that its failure may be yet to be reported.
+func (r replica) mayFail() bool {
+	return r.outcome.Phase == batchv1beta1.ReplicaPhaseRunning && !r.obsolete()
+}
+
 // staysFailed says that the replica failed and is not restarted.
 func (r replica) staysFailed() bool {
 	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed

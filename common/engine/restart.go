@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -114,9 +113,23 @@ func (c rootCause) String() string {
 	return fmt.Sprintf("replica %s failed (%s)", c.replica.member.Name, c.failure.Reason)
 }
 
+// reportsDue returns until when it is too early to say which failure of a collective the others followed from, if it is. A
+// member that was taken away is the cause for sure, and those that have ended have nothing more to report.
+func (p *planner) reportsDue() (time.Time, bool) {
+	if policy.Scope(p.job.Spec) != batchv1beta1.RestartScopeJob || !slices.ContainsFunc(p.replicas, replica.mayFail) {
+		return time.Time{}, false
+	}
+	root := p.rootFailure()
+	if root == nil || root.failure.Free {
+		return time.Time{}, false
+	}
+	return policy.ReportsDue(root.failure.Time, p.now, p.job.FailureWindow)
+}
+
 // rootFailure returns the failure that the others of the collective followed from, or nil if there is none: the loss of a
 // member, else a free failure, else the earliest one. The peers of a member that was taken away die of that, so that
-// their failures say nothing about the job.
+// their failures say nothing about the job. Of failures in the same second, which is all that kubelets tell of the time, it
+// is that of a member that was killed from outside.
 func (p *planner) rootFailure() *rootCause {
 	var root *rootCause
 	for i := range p.replicas {
@@ -124,16 +137,23 @@ func (p *planner) rootFailure() *rootCause {
 		if deletion := r.deletion(p.now); deletion != nil {
 			return &rootCause{replica: r, failure: *deletion}
 		}
-		failure := r.failure()
-		switch {
-		case failure == nil:
-		case root == nil,
-			failure.Free && !root.failure.Free,
-			failure.Free == root.failure.Free && failure.Time.Before(root.failure.Time):
+		if failure := r.failure(); failure != nil && (root == nil || precedes(*failure, root.failure)) {
 			root = &rootCause{replica: r, failure: *failure}
 		}
 	}
 	return root
+}
+
+// precedes says that the second failure followed from the first rather than from one before it.
+func precedes(a, b policy.Failure) bool {
+	switch {
+	case a.Free != b.Free:
+		return a.Free
+	case !a.Time.Equal(b.Time):
+		return a.Time.Before(b.Time)
+	default:
+		return a.KilledFromOutside() && !b.KilledFromOutside()
+	}
 }
 
 // account counts a failure that is followed by a restart.
@@ -162,7 +182,7 @@ func (p *planner) record(cause rootCause) {
 		Reason:   cause.failure.Reason,
 		Time:     *p.timestamp(failed),
 		Counted:  !cause.failure.Free,
-		Message:  cmp.Or(cause.failure.Output, cause.failure.Message),
+		Message:  cause.failure.Detail(),
 	}
 	failures := slices.Insert(p.decision.Status.Failures, 0, entry)
 	p.decision.Status.Failures = failures[:min(len(failures), maxFailures)]

@@ -310,6 +310,76 @@ func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
 	}, summarize(d))
 }
 
+// The kubelets may report a member that died of its peer's failure before that peer. Which was first is decided when all have
+// had the time to report.
+func TestCauseOfACollectivesFailure(t *testing.T) {
+	t.Parallel()
+	type reports []*corev1.Pod
+	for name, tc := range map[string]struct {
+		policy batchv1beta1.RestartPolicy
+		// pods are seen now, with a window of 2 s.
+		pods reports
+		// wantWakeIn is how long nothing is decided.
+		wantWakeIn   time.Duration
+		wantFailures []string
+		wantPhase    batchv1beta1.JobPhase
+	}{
+		"one failed just now, others run: too early to tell": {
+			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+		},
+		"one failed a while ago, others run on": {
+			pods:         reports{pod("job-worker-0", exitedAgo(1, 2*time.Second)), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantFailures: []string{"job-worker-0: exit code 1, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"all have ended: the earliest was the cause": {
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exitedAgo(1, time.Second)), pod("job-worker-2", exited(1))},
+			wantFailures: []string{"job-worker-1: exit code 1, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"all have ended in the same second: the one that was killed was the cause": {
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1)), pod("job-worker-2", exited(137))},
+			wantFailures: []string{"job-worker-2: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"its exit code decides, not that of a peer": {
+			policy:       batchv1beta1.RestartPolicyExitCode,
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(137)), pod("job-worker-2", exited(1))},
+			wantFailures: []string{"job-worker-1: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"an exit code that a peer may have left is not final yet": {
+			policy:     batchv1beta1.RestartPolicyExitCode,
+			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", exited(1))},
+			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+		},
+		"a member that was taken away is the cause for sure": {
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running)},
+			wantFailures: []string{"job-worker-1: no exit code, free"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"the leader's success ends the job at once": {
+			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
+			wantPhase: batchv1beta1.JobPhaseSucceeded, wantWakeIn: 30 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workers := role("worker", 3)
+			if tc.policy != "" {
+				workers = restarting(workers, tc.policy)
+			}
+			j := job(workers).peerGrace(30*time.Second).saw(time.Minute,
+				pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
+			j.FailureWindow = 2 * time.Second
+			d := j.sees(tc.pods...)
+			got := summarize(d)
+			diff(t, "failures", tc.wantFailures, got.Failures)
+			diff(t, "phase", tc.wantPhase, got.Phase)
+			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
+			if tc.wantPhase == batchv1beta1.JobPhaseRunning {
+				diff(t, "status, before anything is decided", j.Status, d.Status)
+			}
+		})
+	}
+}
+
 // What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
 // nothing is counted.
 func TestDeletedReplicaIsReplaced(t *testing.T) {

@@ -72,6 +72,7 @@ func newWorld(t testing.TB, k kind) *world {
 			Image:          "controller:test",
 			StatusInterval: 5 * time.Second,
 			PeerGrace:      30 * time.Second,
+			FailureWindow:  2 * time.Second,
 			NodeLostDelay:  time.Minute,
 			Clock:          clock,
 		},
@@ -144,6 +145,9 @@ func (w *world) catchUpAll() {
 	}
 }
 
+// patience is how soon the controller wakes where it only waits for another try, or for the reports of peers.
+const patience = 2 * time.Second
+
 // settle lets the controller work until it rests, and the kubelets and the garbage collector with it.
 func (w *world) settle() {
 	w.t.Helper()
@@ -156,8 +160,8 @@ func (w *world) settle() {
 			w.catchUpAll()
 		case w.dirty || w.wakesBy(w.clock.Now()):
 			w.reconcile()
-		case w.wakesBy(w.clock.Now().Add(time.Second)):
-			w.clock.SetTime(w.wakeAt) // it asked for another try
+		case w.wakesBy(w.clock.Now().Add(patience)):
+			w.clock.SetTime(w.wakeAt)
 		case len(w.process.behind) > 0:
 			w.catchUpAll()
 		case w.confirmDeletion():

@@ -66,6 +66,7 @@ func DefaultOptions() Options {
 		Engine: engine.Options{
 			StatusInterval: 5 * time.Second,
 			PeerGrace:      30 * time.Second,
+			FailureWindow:  2 * time.Second,
 			NodeLostDelay:  time.Minute,
 			Workers:        16,
 			Clock:          clock.RealClock{},
@@ -112,6 +113,7 @@ func Command[J framework.Job](c Controller[J]) *cobra.Command {
 	flags.IntVar(&options.Engine.Workers, "workers", options.Engine.Workers, "jobs that are reconciled at the same time")
 	flags.DurationVar(&options.Engine.StatusInterval, "status-interval", options.Engine.StatusInterval, "shortest time between two status writes of a job that only follow its replicas; changes of phase, conditions and counts are written at once")
 	flags.DurationVar(&options.Engine.PeerGrace, "peer-grace", options.Engine.PeerGrace, "time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them")
+	flags.DurationVar(&options.Engine.FailureWindow, "failure-window", options.Engine.FailureWindow, "time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause; 0 takes the first that is seen")
 	flags.DurationVar(&options.Engine.NodeLostDelay, "node-lost-delay", options.Engine.NodeLostDelay, "time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive")
 	flags.StringVar(&options.Engine.ClusterDomain, "cluster-domain", options.Engine.ClusterDomain, "DNS domain of the cluster (default: from /etc/resolv.conf, else "+defaultClusterDomain+")")
 	flags.StringVar(&options.Engine.Image, "image", options.Engine.Image, "image of this controller, which replicas run to wait for their leader (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)")

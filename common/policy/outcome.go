@@ -35,12 +35,23 @@ type Failure struct {
 	Reason string
 	// Output is the tail of what the container printed, or the message that it left.
 	Output string
-	// Message is what the kubelet says of the pod.
+	// Message is what the kubelet says of the pod, such as why it evicted it.
 	Message string
 	// Time of the failure.
 	Time time.Time
 	// Free says that a restart after the failure does not count: the replica was not to blame.
 	Free bool
+}
+
+// Detail returns what is known of the failure: what the kubelet says, then what the container printed.
+func (f Failure) Detail() string {
+	return strings.Join(slices.DeleteFunc([]string{f.Message, f.Output}, func(s string) bool { return s == "" }), "\n")
+}
+
+// KilledFromOutside says that somebody ended the container with a signal, SIGKILL (an out-of-memory kill among them) or
+// SIGTERM. A process that dies of the death of its peers ends by itself.
+func (f Failure) KilledFromOutside() bool {
+	return f.ExitCode != nil && (*f.ExitCode == 128+9 || *f.ExitCode == 128+15)
 }
 
 // Judge says how a replica stands, given its pod and the name of its main container. No pod is Creating.
@@ -80,23 +91,52 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 }
 
 func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
-	failure := &Failure{Message: pod.Status.Message, Time: pod.CreationTimestamp.Time}
+	failure := &Failure{Message: strings.TrimSpace(pod.Status.Message), Time: lastTransition(pod)}
 	containerReason := ""
 	if ended := endedContainer(pod, main); ended != nil {
 		failure.ExitCode = new(ended.ExitCode)
-		failure.Time = ended.FinishedAt.Time
-		failure.Output = strings.TrimSpace(ended.Message)
+		failure.Output = outputOf(ended)
 		containerReason = ended.Reason
+		if !ended.FinishedAt.IsZero() {
+			failure.Time = ended.FinishedAt.Time
+		}
 	}
 	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then Error.
 	failure.Reason = cmp.Or(pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
 	return failure
 }
 
+// lastTransition returns when the pod last changed in a way that its conditions show.
+func lastTransition(pod *corev1.Pod) time.Time {
+	last := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.LastTransitionTime.After(last) {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	return last
+}
+
+// outputOf returns the tail of what a container printed, or the message that it left. What the kubelet says where it has
+// neither is not the container's, and names paths of the node.
+func outputOf(ended *corev1.ContainerStateTerminated) string {
+	if ended.Reason == containerStatusUnknown || strings.HasPrefix(ended.Message, "Error on reading termination") {
+		return ""
+	}
+	return strings.TrimSpace(ended.Message)
+}
+
+// containerStatusUnknown is the reason of the end of a container that the runtime no longer knew when its pod ended. The
+// kubelet reports such an end as the last state of a container that waits.
+const containerStatusUnknown = "ContainerStatusUnknown"
+
 // endedContainer returns the end of the main container, else that of the init container that failed, else nil.
 func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if main != nil && main.State.Terminated != nil {
 		return main.State.Terminated
+	}
+	if main != nil && main.LastTerminationState.Terminated != nil {
+		return main.LastTerminationState.Terminated
 	}
 	for i := range pod.Status.InitContainerStatuses {
 		if ended := pod.Status.InitContainerStatuses[i].State.Terminated; ended != nil && ended.ExitCode != 0 {
@@ -107,7 +147,9 @@ func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.Conta
 }
 
 func anyContainerStarted(pod *corev1.Pod) bool {
-	started := func(s corev1.ContainerStatus) bool { return s.State.Running != nil || s.State.Terminated != nil }
+	started := func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	}
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, started) ||
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
 }

@@ -162,6 +162,29 @@ func TestJudge(t *testing.T) {
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
 			}},
 		},
+		"an evicted pod whose container the runtime no longer knew counts, too": {
+			pod: func() *corev1.Pod {
+				lost := waits("main", "ContainerCreating")
+				lost.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+					ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was deleted.",
+				}
+				pod := because("Evicted", "ephemeral local storage usage exceeds ", podIn(corev1.PodFailed, lost))
+				pod.Status.Conditions = []corev1.PodCondition{
+					{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(created)},
+					{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(ended)},
+				}
+				return pod
+			}(),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
+			}},
+		},
+		"output that the kubelet could not read, of which it names the path": {
+			pod: podIn(corev1.PodFailed, endsFor("main", 1, "Error", "Error on reading termination message from logs: open /var/log/pods/x")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
 		"a pod evicted for its node's sake is free": {
 			pod: disruptedBy("TerminationByKubelet", because("Evicted", "the node was low on memory",
 				podIn(corev1.PodFailed, endsFor("main", 137, "Error", "")))),
@@ -206,6 +229,26 @@ func TestJudge(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, Judge(tc.pod, "main")); diff != "" {
 				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDetail(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		failure Failure
+		want    string
+	}{
+		"nothing is known":                          {},
+		"what the container printed":                {failure: Failure{Output: "ValueError"}, want: "ValueError"},
+		"what the kubelet says":                     {failure: Failure{Message: "node is full"}, want: "node is full"},
+		"the kubelet first, since it ended the pod": {failure: Failure{Message: "too much storage", Output: "step 7"}, want: "too much storage\nstep 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := tc.failure.Detail(); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
 	}

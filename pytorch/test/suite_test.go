@@ -51,6 +51,7 @@ var _ = BeforeSuite(func() {
 	options.HealthProbeBindAddress = "0"
 	options.LeaderElectionNamespace = "t9k-pytorch"
 	options.Engine.PeerGrace = time.Second
+	options.Engine.FailureWindow = 0 // these pods report when the test says so
 	options.Engine.Image = "controller:test"
 	options.Engine.ClusterDomain = "cluster.local"
 	stopped := make(chan error, 1)

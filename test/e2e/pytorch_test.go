@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -53,6 +56,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 		Expect(n.kubectl(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.failures[*].exitCode}")).To(Equal("1 1"))
 		Expect(n.kubectl(ctx, "logs", "failing-worker-1", "-c", "pytorch")).To(ContainSubstring("the data has no labels"),
 			"cleanUpPolicy None keeps the pods, with their logs")
+		Expect(n.names(ctx, "pods")()).To(ConsistOf("pod/failing-worker-0", "pod/failing-worker-1"))
 		Expect(n.kubectl(ctx, "describe", "ptjob", "failing")).To(ContainSubstring("BackoffLimitExceeded"))
 	})
 
@@ -117,6 +121,22 @@ var _ = Describe("pytorch-controller", Label("pytorch"), func() {
 		} {
 			answer, _ := kubectl(ctx, append([]string{"auth", "can-i", as}, refused...)...)
 			Expect(answer).To(Equal("no"), "%v", refused)
+		}
+	})
+
+	It("tells Prometheus of its jobs, by metrics that are documented", func(ctx context.Context) {
+		job := newNamespace(ctx)
+		job.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
+		job.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", "--timeout=180s")
+
+		pod := n.kubectl(ctx, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
+		metrics := n.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
+		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_jobs\{kind="PyTorchTrainingJob",phase="Failed"\} [1-9]`))
+		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_job_restarts_total\{cause="Error",counted="true",kind="PyTorchTrainingJob"\} [1-9]`))
+		documented, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+		Expect(err).NotTo(HaveOccurred())
+		for _, family := range regexp.MustCompile(`(?m)^# TYPE (tensorstack_\S+) (\S+)`).FindAllStringSubmatch(metrics, -1) {
+			Expect(string(documented)).To(ContainSubstring("| `%s` | %s |", family[1], family[2]))
 		}
 	})
 

@@ -31,8 +31,14 @@ const root = "../.."
 
 // kubectl runs kubectl at the root of the repository and returns what it prints.
 func kubectl(ctx context.Context, args ...string) (string, error) {
+	return kubectlWith(ctx, "", args...)
+}
+
+// kubectlWith is kubectl with something to read: what a user would pipe into it.
+func kubectlWith(ctx context.Context, input string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, "kubectl", args...)
 	command.Dir = root
+	command.Stdin = strings.NewReader(input)
 	combined, err := command.CombinedOutput()
 	output := strings.TrimSpace(string(combined))
 	if err != nil {
@@ -64,8 +70,15 @@ func newNamespace(ctx context.Context) namespace {
 
 // kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints.
 func (n namespace) kubectl(ctx context.Context, args ...string) string {
-	output, err := kubectl(ctx, append([]string{"-n", string(n)}, args...)...)
-	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	GinkgoHelper()
+	return n.kubectlWith(ctx, "", args...)
+}
+
+// kubectlWith is kubectl with something to read.
+func (n namespace) kubectlWith(ctx context.Context, input string, args ...string) string {
+	GinkgoHelper()
+	output, err := kubectlWith(ctx, input, append([]string{"-n", string(n)}, args...)...)
+	Expect(err).NotTo(HaveOccurred())
 	return output
 }
 

@@ -19,7 +19,7 @@ const (
 func Run(pod *corev1.Pod, node string, at time.Time) {
 	pod.Spec.NodeName = node
 	pod.Status.Phase = corev1.PodRunning
-	setConditions(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 	setContainer(pod, true, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}})
 }
 
@@ -57,11 +57,11 @@ func Preempt(pod *corev1.Pod) { disrupt(pod, corev1.PodReasonPreemptionBySchedul
 // LoseNode says that the pod's node no longer answers. The pod's deletion follows, and nobody confirms it.
 func LoseNode(pod *corev1.Pod) {
 	disrupt(pod, "DeletionByTaintManager")
-	setConditions(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
+	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
 }
 
 func disrupt(pod *corev1.Pod, reason string) {
-	setConditions(pod, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
+	setCondition(pod, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
 }
 
 func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
@@ -69,7 +69,7 @@ func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
 	if code != 0 {
 		pod.Status.Phase = corev1.PodFailed
 	}
-	setConditions(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
+	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodFailed"})
 	setContainer(pod, false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: code, Reason: reason, Message: output, FinishedAt: metav1.NewTime(at),
 	}})
@@ -86,7 +86,7 @@ func setContainer(pod *corev1.Pod, ready bool, state corev1.ContainerState) {
 	pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 }
 
-func setConditions(pod *corev1.Pod, condition corev1.PodCondition) {
+func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == condition.Type {
 			pod.Status.Conditions[i] = condition

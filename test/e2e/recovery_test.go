@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), func() {
+	// The causes are what status.failures may say of the loss. The agents of torchrun look after their processes every few
+	// seconds, so that either of them may fail first.
+	DescribeTable("restarts all replicas once, and completes",
+		func(ctx context.Context, manifest string, lose func(context.Context, namespace), counted int, causes ...string) {
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+			n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
+			n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/"+manifest)
+			// A counted restart more than these would fail the job.
+			n.kubectl(ctx, "patch", "ptjob", "digits", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
+			Eventually(ctx, func() (string, error) {
+				return kubectl(ctx, "-n", string(n), "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")
+			}).Should(MatchRegexp(`epoch +\d+  loss`), "it is in the middle of the training")
+			// What runs has read it; what starts from here on ends soon.
+			n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
+			lost := n.replicas(ctx)
+			Expect(lost).To(HaveLen(2))
+
+			lose(ctx, n)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", "--timeout=180s")
+
+			Expect(n.kubectl(ctx, "get", "ptjob", "digits", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+				To(Equal(fmt.Sprintf("%d 1 2", counted)))
+			var failures []string
+			for _, cause := range causes {
+				failures = append(failures, cause+" on "+lost[strings.Fields(cause)[0]].node)
+			}
+			Expect(n.failures(ctx, "digits")).To(ConsistOf(BeElementOf(failures)))
+			replacements := n.replicas(ctx)
+			Expect(replacements).To(HaveLen(2))
+			for name, replacement := range replacements {
+				Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s is a new pod", name)
+			}
+		},
+		Entry("when a worker is killed", "plain.yaml", func(ctx context.Context, n namespace) {
+			n.kubectl(ctx, "exec", "digits-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1")
+		}, 1, "digits-worker-1 Error 137 counted=true"),
+		Entry("when one of torchrun's processes is killed", "torchrun.yaml", func(ctx context.Context, n namespace) {
+			n.kubectl(ctx, "exec", "digits-worker-1", "-c", "pytorch", "--", "sh", "-c",
+				"kill -9 $(grep -lsz ^LOCAL_RANK=1 /proc/[0-9]*/environ | cut -d/ -f3)")
+		}, 1, "digits-worker-1 Error 1 counted=true", "digits-worker-0 Error 1 counted=true"),
+		Entry("when the leader's pod is deleted, which does not count", "plain.yaml", func(ctx context.Context, n namespace) {
+			n.kubectl(ctx, "delete", "pod", "digits-worker-0")
+		}, 0, "digits-worker-0 Deleted counted=false"),
+		Entry("when a pod is evicted by the eviction API, which does not count", "plain.yaml", func(ctx context.Context, n namespace) {
+			n.kubectlWith(ctx, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "digits-worker-1"}}`,
+				"create", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/digits-worker-1/eviction", "-f", "-")
+		}, 0, "digits-worker-1 Evicted counted=false"),
+	)
+
+	DescribeTable("counts what the replica is to blame for, and says what it was: its container or its pod used",
+		func(ctx context.Context, limits, script, failure string) {
+			n := newNamespace(ctx)
+			n.kubectlWith(ctx, fmt.Sprintf(`
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata:
+  name: greedy
+spec:
+  runPolicy:
+    backoffLimit: 0
+  replicaSpecs:
+    - type: worker
+      replicas: 1
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: tensorstack/pytorch-example:1.13.1
+              command: [python3, -c, %q]
+              resources:
+                limits: {%s}
+`, script, limits), "apply", "-f", "-")
+			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", "--timeout=180s")
+
+			Expect(n.kubectl(ctx, "get", "ptjob", "greedy", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
+				To(Equal("BackoffLimitExceeded 0"))
+			Expect(n.failures(ctx, "greedy")).To(ConsistOf(failure + " on " + n.replicas(ctx)["greedy-worker-0"].node))
+		},
+		Entry("more memory than its limit", "memory: 128Mi",
+			"b'x' * 2**30",
+			"greedy-worker-0 OOMKilled 137 counted=true"),
+		// Not in an emptyDir, which the kubelet measures only once a minute.
+		Entry("more ephemeral storage than its limit", "ephemeral-storage: 1Mi",
+			"import time; open('/tmp/big', 'wb').write(b'x' * 2**24); time.sleep(600)",
+			"greedy-worker-0 Evicted 137 counted=true"),
+	)
+})
+
+// failures returns what status.failures says, a failure a line: replica, reason, exit code if there is one, whether it
+// counted, and the node.
+func (n namespace) failures(ctx context.Context, job string) []string {
+	GinkgoHelper()
+	var failures []string
+	for line := range strings.Lines(n.kubectl(ctx, "get", "ptjob", job, "-o",
+		`jsonpath={range .status.failures[*]}{.replica} {.reason} {.exitCode} counted={.counted} on {.node}{"\n"}{end}`)) {
+		failures = append(failures, strings.Join(strings.Fields(line), " "))
+	}
+	return failures
+}
+
+// replica is the pod of a replica.
+type replica struct{ uid, node string }
+
+// replicas returns the pods of the namespace by name.
+func (n namespace) replicas(ctx context.Context) map[string]replica {
+	GinkgoHelper()
+	replicas := map[string]replica{}
+	for line := range strings.Lines(n.kubectl(ctx, "get", "pods", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.spec.nodeName}{"\n"}{end}`)) {
+		fields := strings.Fields(line)
+		Expect(fields).To(HaveLen(3), "the pod has a node")
+		replicas[fields[0]] = replica{uid: fields[1], node: fields[2]}
+	}
+	return replicas
+}
