@@ -180,7 +180,10 @@ func deleting(p *corev1.Pod) {
 }
 
 // disrupted says that Kubernetes itself ends the pod.
-func disrupted(p *corev1.Pod) { kubelet.Preempt(p) }
+func disrupted(p *corev1.Pod) { kubelet.Preempt(p, now) }
+
+// onLostNode says that the node of the pod does not answer.
+func onLostNode(p *corev1.Pod) { kubelet.LoseNode(p, now) }
 
 // rejected says that the kubelet refused the pod before it started any container.
 func rejected(p *corev1.Pod) { kubelet.Reject(p, p.Spec.NodeName) }

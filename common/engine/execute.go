@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // event is what is told about a job once the status that it speaks of is written.
@@ -47,8 +48,15 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	if err := r.delete(ctx, d); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.create(ctx, job, d); err != nil {
-		return reconcile.Result{}, errors.Join(err, r.reportRefusal(ctx, job, err))
+	var refused *refusal
+	if err := r.create(ctx, job, d); errors.As(err, &refused) {
+		if err := r.reportRefusal(ctx, job, refused); err != nil {
+			return reconcile.Result{}, err
+		}
+		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
+		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
+	} else if err != nil {
+		return reconcile.Result{}, err
 	}
 	if !d.WakeAt.IsZero() {
 		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
@@ -252,12 +260,16 @@ func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Ob
 	}
 }
 
-// reportRefusal writes into the status why an object of the job could not be created.
-func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, err error) error {
-	var refused *refusal
-	if !errors.As(err, &refused) {
-		return nil
+// refusedFor returns how long objects of the job have been refused.
+func (r *Reconciler[J]) refusedFor(job J) time.Duration {
+	if c := initialized(*job.JobStatus()); c != nil && isCreateFailure(c.Reason) {
+		return r.options.Clock.Now().Sub(c.LastTransitionTime.Time)
 	}
+	return 0
+}
+
+// reportRefusal writes into the status why an object of the job could not be created.
+func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refusal) error {
 	status := *job.JobStatus().DeepCopy()
 	status.Reason = refused.reason
 	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{

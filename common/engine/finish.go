@@ -139,6 +139,7 @@ func (p *planner) finish(end ending) {
 	}
 	if end.cause != nil {
 		p.record(*end.cause)
+		p.decision.Irrevocable = true
 	}
 	p.setCondition(end.condition, metav1.ConditionTrue, end.reason, end.message)
 	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
@@ -158,9 +159,6 @@ func (p *planner) finish(end ending) {
 func (p *planner) cleanUp() {
 	pending := false
 	status := p.decision.Status
-	if expiry, ok := policy.Expiry(p.job.Spec.RunPolicy, status.CompletionTime); ok {
-		p.wakeAt(expiry)
-	}
 	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)
 	for _, name := range sortedKeys(p.seen.Pods) {
 		pod := p.seen.Pods[name]
@@ -179,6 +177,22 @@ func (p *planner) cleanUp() {
 		}
 	}
 	if !pending {
+		// Under None the tasks say that a pod which is missing is gone, and are then final.
+		p.decision.Irrevocable = p.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone &&
+			slices.ContainsFunc(p.replicas, func(r replica) bool { return r.pod == nil && isAlive(r.recorded) })
 		p.setTasks()
+	}
+	p.expire()
+}
+
+// expire deletes the job when its time to live is over. Pods of lost nodes come first: once the job is gone nobody frees them.
+func (p *planner) expire() {
+	expiry, ok := policy.Expiry(p.job.Spec.RunPolicy, p.decision.Status.CompletionTime)
+	switch {
+	case !ok:
+	case p.now.Before(expiry), !finished(p.job.Status): // the end is written first
+		p.wakeAt(expiry)
+	case !p.hasLostPods:
+		p.decision = decision{Status: p.job.Status, DeleteJob: true}
 	}
 }

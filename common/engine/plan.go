@@ -45,8 +45,6 @@ type snapshot struct {
 type observation struct {
 	// Pods that the job controls, by name.
 	Pods map[string]*corev1.Pod
-	// Gone are the names of pods that the status records as alive and that the API server, asked directly, does not have.
-	Gone map[string]bool
 	// HasService says whether the job's headless Service is there.
 	HasService bool
 }
@@ -61,10 +59,13 @@ type decision struct {
 	ForceDeletes  []*corev1.Pod
 	Creates       []*corev1.Pod
 	CreateService bool
-	// DeleteJob says that the job has outlived its time after the end. Nothing else is then done.
+	// DeleteJob says that the job has outlived its time after the end. Its pods go with it.
 	DeleteJob bool
 	// Events are emitted once Status is written.
 	Events []event
+	// Irrevocable says that the decision cannot be taken back, so that it must not follow from pods that a cache has wrong: it
+	// accounts for a failure, or starts a member that must not meet one of an earlier attempt.
+	Irrevocable bool
 	// Restarts are those that Status accounts for. It must then be written before anything else is done.
 	Restarts []restarted
 	// StartDuration is how long the job took from its creation to running, if it now runs for the first time.
@@ -97,6 +98,8 @@ type planner struct {
 	replicas []replica
 	// accounted is the last failure that was accounted for just now.
 	accounted *rootCause
+	// hasLostPods says that lost nodes hold pods which are to be deleted by force.
+	hasLostPods bool
 	// refusal says why a pod cannot be made from its template.
 	refusal  string
 	decision decision
@@ -112,10 +115,6 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.forceDelete()
 	if finished(job.Status) {
 		p.decision.Status.ObservedGeneration = job.Generation
-		expiry, ok := policy.Expiry(job.Spec.RunPolicy, job.Status.CompletionTime)
-		if p.decision.DeleteJob = ok && !now.Before(expiry); p.decision.DeleteJob {
-			return p.decision
-		}
 		p.cleanUp()
 		return p.decision
 	}
@@ -139,7 +138,7 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		return p.decision
 	}
 	if due, waits := p.reportsDue(); waits {
-		p.wakeAt(due)
+		p.awaitReports(due)
 		return p.decision
 	}
 	p.decision.CreateService = !seen.HasService
@@ -177,7 +176,9 @@ func (p *planner) hold(reason, message string) {
 	status.Selector = p.job.Selector
 	status.Phase = cmp.Or(status.Phase, batchv1beta1.JobPhasePending)
 	status.Reason = reason
-	p.setTasks()
+	if status.StartTime == nil {
+		p.setTasks() // later a task may tell of a failure, which nobody accounts for while the job is held
+	}
 	p.refuse(reason, message)
 	if !isRunning(*status) {
 		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
@@ -206,13 +207,15 @@ func (p *planner) forceDelete() {
 	for _, name := range sortedKeys(p.seen.Pods) {
 		pod := p.seen.Pods[name]
 		due, ok := policy.ForceDeletion(pod, p.job.NodeLostDelay)
-		switch {
-		case !ok:
-		case p.now.Before(due):
-			p.wakeAt(due)
-		default:
-			p.decision.ForceDeletes = append(p.decision.ForceDeletes, pod)
+		if !ok {
+			continue
 		}
+		p.hasLostPods = true
+		if p.now.Before(due) {
+			p.wakeAt(due)
+			continue
+		}
+		p.decision.ForceDeletes = append(p.decision.ForceDeletes, pod)
 	}
 }
 
@@ -234,7 +237,8 @@ func (p *planner) removeObsolete() {
 // createMissing creates the pods that are missing, unless their restart is not due. Where the job restarts as one, no
 // member starts before all of the earlier attempt are gone, since it could join them.
 func (p *planner) createMissing() {
-	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob && slices.ContainsFunc(p.replicas, replica.obsolete) {
+	collective := policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob
+	if collective && slices.ContainsFunc(p.replicas, replica.obsolete) {
 		return
 	}
 	for i := range p.replicas {
@@ -253,6 +257,7 @@ func (p *planner) createMissing() {
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)
+		p.decision.Irrevocable = p.decision.Irrevocable || collective && r.attempt() > 0
 	}
 }
 

@@ -72,8 +72,8 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-2")},
 			want: []string{created("job-worker-1", 0)},
 		},
-		"one that vanished before it was seen to fail, in its own attempt": {
-			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
+		"one that vanished before all replicas ran, in its own attempt": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1")),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 			want: []string{created("job-worker-1", 0)},
 		},

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -160,60 +159,39 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if !job.GetDeletionTimestamp().IsZero() {
 		return reconcile.Result{}, nil // what the job owns is garbage collected with it
 	}
-	seen, err := r.observe(ctx, job)
+	now := r.options.Clock.Now()
+	seen, err := r.observe(ctx, r.client, job, client.MatchingFields{ownerIndex: string(job.GetUID())})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.execute(ctx, job, plan(r.snapshot(job), seen, r.options.Clock.Now()))
+	decision := plan(r.snapshot(job), seen, now)
+	if decision.Irrevocable {
+		// A cache may be older than the status. What cannot be taken back is decided on what the API server has.
+		seen, err = r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.kind, job.GetName())))
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		decision = plan(r.snapshot(job), seen, now)
+	}
+	return r.execute(ctx, job, decision)
 }
 
-func (r *Reconciler[J]) observe(ctx context.Context, job J) (observation, error) {
-	seen := observation{Pods: map[string]*corev1.Pod{}, Gone: map[string]bool{}}
-	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.InNamespace(job.GetNamespace()),
-		client.MatchingFields{ownerIndex: string(job.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+// observe reads what the cluster holds of the job.
+func (r *Reconciler[J]) observe(ctx context.Context, reader client.Reader, job J, pods client.ListOption) (observation, error) {
+	seen := observation{Pods: map[string]*corev1.Pod{}}
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy); err != nil {
 		return seen, err
 	}
-	for i := range pods.Items {
-		seen.Pods[pods.Items[i].Name] = &pods.Items[i]
-	}
-	if err := r.findMissing(ctx, job, &seen); err != nil {
-		return seen, err
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], job) {
+			seen.Pods[list.Items[i].Name] = &list.Items[i]
+		}
 	}
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
 	return seen, client.IgnoreNotFound(err)
-}
-
-// findMissing asks the API server for the pods that the status records as alive and that the cache does not have. A cache may
-// be older than the status, and what follows from a pod that is gone cannot be taken back: a running job may restart as a
-// whole, and the tasks of a finished one are written once.
-func (r *Reconciler[J]) findMissing(ctx context.Context, job J, seen *observation) error {
-	keepsPods := job.JobSpec().RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
-	if !isRunning(*job.JobStatus()) && (!finished(*job.JobStatus()) || !keepsPods) {
-		return nil // nobody depends on the pod, or it is us who deleted it
-	}
-	for _, task := range job.JobStatus().Tasks {
-		for _, recorded := range task.Replicas {
-			cached := seen.Pods[recorded.Name]
-			if cached != nil && cached.UID == recorded.UID || recorded.UID == "" || hasEnded(recorded.Phase) {
-				continue
-			}
-			pod := &corev1.Pod{}
-			err := r.apiReader.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: recorded.Name}, pod)
-			switch {
-			case client.IgnoreNotFound(err) != nil:
-				return err
-			case err == nil && metav1.IsControlledBy(pod, job):
-				seen.Pods[recorded.Name] = pod
-			default:
-				delete(seen.Pods, recorded.Name)
-				seen.Gone[recorded.Name] = true
-			}
-		}
-	}
-	return nil
 }
 
 func (r *Reconciler[J]) snapshot(job J) snapshot {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,8 @@ type replica struct {
 	outdated bool
 	// gone says that the pod was alive and no longer exists.
 	gone bool
+	// collective says that one failure restarts all replicas. None of them then stays failed.
+	collective bool
 	// met says that all replicas ran in this attempt, so that they may depend on each other.
 	met bool
 	// jobAttempt is the attempt of the whole job.
@@ -54,9 +57,12 @@ func (r replica) obsolete() bool {
 }
 
 // failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
-// disrupted it; if somebody deleted it, what it does until it is gone means nothing.
+// disrupted it; if somebody deleted it, what it does until it is gone means nothing. A failure that was seen stays one when
+// its pod goes before it is accounted for.
 func (r replica) failure() *policy.Failure {
 	switch {
+	case r.pod == nil && r.collective && r.staysFailed():
+		return recordedFailure(r.recorded)
 	case r.pod == nil || r.obsolete():
 		return nil
 	case !r.outcome.Terminating || r.done:
@@ -71,17 +77,29 @@ func (r replica) failure() *policy.Failure {
 // deletion returns the failure that it is for the replica that somebody is deleting, or has deleted, the pod of its current
 // attempt; nil if nobody has. Such a replica is restarted whatever its policy says of failures, since it has not failed.
 // Before all replicas ran it is no failure: nobody depends on the pod, which is simply created again.
-func (r replica) deletion(now time.Time) *policy.Failure {
+func (r replica) deletion() *policy.Failure {
 	switch {
 	case !r.met:
 		return nil
 	case r.gone:
-		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Time: now, Free: true}
+		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Free: true}
 	case r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == "":
 		return lossOf(r.pod, batchv1beta1.ReasonDeleted)
 	default:
 		return nil
 	}
+}
+
+// recordedFailure returns what is recorded of the failure of a replica whose pod is gone.
+func recordedFailure(recorded batchv1beta1.ReplicaStatus) *policy.Failure {
+	failure := &policy.Failure{Reason: batchv1beta1.ReasonError}
+	for _, c := range recorded.Containers {
+		if c.ExitCode != nil && *c.ExitCode != 0 {
+			failure.ExitCode, failure.Reason = c.ExitCode, cmp.Or(c.Reason, failure.Reason)
+			break
+		}
+	}
+	return failure
 }
 
 // lossOf describes the end of a pod that is being deleted by others than us.
@@ -124,11 +142,17 @@ func (p *planner) observeReplicas() []replica {
 			pod:        p.seen.Pods[member.Name],
 			jobAttempt: p.job.Status.Attempt,
 			met:        isRunning(p.job.Status),
+			collective: policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob,
 		}
 		r.recorded.Name = member.Name
-		r.gone = r.pod == nil && p.seen.Gone[member.Name]
+		r.gone = r.pod == nil && isAlive(r.recorded)
 		if r.pod != nil {
 			r.podAttempt = podAttempt(r.pod)
+			// Attempts never fall, even if somebody took the replica out of the spec and put it back.
+			r.recorded.Attempt = max(r.recorded.Attempt, r.podAttempt-r.jobAttempt)
+			if r.met && isAlive(r.recorded) && r.recorded.UID != r.pod.UID {
+				p.decision.Irrevocable = true // a running job has the pods that are recorded: the cache is older
+			}
 		}
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
 		r.outdated = r.pod != nil && r.pod.UID == r.recorded.UID &&
@@ -145,6 +169,11 @@ func (p *planner) observeReplicas() []replica {
 // isRunning says that every replica runs or has done its part.
 func isRunning(status batchv1beta1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
+}
+
+// isAlive says that a pod of the replica is recorded and not its end.
+func isAlive(recorded batchv1beta1.ReplicaStatus) bool {
+	return recorded.UID != "" && !hasEnded(recorded.Phase) && recorded.Phase != batchv1beta1.ReplicaPhaseDeleted
 }
 
 func hasEnded(phase batchv1beta1.ReplicaPhase) bool {

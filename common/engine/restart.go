@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -56,7 +58,7 @@ func (p *planner) restartReplicas() {
 		}
 		failure, deleted := r.failure(), false
 		if failure == nil {
-			failure, deleted = r.deletion(p.now), true
+			failure, deleted = r.deletion(), true
 		}
 		if failure == nil {
 			continue
@@ -67,6 +69,7 @@ func (p *planner) restartReplicas() {
 			(failure.Free || policy.BackoffLeft(p.job.Spec.RunPolicy, p.decision.Status.BackoffCount))
 		if !known {
 			p.record(cause)
+			p.decision.Irrevocable = true
 		}
 		switch {
 		case mayRestart:
@@ -86,7 +89,7 @@ func (p *planner) raiseAttempt(r *replica, ended time.Time) {
 
 // restartDue returns when the n-th restart, after an end at the given time, is due; nil is at once.
 func (p *planner) restartDue(ended time.Time, n int32) *metav1.Time {
-	if ended.IsZero() {
+	if ended.IsZero() || ended.After(p.now) { // the clock of a node may be ahead
 		ended = p.now
 	}
 	due := p.timestamp(ended.Add(policy.RestartDelay(n)))
@@ -123,37 +126,32 @@ func (p *planner) reportsDue() (time.Time, bool) {
 	if root == nil || root.failure.Free {
 		return time.Time{}, false
 	}
-	return policy.ReportsDue(root.failure.Time, p.now, p.job.FailureWindow)
+	seen := p.now
+	if c := meta.FindStatusCondition(p.job.Status.Conditions, batchv1beta1.ConditionReplicaFailure); c != nil && c.Status == metav1.ConditionTrue {
+		seen = c.LastTransitionTime.Time
+	}
+	return policy.ReportsDue(root.failure.Time, seen, p.now, p.job.FailureWindow)
 }
 
-// rootFailure returns the failure that the others of the collective followed from, or nil if there is none: the loss of a
-// member, else a free failure, else the earliest one. The peers of a member that was taken away die of that, so that
-// their failures say nothing about the job. Of failures in the same second, which is all that kubelets tell of the time, it
-// is that of a member that was killed from outside.
+// awaitReports records what has failed, so that it counts whatever becomes of its pod, and decides nothing yet.
+func (p *planner) awaitReports(due time.Time) {
+	p.setTasks()
+	p.settleReplicaFailure()
+	p.wakeAt(due)
+	p.decision.Irrevocable = true
+}
+
+// rootFailure returns the failure or deletion that the others of the collective followed from, or nil if there is none.
 func (p *planner) rootFailure() *rootCause {
 	var root *rootCause
 	for i := range p.replicas {
 		r := &p.replicas[i]
-		if deletion := r.deletion(p.now); deletion != nil {
-			return &rootCause{replica: r, failure: *deletion}
-		}
-		if failure := r.failure(); failure != nil && (root == nil || precedes(*failure, root.failure)) {
+		failure := cmp.Or(r.deletion(), r.failure())
+		if failure != nil && (root == nil || policy.Precedes(*failure, root.failure)) {
 			root = &rootCause{replica: r, failure: *failure}
 		}
 	}
 	return root
-}
-
-// precedes says that the second failure followed from the first rather than from one before it.
-func precedes(a, b policy.Failure) bool {
-	switch {
-	case a.Free != b.Free:
-		return a.Free
-	case !a.Time.Equal(b.Time):
-		return a.Time.Before(b.Time)
-	default:
-		return a.KilledFromOutside() && !b.KilledFromOutside()
-	}
 }
 
 // account counts a failure that is followed by a restart.
@@ -162,6 +160,7 @@ func (p *planner) account(cause rootCause) {
 		p.decision.Status.BackoffCount++
 	}
 	p.decision.Restarts = append(p.decision.Restarts, restarted{Cause: cause.failure.Reason, Counted: !cause.failure.Free})
+	p.decision.Irrevocable = true
 	p.accounted = &cause
 }
 

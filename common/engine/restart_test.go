@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
 const (
@@ -61,7 +60,7 @@ func TestRestartOfTheJob(t *testing.T) {
 		},
 		"a peer that died of a disruption does not count": {
 			job:  job(role("worker", 2)).saw(time.Minute, running2...),
-			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(1, 3*time.Second)), pod("job-worker-1", exited(143), disrupted)},
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), disrupted)},
 			want: summary{
 				Attempt:  1,
 				Failures: []string{"job-worker-1: exit code 143, free"},
@@ -374,7 +373,9 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			diff(t, "phase", tc.wantPhase, got.Phase)
 			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
 			if tc.wantPhase == batchv1beta1.JobPhaseRunning {
-				diff(t, "status, before anything is decided", j.Status, d.Status)
+				diff(t, "ReplicaFailure, before anything is decided", metav1.ConditionTrue,
+					conditionOf(d, batchv1beta1.ConditionReplicaFailure).Status)
+				diff(t, "deletions, before anything is decided", []string(nil), got.Deletes)
 			}
 		})
 	}
@@ -496,7 +497,7 @@ func TestDisruptedReplica(t *testing.T) {
 // The pod of a lost node never ends by itself. It is deleted by force, active job or not, and the job wakes for that.
 func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	t.Parallel()
-	lost := pod("job-worker-1", running, kubelet.LoseNode, deleting)
+	lost := pod("job-worker-1", running, onLostNode, deleting)
 	due := lost.DeletionTimestamp.Sub(now) + time.Minute
 	active := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 	ended := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
@@ -519,9 +520,7 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).backoffLimit(0).
 		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running, onNode("node-1")))
-	seen := seeing(pod("job-worker-0", running))
-	seen.Gone = map[string]bool{"job-worker-1": true}
-	d := plan(j.snapshot, seen, now)
+	d := j.sees(pod("job-worker-0", running))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
 		Failures: []string{"job-worker-1: no exit code, free"}, Deletes: []string{"job-worker-0"},

@@ -28,7 +28,8 @@ func (p *planner) settle() {
 		status.Phase = batchv1beta1.JobPhaseRunning
 		status.Reason = batchv1beta1.ReasonReplicasRunning
 		if !wasRunning {
-			if !slices.ContainsFunc(p.replicas, func(r replica) bool { return r.attempt() > 0 }) {
+			if status.RunningTime == nil {
+				status.RunningTime = p.timestamp(p.now)
 				p.decision.StartDuration = new(p.now.Sub(p.job.Created))
 			}
 			p.addEvent(corev1.EventTypeNormal, "Running", "Observe", message)
@@ -96,7 +97,11 @@ func (p *planner) settleReplicaFailure() {
 	failed := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	if waiting, _, _ := p.waitingFor(); waiting == 0 && !slices.ContainsFunc(p.replicas, replica.staysFailed) &&
 		failed != nil && failed.Status == metav1.ConditionTrue {
-		p.decision.RecoveryDuration = new(p.now.Sub(failed.LastTransitionTime.Time))
+		since := failed.LastTransitionTime.Time
+		if last := status.Failures; len(last) > 0 && last[0].Time.Time.Before(since) {
+			since = last[0].Time.Time // the controller saw it late
+		}
+		p.decision.RecoveryDuration = new(p.now.Sub(since))
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
 			"every replica runs again")
 	}

@@ -96,6 +96,22 @@ func (c *Cluster) put(key string, after client.Object) {
 	c.onChange(kind, before, after)
 }
 
+// changeTo returns the object that was written to get to a revision, as it was before and after.
+func (c *Cluster) changeTo(revision int) (before, after client.Object) {
+	old, now := c.states[revision-1], c.states[revision]
+	for key, object := range now {
+		if old[key] != object {
+			return old[key], object
+		}
+	}
+	for key, object := range old {
+		if now[key] == nil {
+			return object, nil
+		}
+	}
+	panic("nothing was written") // put makes a revision of each write
+}
+
 // create stores a new object and fills in what the API server fills in. It returns AlreadyExists if there is one of the name.
 func (c *Cluster) create(object client.Object) error {
 	key := c.keyOf(object)

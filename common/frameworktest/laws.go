@@ -36,11 +36,10 @@ func (w *world) checkLaws(before, after client.Object) {
 	checkStatus(w.t, *old.JobStatus(), *job.JobStatus())
 }
 
-// checkCollective checks that no member of a collective starts beside one of an earlier attempt, which it could meet. A cache
-// that does not know that one yet cannot know better.
+// checkCollective checks that no member of a collective starts beside one of an earlier attempt, which it could meet.
 func (w *world) checkCollective(created *corev1.Pod) {
 	w.t.Helper()
-	if w.job().JobSpec().RunPolicy.RestartScope != scopeJob || len(w.process.behind) > 0 {
+	if w.job().JobSpec().RunPolicy.RestartScope != scopeJob {
 		return
 	}
 	for _, pod := range w.pods() {

@@ -9,29 +9,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Effect is what a fault does to a write.
-type Effect string
+// effect is what a fault does to a write.
+type effect string
 
 const (
-	// Stop: the write succeeds, and the process ends right after it.
-	Stop Effect = "the controller stops after"
-	// Refuse: the API server fails before the write takes effect.
-	Refuse Effect = "the API server fails before"
-	// Lose: the write takes effect, but the answer is lost and the cache does not have it yet.
-	Lose Effect = "the answer is lost of"
+	// stop: the write succeeds, and the process ends right after it.
+	stop effect = "the controller stops after"
+	// refuse: the API server fails before the write takes effect.
+	refuse effect = "the API server fails before"
+	// lose: the write takes effect, but the answer is lost and the cache does not have it yet.
+	lose effect = "the answer is lost of"
 )
 
-// Fault is one thing that goes wrong.
-type Fault struct {
-	// Effect on the write.
-	Effect Effect
-	// Write is which write of the controller it befalls, from 1.
-	Write int
+// fault is one thing that goes wrong.
+type fault struct {
+	// effect on the write.
+	effect effect
+	// write is which write of the controller it befalls, from 1.
+	write int
 }
 
 // errStopped is what the calls of a process return that has ended.
@@ -44,7 +45,7 @@ type process struct {
 
 	mu      sync.Mutex
 	cluster *Cluster
-	fault   Fault
+	fault   fault
 	// writes is shared by all processes of a world.
 	writes *int
 	// crashing says that the process ends after its first write.
@@ -151,8 +152,8 @@ func (p *process) write(object client.Object, do func() error) error {
 	if p.stopped {
 		return errStopped
 	}
-	met := *p.writes+1 == p.fault.Write
-	if met && p.fault.Effect == Refuse {
+	met := *p.writes+1 == p.fault.write
+	if met && p.fault.effect == refuse {
 		*p.writes++
 		return apierrors.NewServiceUnavailable("the API server is restarting")
 	}
@@ -162,10 +163,10 @@ func (p *process) write(object client.Object, do func() error) error {
 	}
 	*p.writes++
 	switch {
-	case met && p.fault.Effect == Lose:
+	case met && p.fault.effect == lose:
 		p.behind[kind], p.looks = before, 1
 		return apierrors.NewTimeoutError(fmt.Sprintf("writing %s %s: the connection was lost", kind, object.GetName()), 0)
-	case met && p.fault.Effect == Stop || p.crashing:
+	case met && p.fault.effect == stop || p.crashing:
 		p.stopped = true
 	default:
 		p.catchUp(kind)
@@ -185,4 +186,22 @@ func (r apiReader) Get(_ context.Context, key client.ObjectKey, object client.Ob
 	r.process.mu.Lock()
 	defer r.process.mu.Unlock()
 	return r.process.get(r.process.cluster.live(), r.process.cluster.kindOf(object), key, object)
+}
+
+// List implements client.Reader: it lists the pods with the labels.
+func (r apiReader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	r.process.mu.Lock()
+	defer r.process.mu.Unlock()
+	if r.process.stopped {
+		return errStopped
+	}
+	var asked client.ListOptions
+	asked.ApplyOptions(options)
+	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
+	for _, pod := range list[*corev1.Pod](r.process.cluster.live()) {
+		if asked.LabelSelector.Matches(labels.Set(pod.Labels)) && pod.Namespace == asked.Namespace {
+			pods.Items = append(pods.Items, *pod)
+		}
+	}
+	return nil
 }

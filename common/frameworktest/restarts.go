@@ -28,6 +28,7 @@ var misfortunes = map[string]func(index int) step{
 	"over its ephemeral-storage limit": ranOutOfStorage,
 	"preempted":                        preempted,
 	"deleted by hand":                  deleted,
+	"node shut down":                   nodeShutDown,
 	"node lost":                        losesNode,
 	"rejected by its node":             rejected,
 }

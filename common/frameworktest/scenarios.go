@@ -120,6 +120,27 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name:  "the kubelet of a peer reports first, and then that of the member that was killed",
+		shape: two(exitCode, scopeJob),
+		steps: []step{run, together(exits(0, 1), soon(exits(1, 137))), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Failure: "1 Error 137 true",
+		},
+	},
+	{
+		name:  "a pod that failed is deleted before its peers have reported",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, together(exits(1, 3), soon(vanishes(1)))},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Failure: "1 Error 3 true"},
+	},
+	{
+		name:  "a member fails, and another is preempted long after, before the controller sees either",
+		shape: two(exitCode, scopeJob),
+		steps: []step{run, together(exits(0, 1), func(w *world) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) }, preempted(1))},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"0 Failed"}, Failure: "0 Error 1 true"},
+	},
+	{
 		name:  "a collective reaches the limit and is cleaned up",
 		shape: two(onFailure, scopeJob, limit(1)),
 		steps: []step{run, exits(1, 1), run, exits(1, 1)},

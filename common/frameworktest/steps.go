@@ -52,6 +52,9 @@ func together(steps ...step) step {
 	}
 }
 
+// soon lets a step happen half a second later, before the controller acts on anything that it waits for.
+func soon(s step) step { return func(w *world) { w.soon = append(w.soon, s) } }
+
 // befalls lets something befall the pod of an index.
 func befalls(index int, what func(*corev1.Pod, time.Time)) step {
 	return func(w *world) {
@@ -78,15 +81,18 @@ func rejected(index int) step {
 
 // preempted lets the scheduler take a replica's place.
 func preempted(index int) step {
-	return together(befalls(index, func(p *corev1.Pod, _ time.Time) { kubelet.Preempt(p) }), deleted(index))
+	return together(befalls(index, kubelet.Preempt), deleted(index))
 }
 
-// losesNode lets the node of a replica stop to answer, until the pod is gone.
+// nodeShutDown lets the node of a replica shut down, at which the program saves its work and exits with 0.
+func nodeShutDown(index int) step { return befalls(index, kubelet.ShutDownNode) }
+
+// losesNode lets the node of a replica stop to answer.
 func losesNode(index int) step {
 	return func(w *world) {
 		pod := w.pod(index)
 		w.lost[pod.Spec.NodeName] = true
-		befalls(index, func(p *corev1.Pod, _ time.Time) { kubelet.LoseNode(p) })(w)
+		befalls(index, kubelet.LoseNode)(w)
 		deleted(index)(w)
 	}
 }
@@ -120,8 +126,10 @@ func foreignPodGoes(w *world) {
 	for _, pod := range list[*corev1.Pod](w.cluster.live()) {
 		if metav1.GetControllerOf(pod) == nil {
 			w.remove(pod, client.DeleteOptions{})
+			return
 		}
 	}
+	w.t.Fatal("the pod of somebody else is gone already")
 }
 
 func (w *world) remove(object client.Object, options client.DeleteOptions) {

@@ -41,7 +41,7 @@ type world struct {
 	process    *process
 	reconciler reconcile.Reconciler
 	// fault is what goes wrong, and how far the cache lags when the controller starts again after it has stopped.
-	fault Fault
+	fault fault
 	lag   map[string]int
 	// crashing says that every process ends after its first write.
 	crashing bool
@@ -58,6 +58,8 @@ type world struct {
 	events []string
 	// registries hold the metrics of each process.
 	registries []*prometheus.Registry
+	// soon are steps that happen half a second after one another.
+	soon []step
 	// lost are the nodes that do not answer.
 	lost map[string]bool
 }
@@ -126,15 +128,9 @@ func (w *world) catchUp(kind string) {
 		return
 	}
 	delete(w.process.behind, kind)
-	before, after := w.cluster.states[revision], w.cluster.live()
-	for key, object := range after {
-		if before[key] != object && w.cluster.kindOf(object) == kind {
-			w.watch(kind, before[key], object)
-		}
-	}
-	for key, object := range before {
-		if after[key] == nil && w.cluster.kindOf(object) == kind {
-			w.watch(kind, object, nil)
+	for next := revision + 1; next <= w.cluster.revision(); next++ {
+		if before, after := w.cluster.changeTo(next); w.cluster.kindOf(cmp.Or(after, before)) == kind {
+			w.watch(kind, before, after)
 		}
 	}
 }
@@ -145,8 +141,12 @@ func (w *world) catchUpAll() {
 	}
 }
 
-// patience is how soon the controller wakes where it only waits for another try, or for the reports of peers.
-const patience = 2 * time.Second
+const (
+	// retry is how soon the controller wakes at most where it waits for another try.
+	retry = 200 * time.Millisecond
+	// patience is how soon it wakes where it waits for the reports of peers.
+	patience = 2 * time.Second
+)
 
 // settle lets the controller work until it rests, and the kubelets and the garbage collector with it.
 func (w *world) settle() {
@@ -160,6 +160,13 @@ func (w *world) settle() {
 			w.catchUpAll()
 		case w.dirty || w.wakesBy(w.clock.Now()):
 			w.reconcile()
+		case w.wakesBy(w.clock.Now().Add(retry)):
+			w.clock.SetTime(w.wakeAt)
+		case len(w.soon) > 0:
+			w.clock.SetTime(w.clock.Now().Add(500 * time.Millisecond))
+			next := w.soon[0]
+			w.soon = w.soon[1:]
+			next(w)
 		case w.wakesBy(w.clock.Now().Add(patience)):
 			w.clock.SetTime(w.wakeAt)
 		case len(w.process.behind) > 0:
@@ -197,7 +204,12 @@ func (w *world) confirmDeletion() bool {
 			continue
 		}
 		if pod.Status.Phase == corev1.PodRunning {
-			w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Exit(p, kubelet.ExitTerminated, "", w.clock.Now()) })
+			// One program saves its work and exits with 0, the next does not know the signal.
+			code := kubelet.ExitTerminated
+			if pod.Labels[batchv1beta1.LabelReplicaIndex] == "0" {
+				code = 0
+			}
+			w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Exit(p, code, "", w.clock.Now()) })
 		} else {
 			w.cluster.put(w.cluster.keyOf(pod), nil)
 		}

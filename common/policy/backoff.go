@@ -11,7 +11,16 @@ import (
 const (
 	firstRestartDelay = 10 * time.Second
 	maxRestartDelay   = 6 * time.Minute
+
+	firstRefusalDelay = time.Second
+	maxRefusalDelay   = time.Minute
 )
+
+// RefusalDelay returns how long to wait before an object is created again that has been refused for so long, by a quota or by
+// the name being taken: as long as it has lasted, within bounds. The upper one is what a job may lose after the reason is gone.
+func RefusalDelay(lasted time.Duration) time.Duration {
+	return min(max(lasted, firstRefusalDelay), maxRefusalDelay)
+}
 
 // BackoffLeft says whether one more counted restart is within the limit.
 func BackoffLeft(policy batchv1beta1.RunPolicy, backoffCount int32) bool {

@@ -29,7 +29,7 @@ type Outcome struct {
 
 // Failure is why a replica failed.
 type Failure struct {
-	// ExitCode of the main container, or of the init container that failed. Nil if no container ended.
+	// ExitCode of the main container, or of the init container that failed. Nil if no container ended with an error.
 	ExitCode *int32
 	// Reason as the kubelet says it, or the disruption.
 	Reason string
@@ -48,12 +48,6 @@ func (f Failure) Detail() string {
 	return strings.Join(slices.DeleteFunc([]string{f.Message, f.Output}, func(s string) bool { return s == "" }), "\n")
 }
 
-// KilledFromOutside says that somebody ended the container with a signal, SIGKILL (an out-of-memory kill among them) or
-// SIGTERM. A process that dies of the death of its peers ends by itself.
-func (f Failure) KilledFromOutside() bool {
-	return f.ExitCode != nil && (*f.ExitCode == 128+9 || *f.ExitCode == 128+15)
-}
-
 // Judge says how a replica stands, given its pod and the name of its main container. No pod is Creating.
 func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	if pod == nil {
@@ -68,7 +62,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	case main != nil && main.State.Terminated != nil:
 		// Sidecars may run on: the main container's exit is the replica's outcome.
 		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
-		if main.State.Terminated.ExitCode != 0 {
+		if main.State.Terminated.ExitCode != 0 || endedByKubelet(pod, main.State.Terminated) {
 			outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 		}
 	case pod.Status.Phase == corev1.PodFailed:
@@ -90,20 +84,40 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	return outcome
 }
 
+// endedByKubelet says that the kubelet ended the container for the node's sake or for the pod's use of the node. A program that
+// saves its work on SIGTERM and exits 0 has then not finished it.
+func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
+	if c := disruptionTarget(pod); c != nil && c.Reason == corev1.PodReasonTerminationByKubelet {
+		return !main.FinishedAt.Before(&c.LastTransitionTime) // it may have finished before
+	}
+	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != ""
+}
+
 func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 	failure := &Failure{Message: strings.TrimSpace(pod.Status.Message), Time: lastTransition(pod)}
 	containerReason := ""
 	if ended := endedContainer(pod, main); ended != nil {
-		failure.ExitCode = new(ended.ExitCode)
+		if ended.ExitCode != 0 {
+			failure.ExitCode = new(ended.ExitCode)
+		}
 		failure.Output = outputOf(ended)
 		containerReason = ended.Reason
 		if !ended.FinishedAt.IsZero() {
 			failure.Time = ended.FinishedAt.Time
 		}
 	}
+	if c := disruptionTarget(pod); c != nil && !c.LastTransitionTime.IsZero() && c.LastTransitionTime.Time.Before(failure.Time) {
+		failure.Time = c.LastTransitionTime.Time // its end was begun then, and its peers may have died of it since
+	}
 	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then Error.
-	failure.Reason = cmp.Or(pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
+	failure.Reason = cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
 	return failure
+}
+
+// podReasons says in our words what the kubelet gives as the reason of a pod that it ended.
+var podReasons = map[string]string{
+	"Terminated": batchv1beta1.ReasonNodeShutdown,
+	"Preempting": batchv1beta1.ReasonPreempted,
 }
 
 // lastTransition returns when the pod last changed in a way that its conditions show.

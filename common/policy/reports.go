@@ -2,13 +2,35 @@ package policy
 
 import "time"
 
-// clockSkew is how much the clock of a node may be ahead of ours and its reports still be taken at their word.
+// clockSkew is how much the clocks of two nodes may differ, rounding to seconds included, and their reports still be compared.
 const clockSkew = time.Second
 
 // ReportsDue returns when all reports of what a failure did to the peers of a replica can be expected, and whether that is yet
-// to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. A failure in the
-// future says that the clocks differ, and nothing about how long to wait.
-func ReportsDue(failed, now time.Time, window time.Duration) (time.Time, bool) {
+// to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. The window opens
+// when the replica failed by the clock of its node, or when we saw it, whichever is earlier: that clock may be wrong.
+func ReportsDue(failed, seen, now time.Time, window time.Duration) (time.Time, bool) {
+	if seen.Before(failed) {
+		failed = seen
+	}
 	due := failed.Add(window)
-	return due, now.Before(due) && !failed.After(now.Add(clockSkew))
+	return due, now.Before(due)
 }
+
+// Precedes says that of two failures in a collective the second may have followed from the first. The peers of a member that
+// was taken away, which is free, die of that. Of failures in the same second, which is all that kubelets tell of the time,
+// the one that was killed was not one that died of its peers. A time that is not known is the earliest.
+func Precedes(a, b Failure) bool {
+	switch {
+	case a.Free && !b.Free:
+		return !a.Time.After(b.Time.Add(clockSkew))
+	case b.Free && !a.Free:
+		return b.Time.After(a.Time.Add(clockSkew))
+	case !a.Time.Equal(b.Time):
+		return a.Time.Before(b.Time)
+	default:
+		return a.killed() && !b.killed()
+	}
+}
+
+// killed says that somebody ended the container by SIGKILL, an out-of-memory kill among them.
+func (f Failure) killed() bool { return f.ExitCode != nil && *f.ExitCode == exitKilled }

@@ -9,28 +9,52 @@ func TestReportsDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		// failed is how long before now.
-		failed time.Duration
-		window time.Duration
+		// failed is how long before now by the clock of its node, seen by ours.
+		failed, seen time.Duration
+		window       time.Duration
 		// want is how long from now to wait; 0 is not at all.
 		want time.Duration
 	}{
-		"a failure of this moment":                         {failed: 0, window: 2 * time.Second, want: 2 * time.Second},
-		"a failure of a moment ago":                        {failed: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond},
-		"all have reported":                                {failed: 2 * time.Second, window: 2 * time.Second},
-		"the controller was away":                          {failed: time.Hour, window: 2 * time.Second},
-		"no window":                                        {failed: 0, window: 0},
-		"the clock of the node is a little ahead":          {failed: -time.Second, window: 2 * time.Second, want: 3 * time.Second},
-		"the clock of the node is wrong, which is no wait": {failed: -time.Hour, window: 2 * time.Second},
+		"a failure of this moment":                             {failed: 0, window: 2 * time.Second, want: 2 * time.Second},
+		"a failure of a moment ago":                            {failed: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond},
+		"all have reported":                                    {failed: 2 * time.Second, window: 2 * time.Second},
+		"the controller was away":                              {failed: time.Hour, window: 2 * time.Second},
+		"no window":                                            {failed: 0, window: 0},
+		"the clock of the node is ahead":                       {failed: -time.Hour, window: 2 * time.Second, want: 2 * time.Second},
+		"the clock of the node is ahead, and we saw it before": {failed: -time.Hour, seen: 2 * time.Second, window: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			due, waits := ReportsDue(now.Add(-tc.failed), now, tc.window)
+			due, waits := ReportsDue(now.Add(-tc.failed), now.Add(-tc.seen), now, tc.window)
 			if waits != (tc.want > 0) {
 				t.Errorf("waits: %t, want %t", waits, tc.want > 0)
 			}
 			if waits && due.Sub(now) != tc.want {
 				t.Errorf("waits for %s, want %s", due.Sub(now), tc.want)
+			}
+		})
+	}
+}
+
+func TestPrecedes(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return time.Date(2026, time.March, 1, 12, 0, second, 0, time.UTC) }
+	exited := func(code int32, second int) Failure { return Failure{ExitCode: &code, Time: at(second)} }
+	takenAway := func(second int) Failure { return Failure{Time: at(second), Free: true} }
+	for name, tc := range map[string]struct{ first, second Failure }{
+		"the earlier of two failures":                             {exited(1, 10), exited(137, 11)},
+		"the one that was killed, in the same second":             {exited(137, 10), exited(1, 10)},
+		"a member that was taken away before its peer failed":     {takenAway(10), exited(1, 20)},
+		"a member that was taken away as its peer failed":         {takenAway(10), exited(1, 9)},
+		"a failure well before a peer was taken away":             {exited(1, 10), takenAway(20)},
+		"a member that is gone, nobody knows since when":          {Failure{Free: true}, exited(1, 10)},
+		"the member that was taken away first":                    {takenAway(10), takenAway(20)},
+		"a failure that was seen before its pod went, at no time": {Failure{ExitCode: new(int32(1))}, exited(1, 10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !Precedes(tc.first, tc.second) || Precedes(tc.second, tc.first) {
+				t.Errorf("precedes: %t, is preceded: %t", Precedes(tc.first, tc.second), Precedes(tc.second, tc.first))
 			}
 		})
 	}

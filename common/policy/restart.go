@@ -8,7 +8,10 @@ import (
 
 // retryableExitCodes are the exit codes that RestartPolicyExitCode restarts: SIGINT, SIGKILL (an out-of-memory kill among
 // them), SIGUSR1, by which a program asks for a restart itself, and SIGTERM.
-var retryableExitCodes = []int32{130, 137, 138, 143}
+var retryableExitCodes = []int32{130, exitKilled, 138, 143}
+
+// exitKilled is the exit code of a container that SIGKILL ended.
+const exitKilled = 137
 
 // Restarts says whether a replica of the given policy that ended is restarted; it succeeded if there is no failure. A
 // failure that is free, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts it.

@@ -20,7 +20,7 @@ func Run(pod *corev1.Pod, node string, at time.Time) {
 	pod.Spec.NodeName = node
 	pod.Status.Phase = corev1.PodRunning
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-	setContainer(pod, true, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}})
+	setContainer(pod, true, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(at)}})
 }
 
 // Exit ends the container with an exit code, and the pod with it. The output is the tail that the kubelet keeps.
@@ -52,16 +52,28 @@ func Reject(pod *corev1.Pod, node string) {
 }
 
 // Preempt says that the scheduler gives the pod's place to one of a higher priority. Its deletion follows.
-func Preempt(pod *corev1.Pod) { disrupt(pod, corev1.PodReasonPreemptionByScheduler) }
+func Preempt(pod *corev1.Pod, at time.Time) { disrupt(pod, corev1.PodReasonPreemptionByScheduler, at) }
 
 // LoseNode says that the pod's node no longer answers. The pod's deletion follows, and nobody confirms it.
-func LoseNode(pod *corev1.Pod) {
-	disrupt(pod, "DeletionByTaintManager")
+func LoseNode(pod *corev1.Pod, at time.Time) {
+	disrupt(pod, "DeletionByTaintManager", at)
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
 }
 
-func disrupt(pod *corev1.Pod, reason string) {
-	setCondition(pod, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
+// ShutDownNode ends the pod because its node shuts down. The program takes the signal as the time to save its work and exits
+// with 0. Nobody deletes the pod.
+func ShutDownNode(pod *corev1.Pod, at time.Time) {
+	disrupt(pod, corev1.PodReasonTerminationByKubelet, at)
+	end(pod, 0, "Completed", "", at)
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.Reason = "Terminated"
+	pod.Status.Message = "Pod was terminated in response to imminent node shutdown."
+}
+
+func disrupt(pod *corev1.Pod, reason string, at time.Time) {
+	setCondition(pod, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: seconds(at),
+	})
 }
 
 func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
@@ -71,9 +83,12 @@ func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
 	}
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodFailed"})
 	setContainer(pod, false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: code, Reason: reason, Message: output, FinishedAt: metav1.NewTime(at),
+		ExitCode: code, Reason: reason, Message: output, FinishedAt: seconds(at),
 	}})
 }
+
+// seconds returns a time as kubelets report it.
+func seconds(at time.Time) metav1.Time { return metav1.NewTime(at).Rfc3339Copy() }
 
 func setContainer(pod *corev1.Pod, ready bool, state corev1.ContainerState) {
 	status := corev1.ContainerStatus{Name: pod.Spec.Containers[0].Name, Ready: ready, State: state}

@@ -94,6 +94,11 @@ type JobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
+	// When all replicas ran for the first time.
+	//
+	// +optional
+	RunningTime *metav1.Time `json:"runningTime,omitempty"`
+
 	// When the job succeeded or failed.
 	//
 	// +optional
