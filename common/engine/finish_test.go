@@ -459,6 +459,19 @@ func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 	diff(t, "tasks without the pods", want, j.sees().Status.Tasks)
 }
 
+// Once the job is gone nobody frees what a lost node holds, and the next job of the name would wait for it.
+func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	j.Spec.RunPolicy.TTLSecondsAfterFinished = new(int32(1))
+	j.NodeLostDelay = time.Minute
+	lost := pod("job-worker-1", running, onLostNode, deleting)
+	d := j.sees(pod("job-worker-0", exited(0)), lost)
+	diff(t, "deletion of the job", false, d.DeleteJob)
+	diff(t, "wake-up, when the pod is deleted by force", 90*time.Second, summarize(d).WakeIn)
+	diff(t, "deletion of the job once the pod is gone", true, j.sees(pod("job-worker-0", exited(0))).DeleteJob)
+}
+
 func TestWithTail(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcde\n", 100)

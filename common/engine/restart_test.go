@@ -570,6 +570,39 @@ func TestHeldJobStillEnds(t *testing.T) {
 		plan(held().snapshot, seeing(pod("job-worker-0", running)), now.Add(time.Minute)).Status.Phase)
 }
 
+// What fails while the job is held is accounted for once it is not, even if its pod is gone by then.
+func TestHeldJobForgetsNoFailure(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
+	j.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+	j.saw(time.Minute, pod("job-worker-0", exited(1)), pod("job-worker-1", running))
+	j.Spec.RunMode = nil
+	d := j.sees(pod("job-worker-1", running))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
+		Failures: []string{"job-worker-0: no exit code, free"}, Deletes: []string{"job-worker-1"},
+	}, summarize(d))
+}
+
+// A pod carries the attempt that a status once had. One that is later than the status knows tells what the status has lost,
+// such as by somebody taking the replica out of the spec and putting it back.
+func TestAttemptsNeverFall(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute).
+		sees(pod("job-worker-0", running), pod("job-worker-1", attempt(3), exited(1)))
+	diff(t, "deletions", []string{"job-worker-1"}, names(d.Deletes))
+	diff(t, "attempt", int32(4), d.Status.Tasks[0].Replicas[1].Attempt)
+}
+
+// The clock of a node may be ahead. That puts off no restart.
+func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, -time.Hour)))
+	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[1].RestartTime)
+	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
+}
+
 // Raising the limit restarts a replica that had used it up; its failure stays one.
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ type Shape struct {
 	Replicas int32
 	// RestartPolicy of the replicas.
 	RestartPolicy batchv1beta1.RestartPolicy
-	// Template of the replicas. It has one container, the main one.
+	// Template of the replicas.
 	Template corev1.PodTemplateSpec
 	// RunPolicy of the job.
 	RunPolicy batchv1beta1.RunPolicy

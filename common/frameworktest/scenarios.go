@@ -261,9 +261,9 @@ var scenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "somebody deletes a pod by force before the job runs",
+		name:  "somebody deletes the leader's pod by force before the job runs",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{vanishes(1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{vanishes(0), run, exits(0, 0), exits(1, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
@@ -314,6 +314,19 @@ var scenarios = []scenario{
 		shape:  two(onFailure, scopeJob),
 		steps:  []step{foreignPodGoes, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
 		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:   "the deadline ends a job that somebody else's pod is in the way of",
+		before: []step{foreignPod},
+		shape:  two(onFailure, scopeJob, deadline(100)),
+		steps:  []step{passes(105 * time.Second), stands(batchv1beta1.JobPhaseFailed)},
+		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the nodes of all replicas shut down, and their programs exit with 0",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "the user deletes the job while it runs",

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
@@ -48,6 +49,16 @@ func together(steps ...step) step {
 	return func(w *world) {
 		for _, step := range steps {
 			step(w)
+		}
+	}
+}
+
+// stands checks the phase of the job in between.
+func stands(phase batchv1beta1.JobPhase) step {
+	return func(w *world) {
+		w.t.Helper()
+		if got := w.status().Phase; got != phase {
+			w.t.Errorf("the job is %s, want %s: %s", got, phase, w.describe())
 		}
 	}
 }

@@ -142,6 +142,10 @@ func (in *JobStatus) DeepCopyInto(out *JobStatus) {
 		in, out := &in.StartTime, &out.StartTime
 		*out = (*in).DeepCopy()
 	}
+	if in.RunningTime != nil {
+		in, out := &in.RunningTime, &out.RunningTime
+		*out = (*in).DeepCopy()
+	}
 	if in.CompletionTime != nil {
 		in, out := &in.CompletionTime, &out.CompletionTime
 		*out = (*in).DeepCopy()
