@@ -9,6 +9,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
 )
 
 // testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the controller's
@@ -67,7 +68,7 @@ func testCrashes(t *testing.T, k kind) {
 }
 
 // happen lets a scenario happen, with a fault, and returns what has become of the world.
-func (s scenario) happen(t testing.TB, k kind, f fault, lag map[string]int) *world {
+func (s scenario) happen(t rapid.TB, k kind, f fault, lag map[string]int) *world {
 	t.Helper()
 	w := newWorld(t, k)
 	w.fault, w.lag, w.process.fault = f, lag, f

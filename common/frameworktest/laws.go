@@ -3,12 +3,12 @@ package frameworktest
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -49,7 +49,7 @@ func (w *world) checkCollective(created *corev1.Pod) {
 	}
 }
 
-func checkStatus(t testing.TB, before, after batchv1beta1.JobStatus) {
+func checkStatus(t rapid.TB, before, after batchv1beta1.JobStatus) {
 	t.Helper()
 	if after.BackoffCount < before.BackoffCount {
 		t.Errorf("backoffCount falls from %d to %d", before.BackoffCount, after.BackoffCount)

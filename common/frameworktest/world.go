@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,7 +32,7 @@ var jobKey = types.NamespacedName{Namespace: "ns", Name: "job"}
 // world is a cluster in which one job lives, with a controller that is woken as a manager would wake it: by changes of what it
 // watches and by the times that it asks for, and by nothing else.
 type world struct {
-	t       testing.TB
+	t       rapid.TB
 	kind    kind
 	cluster *Cluster
 	clock   *testingclock.FakePassiveClock
@@ -64,7 +64,7 @@ type world struct {
 	lost map[string]bool
 }
 
-func newWorld(t testing.TB, k kind) *world {
+func newWorld(t rapid.TB, k kind) *world {
 	t.Helper()
 	clock := testingclock.NewFakePassiveClock(birth)
 	w := &world{

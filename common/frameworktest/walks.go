@@ -1,0 +1,159 @@
+package frameworktest
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+)
+
+// testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that may happen
+// to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job goes on.
+func testWalks(t *testing.T, k kind) {
+	t.Helper()
+	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob} {
+		for _, policy := range []batchv1beta1.RestartPolicy{onFailure, always} {
+			t.Run(string("scope "+scope+"/"+batchv1beta1.RestartScope(policy)), func(t *testing.T) {
+				t.Parallel()
+				rapid.Check(t, func(t *rapid.T) {
+					w := walk{world: newWorld(t, k)}
+					created(Shape{Replicas: 3, RestartPolicy: policy, RunPolicy: batchv1beta1.RunPolicy{
+						RestartScope: scope, BackoffLimit: new(int32(1000)),
+					}})(w.world)
+					t.Repeat(w.actions())
+					w.arrive(t, scope)
+				})
+			})
+		}
+	}
+}
+
+// walk is a world at random.
+type walk struct {
+	*world
+	// failed is how many pods failed in a way that counts.
+	failed int
+}
+
+func (w *walk) actions() map[string]func(*rapid.T) {
+	work := func(*rapid.T) {
+		if w.process.stopped {
+			w.start(nil)
+		}
+		if w.dirty || w.wakesBy(w.clock.Now()) {
+			w.reconcile()
+		}
+	}
+	return map[string]func(*rapid.T){
+		"the controller works":       work,
+		"the controller works again": work, // twice as often as anything goes wrong
+		"pods run":                   func(*rapid.T) { run(w.world) },
+		"a pod runs": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodPending); pod != nil {
+				w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
+			}
+		},
+		"a pod ends": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodRunning); pod != nil {
+				w.exit(pod, rapid.SampledFrom([]int32{0, 1, 1}).Draw(t, "exit code"))
+			}
+		},
+		"somebody deletes a pod": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
+				w.remove(pod, client.DeleteOptions{})
+			}
+		},
+		"somebody deletes a pod by force": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
+				w.remove(pod, client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			}
+		},
+		"a pod is preempted": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodRunning); pod != nil {
+				w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Preempt(p, w.clock.Now()) })
+				w.remove(pod, client.DeleteOptions{})
+			}
+		},
+		"a kubelet lets go of a pod": func(*rapid.T) { w.confirmDeletion() },
+		"time passes": func(t *rapid.T) {
+			w.clock.SetTime(w.clock.Now().Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second))
+		},
+		"a cache freezes": func(t *rapid.T) {
+			kind := w.someKind(t)
+			if _, frozen := w.process.behind[kind]; !frozen {
+				w.process.behind[kind] = w.cluster.revision()
+			}
+		},
+		"a cache goes on": func(t *rapid.T) { w.catchUp(w.someKind(t)) },
+		"the controller starts again, with caches that lag": func(t *rapid.T) {
+			lag := map[string]int{}
+			for _, kind := range w.kinds() {
+				if rapid.Bool().Draw(t, kind+" lags") {
+					lag[kind] = max(0, w.cluster.revision()-rapid.IntRange(0, 12).Draw(t, kind+" lags by"))
+				}
+			}
+			w.start(lag)
+		},
+		"the controller will stop after a write": func(*rapid.T) { w.process.crashing = true },
+		"a write will fail": func(t *rapid.T) {
+			w.process.fault = fault{
+				effect: rapid.SampledFrom([]effect{refuse, lose}).Draw(t, "effect"),
+				write:  w.writes + rapid.IntRange(1, 3).Draw(t, "write"),
+			}
+		},
+	}
+}
+
+func (w *walk) kinds() []string { return []string{w.kind.name, "Pod", "Service"} }
+
+func (w *walk) someKind(t *rapid.T) string { return rapid.SampledFrom(w.kinds()).Draw(t, "kind") }
+
+// some draws one of the pods of the phases that nobody is deleting, or nil.
+func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
+	var fit []*corev1.Pod
+	for _, pod := range w.pods() {
+		for _, phase := range phases {
+			if pod.Status.Phase == phase && pod.DeletionTimestamp == nil {
+				fit = append(fit, pod)
+			}
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "pod")]
+}
+
+// exit ends a pod. The leader does not succeed, which would end the job.
+func (w *walk) exit(pod *corev1.Pod, code int32) {
+	if pod.Name == w.podName(0) {
+		code = 1
+	}
+	if code != 0 {
+		w.failed++
+	}
+	w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Exit(p, code, "", w.clock.Now()) })
+}
+
+// arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the replicas
+// are one collective, failures that are seen together count once.
+func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
+	w.process.looks = 0
+	w.settle()
+	for range 20 { // longer than any restart is delayed
+		w.do(run, passes(7*time.Minute))
+	}
+	status := w.status()
+	if status.Phase != batchv1beta1.JobPhaseRunning {
+		t.Fatalf("the job hangs: %s", w.describe())
+	}
+	counted := int(status.BackoffCount)
+	if scope == scopeReplica && counted != w.failed || counted > w.failed {
+		t.Fatalf("%d failures were counted, but %d pods failed", counted, w.failed)
+	}
+}
