@@ -133,11 +133,15 @@ func (p *planner) reportsDue() (time.Time, bool) {
 	return policy.ReportsDue(root.failure.Time, seen, p.now, p.job.FailureWindow)
 }
 
-// awaitReports records what has failed, so that it counts whatever becomes of its pod, and decides nothing yet.
+// awaitReports decides nothing yet. It records what has failed first, so that it counts whatever becomes of its pod; the peers,
+// of which there may be many, are only looked at when their time is over.
 func (p *planner) awaitReports(due time.Time) {
+	p.wakeAt(due)
+	if slices.ContainsFunc(p.replicas, replica.staysFailed) {
+		return
+	}
 	p.setTasks()
 	p.settleReplicaFailure()
-	p.wakeAt(due)
 	p.decision.Irrevocable = true
 }
 
