@@ -312,7 +312,7 @@ var scenarios = []scenario{
 		name:   "a pod of somebody else is in the way for a while",
 		before: []step{foreignPod},
 		shape:  two(onFailure, scopeJob),
-		steps:  []step{foreignPodGoes, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
+		steps:  []step{passes(30 * time.Second), foreignPodGoes, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
 		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
