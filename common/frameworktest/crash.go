@@ -35,7 +35,7 @@ func testCrashes(t *testing.T, k kind) {
 			try := func(f fault, lag map[string]int) *world {
 				runs++
 				w := s.happen(t, k, f, lag)
-				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime); diff != "" {
+				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime(max(s.late, tolerance))); diff != "" {
 					t.Errorf("another end (-without a fault +with it):\n%s", diff)
 				}
 				// A process that ends may take with it an event, or what it counted. Nothing is said or counted once more.

@@ -131,14 +131,16 @@ func (w *world) remains() remains {
 const tolerance = 5 * time.Second
 
 // sameTime compares times with tolerance.
-var sameTime = gocmp.Options{
-	gocmp.Comparer(func(a, b metav1.Time) bool { return a.Sub(b.Time).Abs() <= tolerance }),
-	gocmp.Comparer(func(a, b *metav1.Time) bool {
-		if a == nil || b == nil {
-			return a == b
-		}
-		return a.Sub(b.Time).Abs() <= tolerance
-	}),
+func sameTime(tolerance time.Duration) gocmp.Options {
+	return gocmp.Options{
+		gocmp.Comparer(func(a, b metav1.Time) bool { return a.Sub(b.Time).Abs() <= tolerance }),
+		gocmp.Comparer(func(a, b *metav1.Time) bool {
+			if a == nil || b == nil {
+				return a == b
+			}
+			return a.Sub(b.Time).Abs() <= tolerance
+		}),
+	}
 }
 
 // describe says in few lines how the world stands.

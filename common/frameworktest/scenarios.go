@@ -14,6 +14,8 @@ type scenario struct {
 	before []step
 	// steps happen one after the other once the job is created.
 	steps []step
+	// late is how much later things may happen if something goes wrong, if that is more than the usual.
+	late time.Duration
 	// want is how it ends.
 	want result
 }
@@ -312,7 +314,8 @@ var scenarios = []scenario{
 		name:   "a pod of somebody else is in the way for a while",
 		before: []step{foreignPod},
 		shape:  two(onFailure, scopeJob),
-		steps:  []step{passes(30 * time.Second), foreignPodGoes, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
+		late:   time.Minute, // which is how far apart the tries may be
+		steps:  []step{passes(30 * time.Second), foreignPodGoes, passes(2 * time.Minute), hasPod(1), run, exits(0, 0), exits(1, 0)},
 		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{

@@ -63,6 +63,9 @@ func stands(phase batchv1beta1.JobPhase) step {
 	}
 }
 
+// hasPod checks that a replica has a pod by now.
+func hasPod(index int) step { return func(w *world) { w.pod(index) } }
+
 // soon lets a step happen half a second later, before the controller acts on anything that it waits for.
 func soon(s step) step { return func(w *world) { w.soon = append(w.soon, s) } }
 
