@@ -82,13 +82,13 @@ func (r *Reconciler[J]) changeJob(ctx context.Context, job J, d decision) (recon
 // without one must not follow a spec that was edited since, or bring back the pods of a job that has finished.
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
-	newest.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.owner.APIVersion, r.owner.Kind))
+	newest.SetGroupVersionKind(r.gvk)
 	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(job), newest)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the job before its objects are changed: %w", err)
 	}
 	if err != nil || newest.GetResourceVersion() != job.GetResourceVersion() {
-		return apierrors.NewConflict(schema.GroupResource{Resource: r.kind}, job.GetName(), errors.New("the job was changed since it was read"))
+		return apierrors.NewConflict(schema.GroupResource{Resource: r.gvk.Kind}, job.GetName(), errors.New("the job was changed since it was read"))
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, opti
 
 func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 	if d.CreateService {
-		service := buildService(r.kind, r.ownerOf(job), job.GetNamespace(), job.GetName())
+		service := buildService(r.gvk.Kind, r.ownerOf(job), job.GetNamespace(), job.GetName())
 		if err := r.createOwned(ctx, job, service); err != nil {
 			return err
 		}

@@ -26,10 +26,6 @@ type ending struct {
 	cause *rootCause
 }
 
-func finished(status batchv1beta1.JobStatus) bool {
-	return status.Phase == batchv1beta1.JobPhaseSucceeded || status.Phase == batchv1beta1.JobPhaseFailed
-}
-
 // ending returns how the job ends now, or nil if it goes on. The leader's success goes before any failure.
 func (p *planner) ending() *ending {
 	if len(p.replicas) > 0 && p.replicas[0].succeeded() {
@@ -63,7 +59,7 @@ func (p *planner) ending() *ending {
 // decisiveFailure returns the failure that may end the job: in a collective the one that the others followed from, else the
 // leader's. It is nil if there is none.
 func (p *planner) decisiveFailure() *rootCause {
-	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
+	if p.collective() {
 		return p.rootFailure()
 	}
 	leader := &p.replicas[0]
@@ -190,7 +186,7 @@ func (p *planner) expire() {
 	expiry, ok := policy.Expiry(p.job.Spec.RunPolicy, p.decision.Status.CompletionTime)
 	switch {
 	case !ok:
-	case p.now.Before(expiry), !finished(p.job.Status): // the end is written first
+	case p.now.Before(expiry), !p.job.Status.Finished(): // the end is written first
 		p.wakeAt(expiry)
 	case !p.hasLostPods:
 		p.decision = decision{Status: p.job.Status, DeleteJob: true}

@@ -110,7 +110,7 @@ func TestJobGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if d := tc.job.sees(tc.pods...); finished(d.Status) {
+			if d := tc.job.sees(tc.pods...); d.Status.Finished() {
 				t.Errorf("the job ended: %s", d.Status.Reason)
 			}
 		})

@@ -113,7 +113,7 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.replicas = p.observeReplicas()
 
 	p.forceDelete()
-	if finished(job.Status) {
+	if job.Status.Finished() {
 		p.decision.Status.ObservedGeneration = job.Generation
 		p.cleanUp()
 		return p.decision
@@ -237,8 +237,7 @@ func (p *planner) removeObsolete() {
 // createMissing creates the pods that are missing, unless their restart is not due. Where the job restarts as one, no
 // member starts before all of the earlier attempt are gone, since it could join them.
 func (p *planner) createMissing() {
-	collective := policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob
-	if collective && slices.ContainsFunc(p.replicas, replica.obsolete) {
+	if p.collective() && slices.ContainsFunc(p.replicas, replica.obsolete) {
 		return
 	}
 	for i := range p.replicas {
@@ -257,8 +256,13 @@ func (p *planner) createMissing() {
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)
-		p.decision.Irrevocable = p.decision.Irrevocable || collective && r.attempt() > 0
+		p.decision.Irrevocable = p.decision.Irrevocable || p.collective() && r.attempt() > 0
 	}
+}
+
+// collective says that one failure restarts all replicas.
+func (p *planner) collective() bool {
+	return policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob
 }
 
 func (p *planner) wakeAt(t time.Time) {

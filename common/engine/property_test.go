@@ -151,10 +151,10 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen observation, d decision) {
 			t.Fatalf("pod %s is created while there is one", p.Name)
 		}
 	}
-	if finished(d.Status) && (len(d.Creates) > 0 || d.CreateService) {
+	if d.Status.Finished() && (len(d.Creates) > 0 || d.CreateService) {
 		t.Fatal("something is created for a finished job")
 	}
-	if finished(j.Status) {
+	if j.Status.Finished() {
 		if diff := cmp.Diff(withoutReplicas(j.Status), withoutReplicas(d.Status)); diff != "" {
 			t.Fatalf("the status of a finished job changes:\n%s", diff)
 		}

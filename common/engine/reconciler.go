@@ -69,8 +69,7 @@ type Reconciler[J framework.Job] struct {
 	apiReader client.Reader
 	events    events.EventRecorder
 	framework framework.Framework[J]
-	kind      string
-	owner     metav1.OwnerReference
+	gvk       schema.GroupVersionKind
 	options   Options
 	metrics   *jobMetrics
 	registry  prometheus.Registerer
@@ -105,8 +104,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		apiReader: cluster.APIReader,
 		events:    cluster.Events,
 		framework: f,
-		kind:      gvk.Kind,
-		owner:     *metav1.NewControllerRef(&metav1.ObjectMeta{}, gvk),
+		gvk:       gvk,
 		options:   options,
 		metrics:   metrics,
 		registry:  cluster.Metrics,
@@ -116,8 +114,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 // SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses, or if the metrics
 // cannot be registered.
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	kind := schema.FromAPIVersionAndKind(r.owner.APIVersion, r.owner.Kind)
-	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), kind, mgr.Elected())); err != nil {
+	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected())); err != nil {
 		return err
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
@@ -167,7 +164,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	decision := plan(r.snapshot(job), seen, now)
 	if decision.Irrevocable {
 		// A cache may be older than the status. What cannot be taken back is decided on what the API server has.
-		seen, err = r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.kind, job.GetName())))
+		seen, err = r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.gvk.Kind, job.GetName())))
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -201,7 +198,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		UID:            job.GetUID(),
 		Generation:     job.GetGeneration(),
 		Created:        job.GetCreationTimestamp().Time,
-		Selector:       labels.SelectorFromSet(selectorLabels(r.kind, job.GetName())).String(),
+		Selector:       labels.SelectorFromSet(selectorLabels(r.gvk.Kind, job.GetName())).String(),
 		Spec:           job.JobSpec(),
 		Status:         *job.JobStatus(),
 		ClusterDomain:  r.options.ClusterDomain,
@@ -214,14 +211,11 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 			if err := r.framework.Wire(job, gang, member, template); err != nil {
 				return nil, err
 			}
-			return buildPod(r.kind, r.ownerOf(job), gang, member, attempt, template, r.framework.MainContainers(), r.options.Image)
+			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, attempt, template, r.framework.MainContainers(), r.options.Image)
 		},
 	}
 }
 
 func (r *Reconciler[J]) ownerOf(job J) metav1.OwnerReference {
-	owner := r.owner
-	owner.Name = job.GetName()
-	owner.UID = job.GetUID()
-	return owner
+	return *metav1.NewControllerRef(job, r.gvk)
 }

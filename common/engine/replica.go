@@ -142,7 +142,7 @@ func (p *planner) observeReplicas() []replica {
 			pod:        p.seen.Pods[member.Name],
 			jobAttempt: p.job.Status.Attempt,
 			met:        isRunning(p.job.Status),
-			collective: policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob,
+			collective: p.collective(),
 		}
 		r.recorded.Name = member.Name
 		r.gone = r.pod == nil && isAlive(r.recorded)
@@ -225,7 +225,7 @@ func (p *planner) setTasks() {
 			r := p.replicas[next]
 			next++
 			entry := r.status()
-			if finished(*status) {
+			if status.Finished() {
 				entry = r.finalStatus(p.job.Spec.RunPolicy)
 			}
 			task.Replicas = append(task.Replicas, entry)

@@ -20,7 +20,7 @@ const maxFailures = 5
 // restart accounts for the replicas that ended and are to run again: it raises their attempt, which makes their pods
 // obsolete. Whether the job may go on at all was decided before, by ending.
 func (p *planner) restart() {
-	if policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob {
+	if p.collective() {
 		p.restartJob()
 	}
 	p.restartReplicas()
@@ -119,7 +119,7 @@ func (c rootCause) String() string {
 // reportsDue returns until when it is too early to say which failure of a collective the others followed from, if it is. A
 // member that was taken away is the cause for sure, and those that have ended have nothing more to report.
 func (p *planner) reportsDue() (time.Time, bool) {
-	if policy.Scope(p.job.Spec) != batchv1beta1.RestartScopeJob || !slices.ContainsFunc(p.replicas, replica.mayFail) {
+	if !p.collective() || !slices.ContainsFunc(p.replicas, replica.mayFail) {
 		return time.Time{}, false
 	}
 	root := p.rootFailure()

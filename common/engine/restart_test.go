@@ -681,7 +681,7 @@ func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
 			diff(t, "deletions", tc.want, names(d.Deletes))
 			diff(t, "failures", tc.wantFailures, summarize(d).Failures)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
-			if finished(d.Status) {
+			if d.Status.Finished() {
 				t.Errorf("the job ended (%s): the leader alone decides", d.Status.Reason)
 			}
 		})

@@ -10,6 +10,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 // testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the controller's
@@ -139,7 +141,7 @@ func (w *world) result() result {
 		}
 	}
 	for _, pod := range w.pods() {
-		r.Pods = append(r.Pods, fmt.Sprintf("%s %s", pod.Labels["batch.tensorstack.dev/replica-index"], pod.Status.Phase))
+		r.Pods = append(r.Pods, fmt.Sprintf("%s %s", pod.Labels[batchv1beta1.LabelReplicaIndex], pod.Status.Phase))
 	}
 	return r
 }

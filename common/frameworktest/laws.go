@@ -20,7 +20,7 @@ func (w *world) checkLaws(before, after client.Object) {
 	w.t.Helper()
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
 		status := w.status()
-		if finished(status) {
+		if status.Finished() {
 			w.t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
 		}
 		if want := fmt.Sprint(attemptOf(status, pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != want {
@@ -63,7 +63,7 @@ func checkStatus(t rapid.TB, before, after batchv1beta1.JobStatus) {
 			t.Errorf("the aggregate of %d replicas sums up to %d", replicas, sum)
 		}
 	}
-	if !finished(before) {
+	if !before.Finished() {
 		return
 	}
 	for _, status := range []*batchv1beta1.JobStatus{&before, &after} {
@@ -72,10 +72,6 @@ func checkStatus(t rapid.TB, before, after batchv1beta1.JobStatus) {
 	if diff := gocmp.Diff(before, after); diff != "" {
 		t.Errorf("the status of a finished job changes (-before +after):\n%s", diff)
 	}
-}
-
-func finished(status batchv1beta1.JobStatus) bool {
-	return status.Phase == batchv1beta1.JobPhaseSucceeded || status.Phase == batchv1beta1.JobPhaseFailed
 }
 
 // attemptOf returns the attempt that the status says a replica is at.

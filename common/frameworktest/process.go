@@ -100,19 +100,26 @@ func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client
 	}}
 }
 
-// List implements client.Reader: it lists the pods of an owner from the cache, the one list that a reconciler asks for.
+// List implements client.Reader: it lists pods from the cache.
 func (p *process) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.list(p.cached("Pod"), into, options)
+}
+
+// list lists the pods of an owner, by the one field selector that a reconciler uses, or those with labels.
+func (p *process) list(state objects, into client.ObjectList, options []client.ListOption) error {
 	if p.stopped {
 		return errStopped
 	}
 	var asked client.ListOptions
 	asked.ApplyOptions(options)
 	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
-	for _, pod := range list[*corev1.Pod](p.cached("Pod")) {
+	for _, pod := range list[*corev1.Pod](state) {
 		owner := metav1.GetControllerOf(pod)
-		if owner != nil && asked.FieldSelector.Requirements()[0].Value == string(owner.UID) && pod.Namespace == asked.Namespace {
+		ofOwner := asked.FieldSelector == nil || owner != nil && asked.FieldSelector.Requirements()[0].Value == string(owner.UID)
+		labelled := asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(pod.Labels))
+		if ofOwner && labelled && pod.Namespace == asked.Namespace {
 			pods.Items = append(pods.Items, *pod)
 		}
 	}
@@ -188,20 +195,9 @@ func (r apiReader) Get(_ context.Context, key client.ObjectKey, object client.Ob
 	return r.process.get(r.process.cluster.live(), r.process.cluster.kindOf(object), key, object)
 }
 
-// List implements client.Reader: it lists the pods with the labels.
+// List implements client.Reader.
 func (r apiReader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	r.process.mu.Lock()
 	defer r.process.mu.Unlock()
-	if r.process.stopped {
-		return errStopped
-	}
-	var asked client.ListOptions
-	asked.ApplyOptions(options)
-	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
-	for _, pod := range list[*corev1.Pod](r.process.cluster.live()) {
-		if asked.LabelSelector.Matches(labels.Set(pod.Labels)) && pod.Namespace == asked.Namespace {
-			pods.Items = append(pods.Items, *pod)
-		}
-	}
-	return nil
+	return r.process.list(r.process.cluster.live(), into, options)
 }

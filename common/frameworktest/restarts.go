@@ -227,15 +227,6 @@ func (c restartCase) check(t *testing.T, k kind) {
 	}
 }
 
-// do lets steps happen, and the controller rest after each.
-func (w *world) do(steps ...step) {
-	w.t.Helper()
-	for _, step := range steps {
-		step(w)
-		w.settle()
-	}
-}
-
 // tables returns the tables of a Markdown text by the heading that they follow, each by row and column.
 func tables(text string) map[string]map[string]map[string]string {
 	found := map[string]map[string]map[string]string{}

@@ -141,6 +141,15 @@ func (w *world) catchUpAll() {
 	}
 }
 
+// do lets steps happen, and the controller rest after each.
+func (w *world) do(steps ...step) {
+	w.t.Helper()
+	for _, step := range steps {
+		step(w)
+		w.settle()
+	}
+}
+
 const (
 	// retry is how soon the controller wakes at most where it waits for another try.
 	retry = 200 * time.Millisecond

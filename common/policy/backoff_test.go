@@ -51,3 +51,20 @@ func TestRestartDelay(t *testing.T) {
 		t.Errorf("a late restart waits %s, want 6m0s", got)
 	}
 }
+
+func TestRefusalDelay(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ lasted, want time.Duration }{
+		"a refusal of this moment":        {lasted: 0, want: time.Second},
+		"one that lasts":                  {lasted: 20 * time.Second, want: 20 * time.Second},
+		"one that has lasted for an hour": {lasted: time.Hour, want: time.Minute},
+		"one from the future":             {lasted: -time.Hour, want: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := RefusalDelay(tc.lasted); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}

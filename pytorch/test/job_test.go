@@ -71,17 +71,14 @@ func replacement(ctx context.Context, old *corev1.Pod) *corev1.Pod {
 // run lets the pods run, as a kubelet would.
 func run(ctx context.Context, job *v1beta1.PyTorchTrainingJob, names ...string) {
 	for _, name := range names {
-		p := pod(ctx, job, name)
-		kubelet.Run(p, "", time.Now())
-		Expect(k8s.Status().Update(ctx, p)).To(Succeed())
+		Expect(plane.ChangePod(ctx, pod(ctx, job, name), func(p *corev1.Pod) { kubelet.Run(p, "", time.Now()) })).To(Succeed())
 	}
 }
 
 // exit ends the main container of a pod.
 func exit(ctx context.Context, job *v1beta1.PyTorchTrainingJob, name string, code int32, output string) *corev1.Pod {
 	p := pod(ctx, job, name)
-	kubelet.Exit(p, code, output, time.Now())
-	Expect(k8s.Status().Update(ctx, p)).To(Succeed())
+	Expect(plane.ChangePod(ctx, p, func(p *corev1.Pod) { kubelet.Exit(p, code, output, time.Now()) })).To(Succeed())
 	return p
 }
 

@@ -99,15 +99,7 @@ func (s *apiServer) patch(ctx context.Context, job *v1beta1.PyTorchTrainingJob, 
 
 func realAPIServer(ctx context.Context) *apiServer {
 	return &apiServer{Client: k8s, namespace: newNamespace(ctx), change: func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
-		changed := pod.DeepCopy()
-		change(changed)
-		if pod.Spec.NodeName != changed.Spec.NodeName {
-			Expect(k8s.SubResource("binding").Create(ctx, pod.DeepCopy(), &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: changed.Spec.NodeName}})).To(Succeed())
-			bound := &corev1.Pod{}
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), bound)).To(Succeed())
-			changed.ResourceVersion = bound.ResourceVersion
-		}
-		Expect(k8s.Status().Update(ctx, changed)).To(Succeed())
+		Expect(plane.ChangePod(ctx, pod, change)).To(Succeed())
 	}}
 }
 

@@ -46,14 +46,9 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(plane.Stop)
 	k8s = plane.Client
 
-	options := manager.DefaultOptions()
-	options.MetricsBindAddress = "0"
-	options.HealthProbeBindAddress = "0"
-	options.LeaderElectionNamespace = "t9k-pytorch"
+	options := plane.Options()
 	options.Engine.PeerGrace = time.Second
 	options.Engine.FailureWindow = 0 // these pods report when the test says so
-	options.Engine.Image = "controller:test"
-	options.Engine.ClusterDomain = "cluster.local"
 	stopped := make(chan error, 1)
 	go func() { stopped <- manager.Run(ctx, controller, plane.Controller(), options, logger) }()
 	DeferCleanup(func() {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"tensorstack.dev/jobs/common/manager"
 )
 
 // ControlPlane is an API server on which a controller is installed, as far as its CRDs and its rights go.
@@ -132,6 +134,36 @@ func (c *ControlPlane) Controller() *rest.Config {
 	}
 	restricted.Wrap(c.Writes.count)
 	return restricted
+}
+
+// Options returns the defaults of a controller, for this control plane and without servers of its own.
+func (c *ControlPlane) Options() manager.Options {
+	options := manager.DefaultOptions()
+	options.MetricsBindAddress = "0"
+	options.HealthProbeBindAddress = "0"
+	options.LeaderElectionNamespace = c.namespace
+	options.Engine.Image = "controller:test"
+	options.Engine.ClusterDomain = "cluster.local"
+	return options
+}
+
+// ChangePod changes a pod as the scheduler and the kubelet may: the node that it is bound to, and its status. It returns the
+// error of the API server.
+func (c *ControlPlane) ChangePod(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
+	changed := pod.DeepCopy()
+	change(changed)
+	if node := changed.Spec.NodeName; node != pod.Spec.NodeName {
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+		if err := c.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
+			return err
+		}
+		bound := &corev1.Pod{}
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), bound); err != nil {
+			return err
+		}
+		changed.ResourceVersion = bound.ResourceVersion
+	}
+	return c.Client.Status().Update(ctx, changed)
 }
 
 // Writes are write requests, by method and path.

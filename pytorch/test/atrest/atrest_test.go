@@ -44,7 +44,7 @@ func TestAThousandRunningJobsCostNoWriteInAMinute(t *testing.T) {
 		err := plane.Client.List(ctx, &pods, client.InNamespace(namespace))
 		return len(pods.Items), err
 	})
-	inParallel(t, func(i int) error { return runPod(ctx, plane.Client, i) })
+	changePods(ctx, t, plane, runPod)
 	eventually(t, "every job to run", func() (int, error) { return runningJobs(ctx, plane.Client) })
 	eventually(t, "an event of each that says so", func() (int, error) {
 		var events corev1.EventList
@@ -54,7 +54,7 @@ func TestAThousandRunningJobsCostNoWriteInAMinute(t *testing.T) {
 
 	before, leases := plane.Writes.In(namespace, ""), plane.Writes.In(system, "/leases/")
 	minute := time.After(time.Minute) // this is what is measured
-	inParallel(t, func(i int) error { return touchPod(ctx, plane.Client, i) })
+	changePods(ctx, t, plane, touchPod)
 	<-minute
 	if after := plane.Writes.In(namespace, ""); len(after) != len(before) {
 		t.Errorf("%d writes in a minute, such as %q", len(after)-len(before), after[len(before)])
@@ -88,14 +88,11 @@ func start(ctx context.Context, t *testing.T) *controlplane.ControlPlane {
 // runController runs the controller with its defaults and returns how it ends.
 func runController(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) <-chan error {
 	t.Helper()
-	options := manager.DefaultOptions()
-	options.MetricsBindAddress = "0"
-	options.HealthProbeBindAddress = "0"
-	options.LeaderElectionNamespace = system
-	options.Engine.Image = "controller:test"
 	ended := make(chan error, 1)
 	ctrl.SetLogger(logr.Discard())
-	go func() { ended <- manager.Run(ctx, pytorch.Controller(), plane.Controller(), options, logr.Discard()) }()
+	go func() {
+		ended <- manager.Run(ctx, pytorch.Controller(), plane.Controller(), plane.Options(), logr.Discard())
+	}()
 	return ended
 }
 
@@ -114,30 +111,25 @@ func newJob(i int) *v1beta1.PyTorchTrainingJob {
 
 func jobName(i int) string { return fmt.Sprintf("job-%d", i) }
 
-func podName(i int) string { return framework.MemberName(jobName(i), "worker", 0) }
-
-// runPod lets the pod of a job run, as a scheduler and a kubelet would.
-func runPod(ctx context.Context, c client.Client, i int) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName(i)}}
-	node := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node"}}
-	if err := c.SubResource("binding").Create(ctx, pod, node); err != nil {
-		return err
-	}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-		return err
-	}
-	kubelet.Run(pod, "node", time.Now())
-	return c.Status().Update(ctx, pod)
-}
+// runPod lets the pod of a job run.
+func runPod(pod *corev1.Pod) { kubelet.Run(pod, "node", time.Now()) }
 
 // touchPod changes the pod of a job in a way that wakes the controller and does not matter.
-func touchPod(ctx context.Context, c client.Client, i int) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName(i)}}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-		return err
-	}
+func touchPod(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/Touched", Status: corev1.ConditionTrue})
-	return c.Status().Update(ctx, pod)
+}
+
+// changePods changes the pod of every job.
+func changePods(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, change func(*corev1.Pod)) {
+	t.Helper()
+	inParallel(t, func(i int) error {
+		pod := &corev1.Pod{}
+		name := client.ObjectKey{Namespace: namespace, Name: framework.MemberName(jobName(i), "worker", 0)}
+		if err := plane.Client.Get(ctx, name, pod); err != nil {
+			return err
+		}
+		return plane.ChangePod(ctx, pod, change)
+	})
 }
 
 // runningJobs counts the jobs whose status says all that there is to say.

@@ -137,6 +137,11 @@ type JobStatus struct {
 	Failures []ReplicaFailure `json:"failures,omitempty"`
 }
 
+// Finished says that the job has succeeded or failed, which is final.
+func (s *JobStatus) Finished() bool {
+	return s.Phase == JobPhaseSucceeded || s.Phase == JobPhaseFailed
+}
+
 // TaskStatus is the observed state of the replicas of one type.
 type TaskStatus struct {
 	// Type of the replicas.
