@@ -10,11 +10,17 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.PyTorchTrainingJob {
-		return &v1beta1.PyTorchTrainingJob{Spec: v1beta1.PyTorchTrainingJobSpec{
+		job := &v1beta1.PyTorchTrainingJob{Spec: v1beta1.PyTorchTrainingJobSpec{
 			RunPolicy: s.RunPolicy,
+			RunMode:   s.RunMode,
+			Elastic:   s.Elastic,
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: "worker", Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},
 		}}
+		if s.Elastic != nil {
+			job.Spec.TorchrunConfig = &v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: new(int32(100))}
+		}
+		return job
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
@@ -57,7 +58,7 @@ func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, memb
 		{Name: envUnbuffered, Value: "1"},
 	}
 	if job.UsesTorchrun() {
-		main.Command = torchrun(*job.Spec.TorchrunConfig, gang, member)
+		main.Command = torchrun(*job.Spec.TorchrunConfig, job.Elastic(), gang, member)
 	} else {
 		// torchrun sets these itself, for each of its processes.
 		env = append(env,
@@ -74,8 +75,12 @@ func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, memb
 // The endpoint is written with the variables, so that a MASTER_ADDR or MASTER_PORT of the user's own holds here too. The
 // c10d backend must know which member hosts its store; torch recognizes itself by name, but not with every name service, so
 // it is told. The id keeps members of an earlier attempt out.
-func torchrun(config v1beta1.TorchrunConfig, gang framework.Gang, member framework.Member) []string {
-	command := []string{"torchrun", "--nnodes=" + strconv.Itoa(len(gang.Members))}
+func torchrun(config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member) []string {
+	nodes := strconv.Itoa(len(gang.Members))
+	if elastic != nil {
+		nodes = fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()) // not how many there are now: that changes
+	}
+	command := []string{"torchrun", "--nnodes=" + nodes}
 	if config.ProcPerNode != "" {
 		command = append(command, "--nproc_per_node="+config.ProcPerNode)
 	}

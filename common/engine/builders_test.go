@@ -68,6 +68,20 @@ func (b *jobBuilder) scope(scope batchv1beta1.RestartScope) *jobBuilder {
 	return b
 }
 
+// paused asks for the job to be paused, or no longer.
+func (b *jobBuilder) paused(enabled bool) *jobBuilder {
+	b.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: enabled}}
+	return b
+}
+
+// elastic lets the job, of one role, scale from a least number of replicas to 8, and expects some now.
+func (b *jobBuilder) elastic(least, expected int32) *jobBuilder {
+	b.Spec.Elastic = &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: &least, MaxReplicas: new(int32(8)), ExpectedReplicas: &expected}
+	b.Spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
+	b.Spec.Roles[0].Replicas = expected
+	return b
+}
+
 func (b *jobBuilder) backoffLimit(limit int32) *jobBuilder {
 	b.Spec.RunPolicy.BackoffLimit = &limit
 	return b

@@ -107,19 +107,28 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (rec
 	if equality.Semantic.DeepEqual(*current, d.Status) {
 		return reconcile.Result{}, nil
 	}
-	key := client.ObjectKeyFromObject(job)
-	now := r.options.Clock.Now()
-	if len(d.Restarts) == 0 && onlyFollowsReplicas(*current, d.Status) {
-		if wait := r.options.StatusInterval - r.written.since(key, now); wait > 0 {
-			return reconcile.Result{RequeueAfter: wait}, nil
-		}
+	if wait := r.postponed(job, d); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.patchStatus(ctx, job, d.Status, d.Events); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.metrics.observe(d)
-	r.written.set(key, now)
+	r.written.set(client.ObjectKeyFromObject(job), r.options.Clock.Now())
 	return reconcile.Result{}, nil
+}
+
+// postponed returns how long the status of a decision has to wait for its turn, if it only follows the replicas.
+func (r *Reconciler[J]) postponed(job J, d decision) time.Duration {
+	if len(d.Restarts) > 0 || !onlyFollowsReplicas(*job.JobStatus(), d.Status) {
+		return 0
+	}
+	return max(0, r.options.StatusInterval-r.written.since(client.ObjectKeyFromObject(job), r.options.Clock.Now()))
+}
+
+// postpones says that a decision does nothing for now.
+func (r *Reconciler[J]) postpones(job J, d decision) bool {
+	return !d.DeleteJob && !d.changesObjects() && r.postponed(job, d) > 0
 }
 
 // patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the events.
@@ -138,8 +147,17 @@ func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
 	return equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
 }
 
+// withoutReplicas leaves of the replicas only which there are.
 func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
-	s.Tasks, s.Aggregate, s.Ready, s.Replicas = nil, nil, "", 0
+	tasks := make([]batchv1beta1.TaskStatus, 0, len(s.Tasks))
+	for _, task := range s.Tasks {
+		names := batchv1beta1.TaskStatus{Type: task.Type}
+		for _, r := range task.Replicas {
+			names.Replicas = append(names.Replicas, batchv1beta1.ReplicaStatus{Name: r.Name})
+		}
+		tasks = append(tasks, names)
+	}
+	s.Tasks, s.Aggregate, s.Ready, s.Replicas = tasks, nil, "", 0
 	conditions := make([]metav1.Condition, len(s.Conditions))
 	copy(conditions, s.Conditions)
 	for i := range conditions {

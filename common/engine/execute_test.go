@@ -67,6 +67,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 	status := func(change func(*batchv1beta1.JobStatus)) batchv1beta1.JobStatus {
 		s := batchv1beta1.JobStatus{
 			Phase:      batchv1beta1.JobPhasePending,
+			Tasks:      []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{{Name: "job-worker-0"}}}},
 			Conditions: []metav1.Condition{{Type: "Running", Status: "False", Reason: "Pending", Message: "2 of 2"}},
 		}
 		change(&s)
@@ -76,7 +77,8 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		change func(*batchv1beta1.JobStatus)
 		want   bool
 	}{
-		"tasks":                         {func(s *batchv1beta1.JobStatus) { s.Tasks = []batchv1beta1.TaskStatus{{Type: "worker"}} }, true},
+		"a replica":                     {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Node = "node-1" }, true},
+		"which replicas there are":      {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Name = "job-worker-1" }, false},
 		"aggregate":                     {func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true},
 		"ready":                         {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
 		"replicas":                      {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
@@ -86,6 +88,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		"phase":                         {func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false},
 		"reason":                        {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
 		"backoffCount":                  {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
+		"pauses":                        {func(s *batchv1beta1.JobStatus) { s.Pauses = 1 }, false},
 		"attempt":                       {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
 		"failures":                      {func(s *batchv1beta1.JobStatus) { s.Failures = []batchv1beta1.ReplicaFailure{{}} }, false},
 		"the generation that it is for": {func(s *batchv1beta1.JobStatus) { s.ObservedGeneration = 2 }, false},

@@ -35,7 +35,7 @@ func (p *planner) ending() *ending {
 			message:   fmt.Sprintf("leader %s succeeded", p.gang.Leader().Name),
 		}
 	}
-	if deadline, ok := policy.Deadline(p.job.Spec.RunPolicy, p.decision.Status.StartTime); ok && !p.now.Before(deadline) {
+	if deadline, ok := p.deadline(); ok && !p.now.Before(deadline) {
 		return &ending{
 			condition: batchv1beta1.ConditionFailed,
 			reason:    batchv1beta1.ReasonDeadlineExceeded,

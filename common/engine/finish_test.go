@@ -402,9 +402,8 @@ func TestFinishedJobIsFinal(t *testing.T) {
 			saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), attempt(1)), pod("job-worker-1", running, attempt(1)))
 	}
 	pausing := func(j *jobBuilder) *jobBuilder {
-		j.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
 		j.Generation++
-		return j
+		return j.paused(true)
 	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,7 +108,7 @@ type planner struct {
 func plan(job snapshot, seen observation, now time.Time) decision {
 	p := &planner{job: job, seen: seen, now: now}
 	p.decision.Status = *job.Status.DeepCopy()
-	p.gang = framework.NewGang(job.Namespace, job.Name, job.UID, job.ClusterDomain, job.Status.Attempt, job.Spec.Roles)
+	p.formGang(p.presentRoles())
 	p.replicas = p.observeReplicas()
 
 	p.forceDelete()
@@ -119,18 +118,24 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		return p.decision
 	}
 
+	pausing := job.Spec.RunMode.Pausing()
+	if pausing && job.Status.StartTime == nil {
+		p.pause()
+		return p.decision
+	}
 	reason, message := notSupported(job.Spec, p.gang)
 	if reason != "" && job.Status.StartTime == nil {
 		p.hold(reason, message)
 		return p.decision
 	}
 	p.begin()
+	p.scale()
 	if end := p.ending(); end != nil {
 		p.finish(*end)
 		p.cleanUp()
 		return p.decision
 	}
-	if deadline, ok := policy.Deadline(job.Spec.RunPolicy, p.decision.Status.StartTime); ok {
+	if deadline, ok := p.deadline(); ok {
 		p.wakeAt(deadline)
 	}
 	if reason != "" {
@@ -141,10 +146,15 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		p.awaitReports(due)
 		return p.decision
 	}
-	p.decision.CreateService = !seen.HasService
 	p.restart()
-	p.removeObsolete()
-	p.createMissing()
+	if pausing {
+		p.endRun()
+		p.pause()
+		return p.decision
+	}
+	p.decision.CreateService = !seen.HasService
+	obsolete := p.removeObsolete()
+	p.createMissing(obsolete)
 	p.settle()
 	return p.decision
 }
@@ -155,25 +165,20 @@ func notSupported(spec batchv1beta1.JobSpec, gang framework.Gang) (reason, messa
 	switch {
 	case len(gang.Members) == 0:
 		return batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run"
-	case spec.RunMode != nil && spec.RunMode.Debug != nil && spec.RunMode.Debug.Enabled:
-		message = "spec.runMode.debug is not supported by this version of the controller"
-	case spec.RunMode != nil && spec.RunMode.Pause != nil && spec.RunMode.Pause.Enabled:
-		message = "spec.runMode.pause is not supported by this version of the controller"
-	case spec.Elastic != nil && spec.Elastic.Enabled:
-		message = "spec.elastic is not supported by this version of the controller"
 	case spec.Scheduler != nil && spec.Scheduler.T9kScheduler != nil:
-		message = "spec.scheduler.t9kScheduler is not supported by this version of the controller"
+		return batchv1beta1.ReasonNotSupported, "spec.scheduler.t9kScheduler is not supported by this version of the controller"
 	default:
 		return "", ""
 	}
-	return batchv1beta1.ReasonNotSupported, message
 }
 
 // hold keeps the replicas of the job as they are and says why.
 func (p *planner) hold(reason, message string) {
+	p.identify()
 	status := &p.decision.Status
-	status.ObservedGeneration = p.job.Generation
-	status.Selector = p.job.Selector
+	if status.StartTime == nil {
+		p.resume()
+	}
 	status.Phase = cmp.Or(status.Phase, batchv1beta1.JobPhasePending)
 	status.Reason = reason
 	if status.StartTime == nil {
@@ -193,14 +198,36 @@ func (p *planner) refuse(reason, message string) {
 	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
 }
 
+// identify says what the status speaks of, and by which labels others find the pods.
+func (p *planner) identify() {
+	p.decision.Status.ObservedGeneration = p.job.Generation
+	p.decision.Status.Selector = p.job.Selector
+}
+
 func (p *planner) begin() {
-	status := &p.decision.Status
-	status.ObservedGeneration = p.job.Generation
-	status.Selector = p.job.Selector
-	if status.StartTime == nil {
+	p.identify()
+	if status := &p.decision.Status; status.StartTime == nil {
+		p.resume()
 		status.StartTime = p.timestamp(p.now)
 	}
 }
+
+// deadline returns when the job must have finished, and whether it must. A job that is to be paused need not.
+func (p *planner) deadline() (time.Time, bool) {
+	if p.job.Spec.RunMode.Pausing() {
+		return time.Time{}, false
+	}
+	return policy.Deadline(p.job.Spec.RunPolicy, p.decision.Status.StartTime)
+}
+
+// formGang lists the members of the job's roles.
+func (p *planner) formGang(roles []batchv1beta1.Role) {
+	p.job.Spec.Roles = roles
+	p.gang = framework.NewGang(p.job.Namespace, p.job.Name, p.job.UID, p.job.ClusterDomain, jobAttempt(p.decision.Status), roles)
+}
+
+// jobAttempt counts how often the pods of all replicas were replaced together. It never falls.
+func jobAttempt(status batchv1beta1.JobStatus) int32 { return status.Attempt + status.Pauses }
 
 // forceDelete deletes the pods that lost nodes hold, so that the job recovers, or is cleaned up, without an administrator.
 func (p *planner) forceDelete() {
@@ -219,25 +246,37 @@ func (p *planner) forceDelete() {
 	}
 }
 
-// removeObsolete deletes the pods of earlier attempts and those of no replica. Each is deleted gracefully, once.
-func (p *planner) removeObsolete() {
+// removeObsolete deletes the pods of earlier attempts and those of no replica, and says whether there still are any.
+func (p *planner) removeObsolete() bool {
 	wanted := map[string]bool{}
 	for _, r := range p.replicas {
 		if !r.obsolete() {
 			wanted[r.member.Name] = true
 		}
 	}
+	return p.removeAllBut(wanted)
+}
+
+// removeAllBut deletes all pods but those of the given names, and says whether there still are any. Each is deleted
+// gracefully, once.
+func (p *planner) removeAllBut(wanted map[string]bool) (unwanted bool) {
 	for _, name := range sortedKeys(p.seen.Pods) {
-		if pod := p.seen.Pods[name]; !wanted[name] && pod.DeletionTimestamp == nil {
+		if wanted[name] {
+			continue
+		}
+		unwanted = true
+		if pod := p.seen.Pods[name]; pod.DeletionTimestamp == nil {
 			p.decision.Deletes = append(p.decision.Deletes, pod)
 		}
 	}
+	return unwanted
 }
 
-// createMissing creates the pods that are missing, unless their restart is not due. Where the job restarts as one, no
+// createMissing creates the pods that are missing, unless their restart is not due. Where the job starts anew as one, no
 // member starts before all of the earlier attempt are gone, since it could join them.
-func (p *planner) createMissing() {
-	if p.collective() && slices.ContainsFunc(p.replicas, replica.obsolete) {
+func (p *planner) createMissing(obsolete bool) {
+	asOne := p.collective() || p.decision.Status.Phase == batchv1beta1.JobPhaseResuming
+	if asOne && obsolete {
 		return
 	}
 	for i := range p.replicas {
@@ -256,7 +295,7 @@ func (p *planner) createMissing() {
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)
-		p.decision.Irrevocable = p.decision.Irrevocable || p.collective() && r.attempt() > 0
+		p.decision.Irrevocable = p.decision.Irrevocable || asOne && r.attempt() > 0
 	}
 }
 

@@ -126,29 +126,8 @@ func TestPlanHoldsWhatCannotRun(t *testing.T) {
 		wantReason  string
 		wantMessage string
 	}{
-		"debug mode": {
-			job: with(func(s *batchv1beta1.JobSpec) {
-				s.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
-			}),
-			wantReason:  batchv1beta1.ReasonNotSupported,
-			wantMessage: "spec.runMode.debug is not supported by this version of the controller",
-		},
-		"pause": {
-			job: with(func(s *batchv1beta1.JobSpec) {
-				s.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
-			}),
-			wantReason:  batchv1beta1.ReasonNotSupported,
-			wantMessage: "spec.runMode.pause is not supported by this version of the controller",
-		},
-		"elastic": {
-			job:         with(func(s *batchv1beta1.JobSpec) { s.Elastic = &batchv1beta1.ElasticConfig{Enabled: true} }),
-			wantReason:  batchv1beta1.ReasonNotSupported,
-			wantMessage: "spec.elastic is not supported by this version of the controller",
-		},
 		"a queue": {
-			job: with(func(s *batchv1beta1.JobSpec) {
-				s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}}
-			}),
+			job:         with(func(s *batchv1beta1.JobSpec) { s.Scheduler = queued }),
 			wantReason:  batchv1beta1.ReasonNotSupported,
 			wantMessage: "spec.scheduler.t9kScheduler is not supported by this version of the controller",
 		},
@@ -180,7 +159,6 @@ func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
 	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}, Pause: &batchv1beta1.PauseMode{}}
-	j.Spec.Elastic = &batchv1beta1.ElasticConfig{}
 	j.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
 	diff(t, "creations", []string{created("job-worker-0", 0)}, summarize(j.sees()).Creates)
 }

@@ -48,7 +48,7 @@ func attempts(status batchv1beta1.JobStatus) map[string]int {
 	current := map[string]int{}
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
-			current[r.Name] = int(status.Attempt + r.Attempt)
+			current[r.Name] = int(jobAttempt(status) + r.Attempt)
 		}
 	}
 	return current

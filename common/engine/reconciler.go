@@ -162,7 +162,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	decision := plan(r.snapshot(job), seen, now)
-	if decision.Irrevocable {
+	if decision.Irrevocable && !r.postpones(job, decision) {
 		// A cache may be older than the status. What cannot be taken back is decided on what the API server has.
 		seen, err = r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.gvk.Kind, job.GetName())))
 		if err != nil {
@@ -208,9 +208,12 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		NodeLostDelay:  r.options.NodeLostDelay,
 		BuildPod: func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
+			start := startOf(job.JobSpec().RunMode, job.JobStatus().Pauses, member.Role.Type)
+			start.prepare(r.framework.MainContainers(), template)
 			if err := r.framework.Wire(job, gang, member, template); err != nil {
 				return nil, err
 			}
+			start.complete(r.framework.MainContainers(), template)
 			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, attempt, template, r.framework.MainContainers(), r.options.Image)
 		},
 	}

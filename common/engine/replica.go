@@ -33,7 +33,7 @@ type replica struct {
 	gone bool
 	// collective says that one failure restarts all replicas. None of them then stays failed.
 	collective bool
-	// met says that all replicas ran in this attempt, so that they may depend on each other.
+	// met says that the replica ran with all others in this attempt, so that they may depend on each other.
 	met bool
 	// jobAttempt is the attempt of the whole job.
 	jobAttempt int32
@@ -51,9 +51,9 @@ func (r replica) attempt() int32 {
 	return r.jobAttempt + r.recorded.Attempt
 }
 
-// obsolete says that the pod belongs to an earlier attempt and only stands in the way of the next one.
+// obsolete says that the pod belongs to another attempt than the current one, and only stands in its way.
 func (r replica) obsolete() bool {
-	return r.pod != nil && r.podAttempt < r.attempt()
+	return r.pod != nil && r.podAttempt != r.attempt()
 }
 
 // failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
@@ -117,6 +117,11 @@ func (r replica) succeeded() bool {
 	return r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
 }
 
+// works says that the replica runs or has done its part.
+func (r replica) works() bool {
+	return r.succeeded() || r.mayFail() && !r.outcome.Terminating
+}
+
 // mayFail says that the replica runs, so that its failure may be yet to be reported.
 func (r replica) mayFail() bool {
 	return r.outcome.Phase == batchv1beta1.ReplicaPhaseRunning && !r.obsolete()
@@ -140,21 +145,22 @@ func (p *planner) observeReplicas() []replica {
 			member:     member,
 			recorded:   recorded[member.Name],
 			pod:        p.seen.Pods[member.Name],
-			jobAttempt: p.job.Status.Attempt,
+			jobAttempt: p.gang.Attempt,
 			met:        isRunning(p.job.Status),
 			collective: p.collective(),
 		}
 		r.recorded.Name = member.Name
+		if p.job.Spec.Elastic != nil {
+			r.met = r.met && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning // the job runs without those that do not
+		}
 		r.gone = r.pod == nil && isAlive(r.recorded)
 		if r.pod != nil {
 			r.podAttempt = podAttempt(r.pod)
-			// Attempts never fall, even if somebody took the replica out of the spec and put it back.
-			r.recorded.Attempt = max(r.recorded.Attempt, r.podAttempt-r.jobAttempt)
-			if r.met && isAlive(r.recorded) && r.recorded.UID != r.pod.UID {
-				p.decision.Irrevocable = true // a running job has the pods that are recorded: the cache is older
-			}
 		}
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
+		if r.pod != nil && r.recorded.UID != r.pod.UID && p.mayBePast(r) {
+			p.decision.Irrevocable = true
+		}
 		r.outdated = r.pod != nil && r.pod.UID == r.recorded.UID &&
 			r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase == batchv1beta1.ReplicaPhasePending
 		if r.outdated {
@@ -164,6 +170,14 @@ func (p *planner) observeReplicas() []replica {
 		replicas = append(replicas, r)
 	}
 	return replicas
+}
+
+// mayBePast says that the pod, which is not the one that is recorded, may be one of the past, since the cache may be older than
+// the status. A job that runs has the pods that are recorded. A replica of an elastic job may have been given up since, and
+// come back.
+func (p *planner) mayBePast(r replica) bool {
+	return isRunning(p.job.Status) && isAlive(r.recorded) ||
+		p.job.Spec.Elastic != nil && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
 }
 
 // isRunning says that every replica runs or has done its part.
@@ -218,15 +232,18 @@ func (p *planner) setTasks() {
 	status.Aggregate = &batchv1beta1.Aggregate{}
 	status.Replicas = 0
 	ready := 0
-	next := 0
 	for _, role := range p.job.Spec.Roles {
 		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type]}
-		for range role.Replicas {
-			r := p.replicas[next]
-			next++
+		for _, r := range p.replicas {
+			if r.member.Role.Type != role.Type {
+				continue
+			}
 			entry := r.status()
-			if status.Finished() {
+			switch {
+			case status.Finished():
 				entry = r.finalStatus(p.job.Spec.RunPolicy)
+			case status.StartTime == nil && status.Pauses > 0:
+				entry.Phase = batchv1beta1.ReplicaPhaseDeleted
 			}
 			task.Replicas = append(task.Replicas, entry)
 			task.RestartCount += r.restarts

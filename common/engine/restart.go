@@ -36,10 +36,10 @@ func (p *planner) restartJob() {
 	p.account(*root)
 	status := &p.decision.Status
 	status.Attempt++
-	p.gang.Attempt = status.Attempt
+	p.gang.Attempt = jobAttempt(*status)
 	due := p.restartDue(root.failure.Time, status.Attempt)
 	for i := range p.replicas {
-		p.replicas[i].jobAttempt = status.Attempt
+		p.replicas[i].jobAttempt = p.gang.Attempt
 		p.replicas[i].restart(due)
 	}
 	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",

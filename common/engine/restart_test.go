@@ -551,13 +551,16 @@ func TestFollowingFailuresDoNotDecide(t *testing.T) {
 	}
 }
 
+// queued asks for what this version does not do.
+var queued = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}}
+
 // A running job that is asked for what this version does not do is not left to itself: its replicas run on, and its end and
 // its deadline count.
 func TestHeldJobStillEnds(t *testing.T) {
 	t.Parallel()
 	held := func() *jobBuilder {
 		j := job(role("worker", 1)).deadline(120).saw(time.Minute, pod("job-worker-0", running))
-		j.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+		j.Spec.Scheduler = queued
 		return j
 	}
 	runsOn := held().sees(pod("job-worker-0", running))
@@ -574,9 +577,9 @@ func TestHeldJobStillEnds(t *testing.T) {
 func TestHeldJobForgetsNoFailure(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
-	j.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+	j.Spec.Scheduler = queued
 	j.saw(time.Minute, pod("job-worker-0", exited(1)), pod("job-worker-1", running))
-	j.Spec.RunMode = nil
+	j.Spec.Scheduler = nil
 	d := j.sees(pod("job-worker-1", running))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
@@ -584,14 +587,14 @@ func TestHeldJobForgetsNoFailure(t *testing.T) {
 	}, summarize(d))
 }
 
-// A pod carries the attempt that a status once had. One that is later than the status knows tells what the status has lost,
-// such as by somebody taking the replica out of the spec and putting it back.
-func TestAttemptsNeverFall(t *testing.T) {
+// A pod of an attempt that the status does not know is none of the job's doing. It is replaced, whatever became of it.
+func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute).
 		sees(pod("job-worker-0", running), pod("job-worker-1", attempt(3), exited(1)))
-	diff(t, "deletions", []string{"job-worker-1"}, names(d.Deletes))
-	diff(t, "attempt", int32(4), d.Status.Tasks[0].Replicas[1].Attempt)
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
+	}, summarize(d))
 }
 
 // The clock of a node may be ahead. That puts off no restart.

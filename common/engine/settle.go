@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,33 +20,51 @@ func (p *planner) settle() {
 	p.settleReplicaFailure()
 
 	status := &p.decision.Status
-	wasRunning := isRunning(*status)
 	waiting, reason, message := p.waitingFor()
-	switch waiting {
-	case 0:
-		message := fmt.Sprintf("all %d replicas run or have ended", len(p.replicas))
-		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, message)
-		status.Phase = batchv1beta1.JobPhaseRunning
-		status.Reason = batchv1beta1.ReasonReplicasRunning
-		if !wasRunning {
-			if status.RunningTime == nil {
-				status.RunningTime = p.timestamp(p.now)
-				p.decision.StartDuration = new(p.now.Sub(p.job.Created))
-			}
-			p.addEvent(corev1.EventTypeNormal, "Running", "Observe", message)
-		}
+	switch {
+	case waiting == 0:
+		reason, message = batchv1beta1.ReasonReplicasRunning, fmt.Sprintf("all %d replicas run or have ended", len(p.replicas))
+		p.settleRunning(reason, message)
+	case p.trainsWithLess():
+		reason, message = batchv1beta1.ReasonPartiallyRunning, fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
+			len(p.replicas)-waiting, len(p.replicas), p.job.Spec.Elastic.Least(), message)
+		p.settleRunning(reason, message)
 	default:
 		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason,
 			fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(p.replicas), message))
-		status.Phase = batchv1beta1.JobPhasePending
-		status.Reason = reason
+		if status.Phase != batchv1beta1.JobPhaseResuming {
+			status.Phase = batchv1beta1.JobPhasePending
+		}
 	}
+	status.Reason = reason
 	if p.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
 		status.Phase = batchv1beta1.JobPhaseUnknown
 	}
 	if c := initialized(*status); c.Status == metav1.ConditionFalse {
 		status.Reason = c.Reason
 	}
+}
+
+func (p *planner) settleRunning(reason, message string) {
+	status := &p.decision.Status
+	status.Phase = batchv1beta1.JobPhaseRunning
+	if !isRunning(*status) {
+		if status.RunningTime == nil {
+			status.RunningTime = p.timestamp(p.now)
+			p.decision.StartDuration = new(p.now.Sub(p.waitedSince()))
+		}
+		p.addEvent(corev1.EventTypeNormal, "Running", "Observe", message)
+	}
+	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, reason, message)
+}
+
+// waitedSince returns when the user asked for the job to run: one that was created paused did not before it was resumed.
+func (p *planner) waitedSince() time.Time {
+	status := p.decision.Status
+	if meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionPaused) != nil {
+		return status.StartTime.Time
+	}
+	return p.job.Created
 }
 
 // settleInitialized keeps a refusal by the API server until nothing is left to create.
@@ -60,7 +79,11 @@ func (p *planner) settleInitialized() {
 			return
 		}
 	}
-	message := "the job is accepted and its replicas are created as they are needed"
+	p.accept("the job is accepted and its replicas are created as they are needed")
+}
+
+// accept says that nothing stands in the way of the job, and what of its spec has no effect.
+func (p *planner) accept(message string) {
 	if notice := p.job.Spec.Notice; notice != "" {
 		message += "; " + notice
 		if initialized(p.decision.Status) == nil {
@@ -95,8 +118,7 @@ func (p *planner) settleReplicaFailure() {
 		return
 	}
 	failed := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionReplicaFailure)
-	if waiting, _, _ := p.waitingFor(); waiting == 0 && !slices.ContainsFunc(p.replicas, replica.staysFailed) &&
-		failed != nil && failed.Status == metav1.ConditionTrue {
+	if failed != nil && failed.Status == metav1.ConditionTrue && p.hasRecovered() {
 		since := failed.LastTransitionTime.Time
 		if last := status.Failures; len(last) > 0 && last[0].Time.Time.Before(since) {
 			since = last[0].Time.Time // the controller saw it late
@@ -105,6 +127,16 @@ func (p *planner) settleReplicaFailure() {
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
 			"every replica runs again")
 	}
+}
+
+// hasRecovered says that every replica that failed runs again. An elastic job may wait for replicas that have not failed.
+func (p *planner) hasRecovered() bool {
+	trains := p.trainsWithLess()
+	return !slices.ContainsFunc(p.replicas, func(r replica) bool {
+		waiting, _ := p.explain(&r)
+		mayWait := trains && (p.collective() || r.recorded.Attempt == 0)
+		return r.staysFailed() || waiting != "" && !mayWait
+	})
 }
 
 // waitingFor counts the replicas that neither run nor have done their part, and explains the one that most needs it: one
@@ -136,7 +168,7 @@ func onItsWay(reason string) bool {
 // explain says why a replica does not run, or nothing if it runs or has done its part. A replica that failed and stays
 // failed has done its part.
 func (p *planner) explain(r *replica) (reason, message string) {
-	restarted := r.attempt() > 0
+	restarted := r.attempt() > p.decision.Status.Pauses
 	switch {
 	case r.done:
 		return "", ""

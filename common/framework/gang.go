@@ -14,7 +14,7 @@ type Gang struct {
 	Namespace string
 	Job       string
 	UID       types.UID
-	// Attempt is how often every member was restarted together.
+	// Attempt is how often every member was restarted together, or taken away by a pause.
 	Attempt int32
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
@@ -38,7 +38,7 @@ type Member struct {
 func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []batchv1beta1.Role) Gang {
 	gang := Gang{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
 	for _, role := range roles {
-		for index := range role.Replicas {
+		for _, index := range indices(role) {
 			gang.Members = append(gang.Members, Member{
 				Role:  role,
 				Index: index,
@@ -48,6 +48,17 @@ func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt
 		}
 	}
 	return gang
+}
+
+func indices(role batchv1beta1.Role) []int32 {
+	if role.Indices != nil {
+		return role.Indices
+	}
+	list := make([]int32, role.Replicas)
+	for i := range list {
+		list[i] = int32(i) //nolint:gosec // a job has at most 2,000 replicas
+	}
+	return list
 }
 
 // MemberName returns the name of a replica. It is deterministic, so that a second pod for the same replica cannot exist.

@@ -21,6 +21,9 @@ func testCrashes(t *testing.T, k kind) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
+			if s.shape.Elastic != nil && !k.scales() {
+				t.Skip("jobs of this kind do not scale")
+			}
 			calm := s.happen(t, k, fault{}, nil)
 			got := calm.result()
 			if s.want.Failure == "" {

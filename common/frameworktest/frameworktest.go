@@ -27,6 +27,16 @@ type Shape struct {
 	Template corev1.PodTemplateSpec
 	// RunPolicy of the job.
 	RunPolicy batchv1beta1.RunPolicy
+	// RunMode of the job; nil is the plain one.
+	RunMode *batchv1beta1.RunMode
+	// Elastic scaling of the job; nil is none. A framework that does not scale leaves it out.
+	Elastic *batchv1beta1.ElasticConfig
+}
+
+// scales says whether jobs of the kind scale if they are asked to.
+func (k kind) scales() bool {
+	elastic := &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: new(int32(1)), MaxReplicas: new(int32(2))}
+	return k.newJob(Shape{Replicas: 1, Elastic: elastic}).JobSpec().Elastic != nil
 }
 
 // kind is a job kind without its type parameter.

@@ -2,11 +2,13 @@ package frameworktest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,12 @@ func (w *world) checkLaws(before, after client.Object) {
 		if status.Finished() {
 			w.t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
 		}
+		if w.job().JobSpec().RunMode.Pausing() {
+			w.t.Errorf("pod %s is created for a job that is to be paused", pod.Name)
+		}
+		if !isListed(status, pod.Name) {
+			w.t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
+		}
 		if want := fmt.Sprint(attemptOf(status, pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != want {
 			w.t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], want)
 		}
@@ -34,6 +42,13 @@ func (w *world) checkLaws(before, after client.Object) {
 		return
 	}
 	checkStatus(w.t, *old.JobStatus(), *job.JobStatus())
+	if becomesTrue := isTrue(*job.JobStatus(), batchv1beta1.ConditionPaused) && !isTrue(*old.JobStatus(), batchv1beta1.ConditionPaused); becomesTrue && len(w.pods()) > 0 {
+		w.t.Errorf("the job is said to be paused, but there are pods: %s", w.describe())
+	}
+}
+
+func isTrue(status batchv1beta1.JobStatus, condition string) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, condition)
 }
 
 // checkCollective checks that no member of a collective starts beside one of an earlier attempt, which it could meet.
@@ -51,8 +66,9 @@ func (w *world) checkCollective(created *corev1.Pod) {
 
 func checkStatus(t rapid.TB, before, after batchv1beta1.JobStatus) {
 	t.Helper()
-	if after.BackoffCount < before.BackoffCount {
-		t.Errorf("backoffCount falls from %d to %d", before.BackoffCount, after.BackoffCount)
+	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses {
+		t.Errorf("backoffCount, attempt or pauses falls from %d, %d, %d to %d, %d, %d", before.BackoffCount, before.Attempt,
+			before.Pauses, after.BackoffCount, after.Attempt, after.Pauses)
 	}
 	if a := after.Aggregate; a != nil {
 		replicas := 0
@@ -79,11 +95,18 @@ func attemptOf(status batchv1beta1.JobStatus, name string) int32 {
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
 			if r.Name == name {
-				return status.Attempt + r.Attempt
+				return status.Attempt + status.Pauses + r.Attempt
 			}
 		}
 	}
-	return status.Attempt
+	return status.Attempt + status.Pauses
+}
+
+// isListed says that the status has a replica of the name.
+func isListed(status batchv1beta1.JobStatus, name string) bool {
+	return slices.ContainsFunc(status.Tasks, func(task batchv1beta1.TaskStatus) bool {
+		return slices.ContainsFunc(task.Replicas, func(r batchv1beta1.ReplicaStatus) bool { return r.Name == name })
+	})
 }
 
 // remains is all that is left when a world has come to rest, in a form that can be compared with another's.

@@ -39,6 +39,22 @@ func two(restart batchv1beta1.RestartPolicy, scope batchv1beta1.RestartScope, op
 	return s
 }
 
+// elastic returns the shape of a job that expects some replicas, of at most 4, and can run with fewer.
+func elastic(least, expected int32, scope batchv1beta1.RestartScope, options ...func(*batchv1beta1.RunPolicy)) Shape {
+	s := two(onFailure, scope, options...)
+	s.Elastic = &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: &least, MaxReplicas: new(int32(4)), ExpectedReplicas: &expected}
+	return s
+}
+
+// policies changes the run policy of a shape.
+func policies(options ...func(*batchv1beta1.RunPolicy)) func(*Shape) {
+	return func(s *Shape) {
+		for _, option := range options {
+			option(&s.RunPolicy)
+		}
+	}
+}
+
 func limit(n int32) func(*batchv1beta1.RunPolicy) {
 	return func(p *batchv1beta1.RunPolicy) { p.BackoffLimit = &n }
 }
@@ -139,7 +155,7 @@ var scenarios = []scenario{
 	{
 		name:  "a member fails, and another is preempted long after, before the controller sees either",
 		shape: two(exitCode, scopeJob),
-		steps: []step{run, together(exits(0, 1), func(w *world) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) }, preempted(1))},
+		steps: []step{run, together(exits(0, 1), waits(time.Minute), preempted(1))},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"0 Failed"}, Failure: "0 Error 1 true"},
 	},
 	{
@@ -289,14 +305,14 @@ var scenarios = []scenario{
 	{
 		name:  "the user sets a deadline for a job that runs",
 		shape: two(onFailure, scopeJob),
-		steps: []step{run, passes(time.Minute), edited(two(onFailure, scopeJob, deadline(90))), passes(time.Minute)},
+		steps: []step{run, passes(time.Minute), edited(policies(deadline(90))), passes(time.Minute)},
 		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
 		name:  "the user lowers the limit and asks for all pods to be cleaned up",
 		shape: two(onFailure, scopeJob),
 		steps: []step{
-			run, exits(1, 1), run, edited(two(onFailure, scopeJob, limit(1), cleanUp(batchv1beta1.CleanUpPolicyAll))), exits(1, 1),
+			run, exits(1, 1), run, edited(policies(limit(1), cleanUp(batchv1beta1.CleanUpPolicyAll))), exits(1, 1),
 		},
 		want: result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2},
 	},
@@ -340,5 +356,288 @@ var scenarios = []scenario{
 		name:  "the user deletes the job while it restarts",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, together(exits(1, 1), jobDeleted)},
+	},
+	{
+		name:  "a job that runs is paused and resumed",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{
+			run, paused, stands(batchv1beta1.JobPhasePaused), passes(time.Hour),
+			resumed, stands(batchv1beta1.JobPhaseResuming), run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job whose replicas restart alone is paused and resumed, twice",
+		shape: two(never, scopeReplica, limit(0)),
+		steps: []step{run, paused, resumed, run, passes(time.Minute), paused, resumed, run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job is resumed before its pods are gone",
+		shape: two(onFailure, scopeReplica, limit(0)),
+		steps: []step{run, together(paused, soon(resumed)), stands(batchv1beta1.JobPhaseResuming), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job is created paused, and paused again before it runs",
+		shape: pausing(two(onFailure, scopeJob, limit(0))),
+		steps: []step{
+			stands(batchv1beta1.JobPhasePaused), passes(time.Minute), resumed, paused, stands(batchv1beta1.JobPhasePaused),
+			resumed, run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job is paused while its restart is pending, which it then need not wait for",
+		shape: two(onFailure, scopeJob, limit(2)),
+		steps: []step{
+			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
+			resumed, hasPod(1), run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a worker that waits for its restart alone is paused with the job",
+		shape: two(onFailure, scopeReplica, limit(2)),
+		steps: []step{
+			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
+			resumed, hasPod(1), run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job is paused as a member fails, which counts",
+		shape: two(onFailure, scopeJob, limit(1)),
+		steps: []step{run, together(exits(1, 1), paused), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a job is paused as its leader succeeds, which ends it",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(0, 0), exits(1, 0), paused)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a replica fails because the pause takes its peer, which does not count",
+		shape: two(never, scopeJob, limit(0)),
+		steps: []step{run, together(paused, soon(exits(1, 1))), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a worker that has succeeded, and one that stays failed, run again after a pause",
+		shape: Shape{Replicas: 3, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(0))}},
+		steps: []step{
+			run, exits(1, 0), exits(2, 1), paused, stands(batchv1beta1.JobPhasePaused),
+			resumed, hasPod(1), hasPod(2), run, exits(1, 0), exits(2, 0), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "a node is lost while the job is paused on it",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, together(losesNode(1), paused), stands(batchv1beta1.JobPhasePending), passes(100 * time.Second),
+			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a pause at the edge of the deadline lets the job have its time anew",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{
+			run, passes(50 * time.Second), together(waits(10*time.Second), paused), stands(batchv1beta1.JobPhasePaused),
+			passes(time.Hour), stands(batchv1beta1.JobPhasePaused),
+			resumed, run, passes(50 * time.Second), stands(batchv1beta1.JobPhaseRunning), passes(10 * time.Second),
+		},
+		want: result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the deadline of a job that was resumed, and never paused in full, counts anew",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{
+			run, passes(50 * time.Second), together(paused, soon(resumed)), run, passes(20 * time.Second), stands(batchv1beta1.JobPhaseRunning),
+			passes(40 * time.Second),
+		},
+		want: result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "a paused job gets another replica, and has it when it is resumed",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, paused, edited(func(s *Shape) { s.Replicas = 3 }), stands(batchv1beta1.JobPhasePaused),
+			resumed, run, exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "the user pauses a job that has failed, which stays as it is",
+		shape: two(never, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{run, exits(1, 1), paused, passes(time.Minute), resumed},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"0 Running", "1 Failed"}},
+	},
+	{
+		name:  "the user deletes a job while it is paused",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, paused, jobDeleted},
+	},
+	{
+		name:  "an elastic job grows, and its replicas stay",
+		shape: elastic(1, 2, scopeReplica, limit(0)),
+		steps: []step{
+			run, marks(0, 1), passes(10 * time.Second), scaled(4), run, keepsMarked,
+			exits(0, 0), exits(1, 0), exits(2, 0), exits(3, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded",
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded", "3 Succeeded"},
+		},
+	},
+	{
+		name:  "an elastic job shrinks to its leader, which stays",
+		shape: elastic(1, 3, scopeReplica, limit(0)),
+		steps: []step{run, marks(0), passes(10 * time.Second), scaled(1), keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(0, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "an elastic job that shrinks gives up first what does not run",
+		shape: elastic(1, 4, scopeReplica, limit(0)),
+		steps: []step{
+			runs(0, 3), marks(0, 3), stands(batchv1beta1.JobPhaseRunning), scaled(2), keepsMarked,
+			passes(10 * time.Second), scaled(3), keepsMarked, runs(1), exits(0, 0), exits(1, 0), exits(3, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"}},
+	},
+	{
+		name:  "an elastic job trains with what fits, and is not held up by the rest in the end",
+		shape: elastic(2, 4, scopeReplica, limit(0)),
+		steps: []step{
+			runs(0), stands(batchv1beta1.JobPhasePending), runs(2), stands(batchv1beta1.JobPhaseRunning), passes(time.Minute),
+			exits(2, 0), exits(0, 0), passes(40 * time.Second),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "an elastic job does not train without its leader",
+		shape: elastic(1, 3, scopeReplica, limit(0)),
+		steps: []step{
+			runs(1, 2), stands(batchv1beta1.JobPhasePending), runs(0), stands(batchv1beta1.JobPhaseRunning),
+			exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "an elastic job grows again before the pod that it gave up is gone, by another index",
+		shape: elastic(1, 3, scopeReplica, limit(0)),
+		steps: []step{
+			run, passes(10 * time.Second), together(scaled(2), soon(scaled(3))), run, passes(10 * time.Second),
+			exits(0, 0), exits(1, 0), exits(3, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"}},
+	},
+	{
+		name:  "an elastic job grows to its limit before the pod that it gave up is gone, which it waits for",
+		shape: elastic(1, 4, scopeReplica, limit(0)),
+		steps: []step{
+			run, passes(10 * time.Second), together(scaled(3), soon(scaled(4))), hasPod(3), run, passes(10 * time.Second),
+			exits(0, 0), exits(1, 0), exits(2, 0), exits(3, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded",
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded", "3 Succeeded"},
+		},
+	},
+	{
+		name:  "an elastic job gives up a replica that has restarted, and gets it back",
+		shape: elastic(1, 2, scopeReplica),
+		steps: []step{
+			run, exits(1, 1), run, passes(10 * time.Second), scaled(1), passes(10 * time.Second), scaled(2), run,
+			passes(10 * time.Second), exits(0, 0), exits(1, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a worker is killed as its job grows, and restarts alone",
+		shape: elastic(1, 2, scopeReplica, limit(1)),
+		steps: []step{
+			run, marks(0), passes(10 * time.Second), together(scaled(3), exits(1, 137)), stands(batchv1beta1.JobPhaseRunning), run,
+			keepsMarked, exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}, Failure: "1 Error 137 true",
+		},
+	},
+	{
+		name:  "a worker fails as its job shrinks, and is given up, which does not count",
+		shape: elastic(1, 3, scopeReplica, limit(0)),
+		steps: []step{run, marks(0, 2), passes(10 * time.Second), together(scaled(2), exits(1, 1)), keepsMarked, exits(0, 0), exits(2, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "a replica that an elastic job gave up fails on its way out, which does not count",
+		shape: elastic(1, 2, scopeReplica, limit(0)),
+		steps: []step{
+			run, marks(0), passes(10 * time.Second), together(scaled(1), soon(exits(1, 1)), soon(scaled(2))), run, keepsMarked,
+			passes(10 * time.Second), exits(0, 0), exits(2, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "a worker that waits for its restart is the first that an elastic job gives up",
+		shape: elastic(1, 3, scopeReplica),
+		steps: []step{
+			run, marks(0, 2), passes(10 * time.Second), exits(1, 1), run, exits(1, 1), scaled(2), keepsMarked,
+			passes(time.Minute), exits(0, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2, Pods: []string{"0 Succeeded", "2 Succeeded"},
+		},
+	},
+	{
+		name:  "a worker of an elastic job is preempted, and somebody deletes another, for free",
+		shape: elastic(1, 3, scopeReplica, limit(0)),
+		steps: []step{
+			run, marks(0), passes(10 * time.Second), preempted(1), run, passes(10 * time.Second), deleted(2), run, keepsMarked,
+			exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
+	},
+	{
+		name:  "somebody deletes a pod of an elastic job that does not run, which is created again",
+		shape: elastic(1, 3, scopeJob, limit(0)),
+		steps: []step{
+			runs(0, 1), marks(0, 1), passes(10 * time.Second), deleted(2), hasPod(2), keepsMarked,
+			exits(0, 0), exits(1, 0), passes(40 * time.Second),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "an elastic job restarts as one, if it is asked to, and shrinks meanwhile",
+		shape: elastic(1, 3, scopeJob, limit(1)),
+		steps: []step{run, passes(10 * time.Second), exits(2, 1), scaled(2), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "an elastic job that shrank unevenly is paused, scaled and resumed",
+		shape: elastic(1, 3, scopeReplica, limit(0)),
+		steps: []step{
+			runs(0, 2), passes(10 * time.Second), scaled(2), paused, stands(batchv1beta1.JobPhasePaused), scaled(3),
+			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "the user scales an elastic job that has succeeded, which stays as it is",
+		shape: elastic(1, 2, scopeReplica),
+		steps: []step{run, exits(0, 0), exits(1, 0), scaled(1), scaled(4), passes(time.Minute)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 }

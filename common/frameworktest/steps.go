@@ -17,16 +17,39 @@ type step func(*world)
 // created lets the user create the job.
 func created(s Shape) step {
 	return func(w *world) {
+		w.shape = s
 		if err := w.cluster.create(w.newJob(s)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 }
 
-// edited lets the user change the job to another shape.
-func edited(s Shape) step {
+// paused lets the user pause the job.
+func paused(w *world) { edited(func(s *Shape) { *s = pausing(*s) })(w) }
+
+// resumed lets the user end the pause.
+func resumed(w *world) { edited(func(s *Shape) { s.RunMode = nil })(w) }
+
+// pausing returns a shape with a job that is to be paused.
+func pausing(s Shape) Shape {
+	s.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+	return s
+}
+
+// scaled lets the user expect another number of replicas.
+func scaled(expected int32) step {
+	return edited(func(s *Shape) {
+		elastic := *s.Elastic
+		elastic.ExpectedReplicas = &expected
+		s.Elastic = &elastic
+	})
+}
+
+// edited lets the user change the job.
+func edited(change func(*Shape)) step {
 	return func(w *world) {
-		current, edited := w.job(), w.newJob(s)
+		change(&w.shape)
+		current, edited := w.job(), w.newJob(w.shape)
 		edited.SetUID(current.GetUID())
 		edited.SetCreationTimestamp(current.GetCreationTimestamp())
 		edited.SetGeneration(current.GetGeneration() + 1)
@@ -42,6 +65,39 @@ func run(w *world) {
 			w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
 		}
 	}
+}
+
+// runs lets the pods of some indices run; there is no room for others.
+func runs(indices ...int) step {
+	return func(w *world) {
+		for _, index := range indices {
+			befalls(index, func(p *corev1.Pod, at time.Time) { kubelet.Run(p, "node-of-"+p.Name, at) })(w)
+		}
+	}
+}
+
+// marks remembers the pods of some indices, which are to stay.
+func marks(indices ...int) step {
+	return func(w *world) {
+		for _, index := range indices {
+			w.marked[index] = w.pod(index).UID
+		}
+	}
+}
+
+// keepsMarked checks that the marked pods are still there, and are not being deleted.
+func keepsMarked(w *world) {
+	w.t.Helper()
+	for index, uid := range w.marked {
+		if pod := w.pod(index); pod.UID != uid || pod.DeletionTimestamp != nil {
+			w.t.Errorf("the pod of index %d was replaced: %s", index, w.describe())
+		}
+	}
+}
+
+// waits lets time pass before the controller can do anything about it.
+func waits(d time.Duration) step {
+	return func(w *world) { w.clock.SetTime(w.clock.Now().Add(d)) }
 }
 
 // together lets several things happen before the controller sees any of them.

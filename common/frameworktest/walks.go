@@ -1,6 +1,7 @@
 package frameworktest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,17 +19,17 @@ func testWalks(t *testing.T, k kind) {
 	t.Helper()
 	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob} {
 		for _, policy := range []batchv1beta1.RestartPolicy{onFailure, always} {
-			t.Run(string("scope "+scope+"/"+batchv1beta1.RestartScope(policy)), func(t *testing.T) {
-				t.Parallel()
-				rapid.Check(t, func(t *rapid.T) {
-					w := walk{world: newWorld(t, k)}
-					created(Shape{Replicas: 3, RestartPolicy: policy, RunPolicy: batchv1beta1.RunPolicy{
-						RestartScope: scope, BackoffLimit: new(int32(1000)),
-					}})(w.world)
-					t.Repeat(w.actions())
-					w.arrive(t, scope)
-				})
-			})
+			shape := Shape{Replicas: 3, RestartPolicy: policy, RunPolicy: batchv1beta1.RunPolicy{
+				RestartScope: scope, BackoffLimit: new(int32(1000)),
+			}}
+			name := fmt.Sprintf("scope %s/%s/", scope, policy)
+			t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
+			t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
+			if k.scales() {
+				shape.Elastic = elastic(1, 3, scope).Elastic
+				t.Run(name+"scaled", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
+				t.Run(name+"scaled, paused and resumed", func(t *testing.T) { walk{scales: true, pauses: true}.check(t, k, shape) })
+			}
 		}
 	}
 }
@@ -36,8 +37,22 @@ func testWalks(t *testing.T, k kind) {
 // walk is a world at random.
 type walk struct {
 	*world
+	// pauses and scales say what the user does.
+	pauses, scales bool
 	// failed is how many pods failed in a way that counts.
 	failed int
+}
+
+func (w walk) check(t *testing.T, k kind, s Shape) {
+	t.Helper()
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := w
+		w.world = newWorld(t, k)
+		created(s)(w.world)
+		t.Repeat(w.actions())
+		w.arrive(t, s.RunPolicy.RestartScope)
+	})
 }
 
 func (w *walk) actions() map[string]func(*rapid.T) {
@@ -49,7 +64,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			w.reconcile()
 		}
 	}
-	return map[string]func(*rapid.T){
+	actions := map[string]func(*rapid.T){
 		"the controller works":       work,
 		"the controller works again": work, // twice as often as anything goes wrong
 		"pods run":                   func(*rapid.T) { run(w.world) },
@@ -107,6 +122,14 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			}
 		},
 	}
+	if w.pauses {
+		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
+		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
+	}
+	if w.scales {
+		actions["the user scales the job"] = func(t *rapid.T) { scaled(rapid.Int32Range(1, 4).Draw(t, "expected"))(w.world) }
+	}
+	return actions
 }
 
 func (w *walk) kinds() []string { return []string{w.kind.name, "Pod", "Service"} }
@@ -141,9 +164,12 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 }
 
 // arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the replicas
-// are one collective, failures that are seen together count once.
+// are one collective, failures that are seen together count once; what fails as the job is paused, or is given up, need not.
 func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.looks = 0
+	if w.pauses {
+		resumed(w.world)
+	}
 	w.settle()
 	for range 20 { // longer than any restart is delayed
 		w.do(run, passes(7*time.Minute))
@@ -153,7 +179,10 @@ func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
 		t.Fatalf("the job hangs: %s", w.describe())
 	}
 	counted := int(status.BackoffCount)
-	if scope == scopeReplica && counted != w.failed || counted > w.failed {
+	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != w.failed || counted > w.failed {
 		t.Fatalf("%d failures were counted, but %d pods failed", counted, w.failed)
+	}
+	if elastic := w.shape.Elastic; elastic != nil && len(w.pods()) != int(elastic.Expected()) {
+		t.Fatalf("%d replicas are expected: %s", elastic.Expected(), w.describe())
 	}
 }

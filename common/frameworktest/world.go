@@ -62,13 +62,17 @@ type world struct {
 	soon []step
 	// lost are the nodes that do not answer.
 	lost map[string]bool
+	// shape of the job as its user wrote it last.
+	shape Shape
+	// marked are the UIDs of pods that are to stay.
+	marked map[int]types.UID
 }
 
 func newWorld(t rapid.TB, k kind) *world {
 	t.Helper()
 	clock := testingclock.NewFakePassiveClock(birth)
 	w := &world{
-		t: t, kind: k, clock: clock, cluster: NewCluster(k.scheme, clock), lost: map[string]bool{},
+		t: t, kind: k, clock: clock, cluster: NewCluster(k.scheme, clock), lost: map[string]bool{}, marked: map[int]types.UID{},
 		options: engine.Options{
 			ClusterDomain:  "cluster.local",
 			Image:          "controller:test",

@@ -4,6 +4,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // LeaderType is the replica type that leads wherever it is used.
@@ -14,7 +15,15 @@ func (j *PyTorchTrainingJob) UsesTorchrun() bool {
 	return j.Spec.TorchrunConfig != nil && j.Spec.TorchrunConfig.Enabled
 }
 
-// JobSpec is part of framework.Job. Elastic scaling is effective only with torchrun.
+// Elastic returns how the job scales, or nil if it does not: elastic training is effective only with torchrun.
+func (j *PyTorchTrainingJob) Elastic() *batchv1beta1.ElasticConfig {
+	if elastic := j.Spec.Elastic; elastic != nil && elastic.Enabled && j.UsesTorchrun() {
+		return elastic
+	}
+	return nil
+}
+
+// JobSpec is part of framework.Job.
 func (j *PyTorchTrainingJob) JobSpec() batchv1beta1.JobSpec {
 	roles := make([]batchv1beta1.Role, 0, len(j.Spec.ReplicaSpecs))
 	for i := range j.Spec.ReplicaSpecs {
@@ -29,20 +38,20 @@ func (j *PyTorchTrainingJob) JobSpec() batchv1beta1.JobSpec {
 		})
 	}
 	spec := batchv1beta1.JobSpec{
-		Roles:               batchv1beta1.LeaderFirst(LeaderType, roles),
 		RunPolicy:           j.Spec.RunPolicy,
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,
 		RunMode:             j.Spec.RunMode,
+		Elastic:             j.Elastic(),
 		Scheduler:           j.Spec.Scheduler,
 	}
-	switch elastic := j.Spec.Elastic; {
-	case elastic == nil || !elastic.Enabled:
-	case j.UsesTorchrun():
-		spec.Elastic = elastic
+	switch {
+	case spec.Elastic != nil:
+		roles = policy.Scale(LeaderType, roles, spec.Elastic.Expected())
 		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
-	default:
+	case j.Spec.Elastic != nil && j.Spec.Elastic.Enabled:
 		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	}
+	spec.Roles = batchv1beta1.LeaderFirst(LeaderType, roles)
 	return spec
 }
 

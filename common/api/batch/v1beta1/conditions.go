@@ -6,7 +6,8 @@ const (
 	// ConditionInitialized is True once the job was accepted and all that its replicas need could be created. False says
 	// what stands in the way.
 	ConditionInitialized = "Initialized"
-	// ConditionRunning is True while every replica runs or has done its part. False says what the job waits for.
+	// ConditionRunning is True while every replica runs or has done its part; of an elastic job at least minReplicas, the
+	// leader among them. False says what the job waits for.
 	ConditionRunning = "Running"
 	// ConditionReplicaFailure is True while a replica has failed and is not yet running again. Its normal state is absent
 	// or False.
@@ -16,7 +17,7 @@ const (
 	// ConditionFailed is True when the job has failed, with the reason, the replica and its exit code. It is final. Its
 	// normal state is absent.
 	ConditionFailed = "Failed"
-	// ConditionPaused is True when the job is paused and none of its replicas is left.
+	// ConditionPaused is True when the job is paused and none of its pods is left. Its normal state is absent or False.
 	ConditionPaused = "Paused"
 )
 
@@ -40,6 +41,8 @@ const (
 const (
 	// ReasonReplicasRunning: every replica runs.
 	ReasonReplicasRunning = "ReplicasRunning"
+	// ReasonPartiallyRunning: enough replicas of an elastic job run; the message says what the others wait for.
+	ReasonPartiallyRunning = "PartiallyRunning"
 	// ReasonCreating: pods are being created.
 	ReasonCreating = "Creating"
 	// ReasonUnschedulable: no node can take a pod.
@@ -54,6 +57,16 @@ const (
 	ReasonRestarting = "Restarting"
 	// ReasonFinished: the job has finished.
 	ReasonFinished = "Finished"
+)
+
+// Reasons of ConditionPaused, and of ConditionRunning while the job is paused.
+const (
+	// ReasonPausing: the job is to be paused and its pods are being deleted.
+	ReasonPausing = "Pausing"
+	// ReasonPaused: the job is paused.
+	ReasonPaused = "Paused"
+	// ReasonResumed: the job is no longer paused.
+	ReasonResumed = "Resumed"
 )
 
 // Reasons of ConditionCompleted and ConditionFailed.

@@ -1,5 +1,7 @@
 package v1beta1
 
+import "k8s.io/utils/ptr"
+
 // ElasticConfig governs the elastic scaling of the job.
 //
 // +kubebuilder:validation:XValidation:rule="!self.?enabled.orValue(false) || (has(self.minReplicas) && has(self.maxReplicas))",message="minReplicas and maxReplicas are required when elastic is enabled"
@@ -33,3 +35,12 @@ type ElasticConfig struct {
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 }
+
+// Least returns the least number of replicas that the job can run with.
+func (e *ElasticConfig) Least() int32 { return ptr.Deref(e.MinReplicas, 1) }
+
+// Most returns the greatest number of replicas that the job can run with.
+func (e *ElasticConfig) Most() int32 { return ptr.Deref(e.MaxReplicas, e.Least()) }
+
+// Expected returns the number of replicas to create.
+func (e *ElasticConfig) Expected() int32 { return ptr.Deref(e.ExpectedReplicas, e.Least()) }

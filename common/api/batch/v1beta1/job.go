@@ -33,10 +33,12 @@ type JobSpec struct {
 type Role struct {
 	// Type names the role.
 	Type string
-	// Replicas is the number of replicas, 0 or more.
+	// Replicas is the number of replicas, 0 or more; in an elastic job the role's part of those that are expected now.
 	Replicas int32
 	// ScalingWeight is the role's share of an elastic job.
 	ScalingWeight int32
+	// Indices of the replicas, ascending. Nil is 0 to Replicas-1: only an elastic job that was scaled down has others.
+	Indices []int32
 	// RestartPolicy of each replica.
 	RestartPolicy RestartPolicy
 	// Template of each replica's pod. It is read only.

@@ -10,7 +10,7 @@ type RunMode struct {
 	// +optional
 	Debug *DebugMode `json:"debug,omitempty"`
 
-	// Pause deletes the replicas, or does not create them, and keeps the job.
+	// Pause deletes the replicas gracefully, or does not create them, and keeps the job.
 	//
 	// +optional
 	Pause *PauseMode `json:"pause,omitempty"`
@@ -41,12 +41,13 @@ type ReplicaDebugSet struct {
 	// +kubebuilder:validation:MaxLength=63
 	Type string `json:"type"`
 
-	// Set true to leave out the init containers of the template.
+	// Set true to leave out the init containers of the template, except for sidecars (restartPolicy Always). Defaults to
+	// false.
 	//
 	// +optional
 	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
 
-	// Replaces the command and the args of the main container. Defaults to `sleep inf`.
+	// Replaces the command and the args of the main container, whose probes are left out. Defaults to `sleep inf`.
 	//
 	// +optional
 	// +listType=atomic
@@ -71,27 +72,37 @@ type PauseMode struct {
 	ResumeSpecs []ResumeSpec `json:"resumeSpecs,omitempty"`
 }
 
-// ResumeSpec describes how the replicas of one type start after a pause. It holds for every later restart too.
+// ResumeSpec describes how the replicas of one type start after a pause. It holds for every later restart too. A job that
+// was created paused starts without it: there is nothing to resume yet.
 type ResumeSpec struct {
 	// Type of the replicas, one of spec.replicaSpecs[].type.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Type string `json:"type"`
 
-	// Set true to leave out the init containers of the template.
+	// Set true to leave out the init containers of the template, except for sidecars (restartPolicy Always). Defaults to
+	// false.
 	//
 	// +optional
 	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
 
-	// Replaces the command of the main container. Unset: the command of the template.
+	// Replaces the command of the main container. Unset: the command of the template. Where the framework launches the
+	// training by a command of its own, such as torchrun, it replaces the whole command line, the args of the template too.
 	//
 	// +optional
 	// +listType=atomic
 	Command []string `json:"command,omitempty"`
 
-	// Replaces the args of the main container. Unset: the args of the template.
+	// Replaces the args of the main container. Unset: the args of the template. With torchrun, these are the script and
+	// its arguments.
 	//
 	// +optional
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
 }
+
+// Pausing says whether the job is, or is to be, paused.
+func (m *RunMode) Pausing() bool { return m != nil && m.Pause != nil && m.Pause.Enabled }
+
+// Debugging says whether the job waits for a person instead of training.
+func (m *RunMode) Debugging() bool { return m != nil && m.Debug != nil && m.Debug.Enabled }

@@ -14,11 +14,11 @@ type JobPhase string
 const (
 	// JobPhasePending: not every replica runs yet, or some are being replaced.
 	JobPhasePending JobPhase = "Pending"
-	// JobPhaseRunning: every replica runs or has done its part.
+	// JobPhaseRunning: every replica runs or has done its part; of an elastic job at least minReplicas, the leader among them.
 	JobPhaseRunning JobPhase = "Running"
 	// JobPhasePaused: the job is paused and none of its replicas is left.
 	JobPhasePaused JobPhase = "Paused"
-	// JobPhaseResuming: the job was paused and its replicas are being created again.
+	// JobPhaseResuming: the job was paused and does not run again yet.
 	JobPhaseResuming JobPhase = "Resuming"
 	// JobPhaseSucceeded: the leader succeeded. It is final.
 	JobPhaseSucceeded JobPhase = "Succeeded"
@@ -46,7 +46,7 @@ const (
 	ReplicaPhaseFailed ReplicaPhase = "Failed"
 	// ReplicaPhaseUnknown: the state of the pod cannot be obtained.
 	ReplicaPhaseUnknown ReplicaPhase = "Unknown"
-	// ReplicaPhaseDeleted: the pod was deleted and is not replaced.
+	// ReplicaPhaseDeleted: the pod was deleted and is not replaced, unless the job is resumed.
 	ReplicaPhaseDeleted ReplicaPhase = "Deleted"
 )
 
@@ -94,7 +94,7 @@ type JobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// When all replicas ran for the first time.
+	// When the job ran for the first time, as its condition Running says.
 	//
 	// +optional
 	RunningTime *metav1.Time `json:"runningTime,omitempty"`
@@ -128,6 +128,12 @@ type JobStatus struct {
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
+
+	// How often the job was paused after it had started. From the first such pause on, replicas start as
+	// runMode.pause.resumeSpecs says.
+	//
+	// +optional
+	Pauses int32 `json:"pauses,omitempty"`
 
 	// The last 5 failures of replicas, newest first. They outlive their pods.
 	//

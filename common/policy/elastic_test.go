@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// weighted returns roles of the types a, b, ... with these weights.
+func weighted(weights ...int32) []batchv1beta1.Role {
+	var roles []batchv1beta1.Role
+	for i, weight := range weights {
+		roles = append(roles, batchv1beta1.Role{Type: string(rune('a' + i)), ScalingWeight: weight, Replicas: 7})
+	}
+	return roles
+}
+
+// master returns the role that keeps one replica.
+func master(weight int32) batchv1beta1.Role {
+	return batchv1beta1.Role{Type: "master", ScalingWeight: weight, Replicas: 7}
+}
+
+func replicasOf(roles []batchv1beta1.Role) []int32 {
+	var replicas []int32
+	for _, r := range roles {
+		replicas = append(replicas, r.Replicas)
+	}
+	return replicas
+}
+
+func TestScale(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		roles    []batchv1beta1.Role
+		expected int32
+		want     []int32
+	}{
+		"one role takes all":                                 {roles: weighted(1), expected: 5, want: []int32{5}},
+		"equal weights share evenly":                         {roles: weighted(2, 2), expected: 6, want: []int32{3, 3}},
+		"weights share in proportion":                        {roles: weighted(1, 3), expected: 8, want: []int32{2, 6}},
+		"the largest remainder gets what is left":            {roles: weighted(1, 2), expected: 4, want: []int32{1, 3}},
+		"of equal remainders the first role's goes first":    {roles: weighted(1, 1), expected: 3, want: []int32{2, 1}},
+		"a role without a weight gets nothing":               {roles: weighted(0, 1), expected: 3, want: []int32{0, 3}},
+		"no role has a weight: the first takes all":          {roles: weighted(0, 0), expected: 3, want: []int32{3, 0}},
+		"the first role leads, whatever its weight":          {roles: weighted(1, 9), expected: 2, want: []int32{1, 1}},
+		"the first role of a weight leads":                   {roles: weighted(0, 1, 9), expected: 2, want: []int32{0, 1, 1}},
+		"the master stays at 1, and counts":                  {roles: append(weighted(1), master(100)), expected: 5, want: []int32{4, 1}},
+		"the master alone":                                   {roles: append(weighted(1, 1), master(0)), expected: 1, want: []int32{0, 0, 1}},
+		"with a master no other role needs a replica":        {roles: append(weighted(1, 9), master(1)), expected: 2, want: []int32{0, 1, 1}},
+		"a job of a master and nothing else does not scale":  {roles: []batchv1beta1.Role{master(1)}, expected: 5, want: []int32{1}},
+		"weights may be as large as they can be written":     {roles: weighted(1<<31-1, 1<<31-1), expected: 2000, want: []int32{1000, 1000}},
+		"the greatest job of the most roles, without a loss": {roles: weighted(1, 1, 1), expected: 2000, want: []int32{667, 667, 666}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := slices.Clone(tc.roles)
+			if diff := cmp.Diff(tc.want, replicasOf(Scale("master", tc.roles, tc.expected))); diff != "" {
+				t.Errorf("unexpected replicas (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.roles); diff != "" {
+				t.Errorf("the roles that were passed are changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+// However the weights are, all replicas are shared out, the same role leads at every size, and of two roles none loses a
+// replica when the job grows.
+func TestScaleKeepsItsLaws(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		roles := weighted(rapid.SliceOfN(rapid.Int32Range(0, 9), 1, 4).Draw(t, "weights")...)
+		hasMaster := rapid.Bool().Draw(t, "master")
+		if hasMaster {
+			roles = slices.Insert(roles, rapid.IntRange(0, len(roles)).Draw(t, "place of the master"), master(3))
+		}
+		expected := rapid.Int32Range(1, 50).Draw(t, "expected")
+		now, next := Scale("master", roles, expected), Scale("master", roles, expected+1)
+		sum := int32(0)
+		for _, role := range now {
+			sum += role.Replicas
+		}
+		if sum != expected {
+			t.Fatalf("of %d replicas %d are shared out: %v", expected, sum, replicasOf(now))
+		}
+		if a, b := batchv1beta1.LeaderFirst("master", now)[0].Type, batchv1beta1.LeaderFirst("master", next)[0].Type; a != b {
+			t.Fatalf("%s leads %d replicas, but %s leads one more", a, expected, b)
+		}
+		if len(roles) > 2 || hasMaster {
+			return
+		}
+		for i := range now {
+			if next[i].Replicas < now[i].Replicas {
+				t.Fatalf("role %d loses a replica when the job grows: %v, then %v", i, replicasOf(now), replicasOf(next))
+			}
+		}
+	})
+}
+
+func TestGrow(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		present []int32
+		taken   []int32
+		n       int32
+		want    []int32
+	}{
+		"a new job begins at 0":                    {n: 3, want: []int32{0, 1, 2}},
+		"what is there stays":                      {present: []int32{0, 1}, n: 3, want: []int32{0, 1, 2}},
+		"the lowest free indices are taken":        {present: []int32{0, 3}, n: 4, want: []int32{0, 1, 2, 3}},
+		"an index that is not free is left out":    {present: []int32{0, 1}, taken: []int32{2}, n: 3, want: []int32{0, 1, 3}},
+		"it waits for an index, if it must":        {present: []int32{0, 1}, taken: []int32{2, 4}, n: 4, want: []int32{0, 1, 3}},
+		"what is there need not be free":           {present: []int32{0, 1}, taken: []int32{0, 1}, n: 2, want: []int32{0, 1}},
+		"it never shrinks":                         {present: []int32{0, 1, 4}, n: 1, want: []int32{0, 1, 4}},
+		"nobody is wanted":                         {n: 0, want: []int32{}},
+		"no index is beyond the limit, which is 5": {present: []int32{4}, n: 5, want: []int32{0, 1, 2, 3, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			free := func(index int32) bool { return !slices.Contains(tc.taken, index) }
+			if diff := cmp.Diff(tc.want, Grow(tc.present, tc.n, 5, free)); diff != "" {
+				t.Errorf("unexpected indices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShrink(t *testing.T) {
+	t.Parallel()
+	leader := Present{Index: 0, Running: true, Leads: true}
+	running := func(index int32) Present { return Present{Index: index, Running: true} }
+	pending := func(index int32) Present { return Present{Index: index} }
+	for name, tc := range map[string]struct {
+		present []Present
+		n       int32
+		want    []int32
+	}{
+		"nobody goes while there is no need":        {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
+		"nor when more are wanted":                  {present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1}},
+		"the highest index goes":                    {present: []Present{leader, running(1), running(2)}, n: 2, want: []int32{0, 1}},
+		"one that does not run goes before that":    {present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2}},
+		"of those that do not run, the highest":     {present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2}},
+		"the leader stays, even if it does not run": {present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0}},
+		"a role that does not lead may lose all":    {present: []Present{running(0), running(1)}, n: 0, want: []int32{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Shrink(tc.present, tc.n)); diff != "" {
+				t.Errorf("unexpected indices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// For the record: with three roles or more the largest remainder may take a replica from one role when the job grows by
+// one (the Alabama paradox).
+func ExampleScale() {
+	for _, expected := range []int32{10, 11} {
+		fmt.Println(expected, replicasOf(Scale("master", weighted(6, 6, 2), expected)))
+	}
+	// Output:
+	// 10 [4 4 2]
+	// 11 [5 5 1]
+}
