@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
@@ -195,6 +196,29 @@ func TestWireWithTorchrun(t *testing.T) {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The template of an elastic replica does not depend on how many others there are, so that it need not change with them.
+func TestWireWithElasticTorchrun(t *testing.T) {
+	t.Parallel()
+	var got [2]*corev1.PodTemplateSpec
+	for i, expected := range []int32{2, 5} {
+		job := jobOf(&v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: ptr.To[int32](9)}, replicas("worker", 2, training()))
+		job.Spec.Elastic = &batchv1beta1.ElasticConfig{
+			Enabled: true, MinReplicas: ptr.To[int32](2), MaxReplicas: ptr.To[int32](8), ExpectedReplicas: &expected,
+		}
+		_, got[i] = wire(t, job, 1, 0)
+	}
+	want := training(env("MASTER_ADDR", "job-worker-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1")...)
+	want.Spec.Containers[0].Command = []string{
+		"torchrun", "--nnodes=2:8", "--max_restarts=9", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
+		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=0",
+	}
+	for _, template := range got {
+		if diff := cmp.Diff(&want, template); diff != "" {
+			t.Errorf("unexpected template (-want +got):\n%s", diff)
+		}
 	}
 }
 

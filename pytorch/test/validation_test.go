@@ -159,6 +159,13 @@ var _ = Describe("Bad input", Ordered, func() {
 			"spec.tensorboardSpec.trainingLogFilesets[0]", "a fileset must look like t9k://pvc/<claim>/<path> or t9k://minio/<secret>/<bucket>/<path>"),
 		Entry("a MinIO fileset without a bucket", `spec: {tensorboardSpec: {trainingLogFilesets: ["t9k://minio/secret"]}}`,
 			"spec.tensorboardSpec.trainingLogFilesets[0]", "a fileset must look like"),
+		Entry("elastic training of a master and nothing else",
+			replicaSpecs("type: master")+"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
+			"spec.replicaSpecs", "elastic training needs a type other than master"),
+		Entry("debug of a type that the job does not have", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: node}]}}}`,
+			"spec.runMode", "runMode.debug.replicaSpecs names a type that is not among replicaSpecs"),
+		Entry("resumeSpecs of a type that the job does not have", `spec: {runMode: {pause: {resumeSpecs: [{type: node}]}}}`,
+			"spec.runMode", "runMode.pause.resumeSpecs names a type that is not among replicaSpecs"),
 		Entry("debug and pause both on", `spec: {runMode: {debug: {enabled: true}, pause: {enabled: true}}}`,
 			"spec.runMode", "debug and pause cannot both be enabled: disable one of them"),
 		Entry("a job name that cannot name a Service", `metadata: {name: qwen2.5-7b}`,
@@ -220,7 +227,6 @@ var _ = Describe("Changing a job", Ordered, func() {
 	BeforeAll(func(ctx context.Context) { namespace = newNamespace(ctx) })
 
 	const (
-		paused   = `spec: {runMode: {pause: {enabled: true}}}`
 		everyone = `spec: {scheduler: {t9kScheduler: {queue: default}}, runMode: {debug: {enabled: false, replicaSpecs: [{type: worker}]}, pause: {enabled: false, resumeSpecs: [{type: worker, args: [a]}]}}}`
 		newImage = "spec:\n  replicaSpecs: [{type: worker, replicas: 2, template: {spec: {containers: [{name: pytorch, image: other, command: [python, train.py]}]}}}]\n"
 		three    = `spec: {replicaSpecs: [{type: worker, replicas: 3, template: {spec: {containers: [{name: pytorch, image: training, command: [python, train.py]}]}}}]}`

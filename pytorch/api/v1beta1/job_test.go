@@ -17,6 +17,9 @@ func TestJobSpec(t *testing.T) {
 	worker := ReplicaSpec{Type: "worker", Template: template}
 	roles := []batchv1beta1.Role{{Type: "worker", Replicas: 1, ScalingWeight: 1, Template: &template}}
 	elastic := &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](4)}
+	expecting := func(n int32) *batchv1beta1.ElasticConfig {
+		return &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](8), ExpectedReplicas: &n}
+	}
 	runPolicy := batchv1beta1.RunPolicy{BackoffLimit: ptr.To[int32](7), RestartScope: batchv1beta1.RestartScopeReplica}
 	runMode := &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
 	scheduler := &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}}
@@ -83,6 +86,24 @@ func TestJobSpec(t *testing.T) {
 		"elastic with torchrun: replicas come and go one by one": {
 			spec: PyTorchTrainingJobSpec{ReplicaSpecs: []ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &TorchrunConfig{Enabled: true}},
 			want: batchv1beta1.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeReplica},
+		},
+		"elastic with torchrun: what is expected is shared by weight, and a master stays one": {
+			spec: PyTorchTrainingJobSpec{
+				ReplicaSpecs: []ReplicaSpec{
+					{Type: "worker", Replicas: ptr.To[int32](6), ScalingWeight: ptr.To[int32](2), Template: template},
+					{Type: "spot", Replicas: ptr.To[int32](1), Template: template},
+					{Type: "master", Replicas: ptr.To[int32](0), Template: template},
+				},
+				Elastic: expecting(7), TorchrunConfig: &TorchrunConfig{Enabled: true},
+			},
+			want: batchv1beta1.JobSpec{
+				Roles: []batchv1beta1.Role{
+					{Type: "master", Replicas: 1, Template: &template},
+					{Type: "worker", Replicas: 4, ScalingWeight: 2, Template: &template},
+					{Type: "spot", Replicas: 2, ScalingWeight: 1, Template: &template},
+				},
+				Elastic: expecting(7), DefaultRestartScope: scopeReplica,
+			},
 		},
 		"elastic without torchrun has no effect": {
 			spec: PyTorchTrainingJobSpec{ReplicaSpecs: []ReplicaSpec{worker}, Elastic: elastic},
