@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -94,14 +95,35 @@ func torchrun(config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig
 	command = append(command,
 		"--rdzv_backend="+backend,
 		fmt.Sprintf("--rdzv_id=%s-%d", gang.UID, gang.Attempt))
+	options := config.ExtraOptions
 	if backend == "c10d" {
 		isHost := 0
 		if member.Rank == 0 {
 			isHost = 1
 		}
+		settings := []string{fmt.Sprintf("is_host=%d", isHost)}
+		settings, options = rendezvousSettings(settings, options)
 		command = append(command,
 			fmt.Sprintf("--rdzv_endpoint=$(%s):$(%s)", envMasterAddr, envMasterPort),
-			fmt.Sprintf("--rdzv_conf=is_host=%d", isHost))
+			"--rdzv_conf="+strings.Join(settings, ","))
 	}
-	return slices.Concat(command, config.ExtraOptions)
+	return slices.Concat(command, options)
+}
+
+// rendezvousSettings moves the user's --rdzv_conf from the options to the settings, since torchrun heeds only the last of these
+// flags. Of settings of the same name it heeds the last, so that the user's wins.
+func rendezvousSettings(settings, options []string) (allSettings, otherOptions []string) {
+	for i := 0; i < len(options); i++ {
+		flag, value, hasValue := strings.Cut(options[i], "=")
+		if flag != "--rdzv_conf" && flag != "--rdzv-conf" {
+			otherOptions = append(otherOptions, options[i])
+			continue
+		}
+		if !hasValue && i+1 < len(options) {
+			i++
+			value = options[i]
+		}
+		settings = append(settings, value)
+	}
+	return settings, otherOptions
 }

@@ -175,11 +175,34 @@ func TestWireWithTorchrun(t *testing.T) {
 		},
 		"extra options come last, so that they win": {
 			torchrun: v1beta1.TorchrunConfig{
-				ProcPerNode: "auto", MaxRestarts: ptr.To[int32](1), ExtraOptions: []string{"--nnodes=1", "--rdzv_conf=is_host=0,timeout=60"},
+				ProcPerNode: "auto", MaxRestarts: ptr.To[int32](1), ExtraOptions: []string{"--nnodes=1", "--monitor_interval=1"},
 			},
 			want: []string{
 				"torchrun", "--nnodes=3", "--nproc_per_node=auto", "--max_restarts=1", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
-				endpoint, "--rdzv_conf=is_host=1", "--nnodes=1", "--rdzv_conf=is_host=0,timeout=60",
+				endpoint, "--rdzv_conf=is_host=1", "--nnodes=1", "--monitor_interval=1",
+			},
+		},
+		"settings of the rendezvous are added to ours, since torchrun heeds one flag": {
+			torchrun: v1beta1.TorchrunConfig{ExtraOptions: []string{"--rdzv_conf=timeout=60,last_call_timeout=5", "--tee=1"}},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1,timeout=60,last_call_timeout=5", "--tee=1",
+			},
+		},
+		"so are those whose flag is spelled otherwise, and they win": {
+			torchrun: v1beta1.TorchrunConfig{ExtraOptions: []string{"--rdzv_conf", "is_host=0", "--tee=1", "--rdzv-conf=timeout=60"}},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1,is_host=0,timeout=60", "--tee=1",
+			},
+		},
+		"those of another backend are left alone": {
+			torchrun: v1beta1.TorchrunConfig{
+				RdzvBackend: "etcd-v2", ExtraOptions: []string{"--rdzv_endpoint=etcd:2379", "--rdzv_conf=timeout=60"},
+			},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=etcd-v2", "--rdzv_id=job-uid-0", "--rdzv_endpoint=etcd:2379",
+				"--rdzv_conf=timeout=60",
 			},
 		},
 	} {

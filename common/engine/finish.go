@@ -56,11 +56,11 @@ func (p *planner) ending() *ending {
 	return p.limitExceeded(*cause)
 }
 
-// decisiveFailure returns the failure that may end the job: in a collective the one that the others followed from, else the
-// leader's. It is nil if there is none.
+// decisiveFailure returns the failure that may end the job: the one that takes all replicas, else the leader's. It is nil if
+// there is none.
 func (p *planner) decisiveFailure() *rootCause {
-	if p.collective() {
-		return p.rootFailure()
+	if root := p.rootFailure(); root != nil {
+		return root
 	}
 	leader := &p.replicas[0]
 	if failure := leader.failure(); failure != nil {

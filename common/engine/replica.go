@@ -31,8 +31,8 @@ type replica struct {
 	outdated bool
 	// gone says that the pod was alive and no longer exists.
 	gone bool
-	// collective says that one failure restarts all replicas. None of them then stays failed.
-	collective bool
+	// spec of the job.
+	spec *batchv1beta1.JobSpec
 	// met says that the replica ran with all others in this attempt, so that they may depend on each other.
 	met bool
 	// jobAttempt is the attempt of the whole job.
@@ -61,7 +61,7 @@ func (r replica) obsolete() bool {
 // its pod goes before it is accounted for.
 func (r replica) failure() *policy.Failure {
 	switch {
-	case r.pod == nil && r.collective && r.staysFailed():
+	case r.pod == nil && r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)):
 		return recordedFailure(r.recorded)
 	case r.pod == nil || r.obsolete():
 		return nil
@@ -127,6 +127,12 @@ func (r replica) mayFail() bool {
 	return r.outcome.Phase == batchv1beta1.ReplicaPhaseRunning && !r.obsolete()
 }
 
+// takesAll says that a failure of the replica restarts all, if it restarts any. The replica then does not stay failed.
+func (r replica) takesAll(failure policy.Failure) bool {
+	scope := policy.FailureScope(*r.spec, r.member.Role.RestartPolicy, r.member.Rank == 0, failure)
+	return scope == batchv1beta1.RestartScopeJob
+}
+
 // staysFailed says that the replica failed and is not restarted.
 func (r replica) staysFailed() bool {
 	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
@@ -147,7 +153,7 @@ func (p *planner) observeReplicas() []replica {
 			pod:        p.seen.Pods[member.Name],
 			jobAttempt: p.gang.Attempt,
 			met:        isRunning(p.job.Status),
-			collective: p.collective(),
+			spec:       &p.job.Spec,
 		}
 		r.recorded.Name = member.Name
 		if p.job.Spec.Elastic != nil {

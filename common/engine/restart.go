@@ -20,13 +20,11 @@ const maxFailures = 5
 // restart accounts for the replicas that ended and are to run again: it raises their attempt, which makes their pods
 // obsolete. Whether the job may go on at all was decided before, by ending.
 func (p *planner) restart() {
-	if p.collective() {
-		p.restartJob()
-	}
+	p.restartJob()
 	p.restartReplicas()
 }
 
-// restartJob restarts every replica together after the failure or the loss of one.
+// restartJob restarts every replica together, if one failed or was lost that takes all with it.
 func (p *planner) restartJob() {
 	root := p.rootFailure()
 	if root == nil {
@@ -46,8 +44,8 @@ func (p *planner) restartJob() {
 		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
 }
 
-// restartReplicas restarts the replicas that ended one by one. Under scope Job only those are left that succeeded and
-// that their policy restarts nevertheless.
+// restartReplicas restarts the replicas that ended one by one. Where one failure takes all, only those are left that
+// succeeded and that their policy restarts nevertheless.
 func (p *planner) restartReplicas() {
 	for i := range p.replicas {
 		r := &p.replicas[i]
@@ -116,10 +114,10 @@ func (c rootCause) String() string {
 	return fmt.Sprintf("replica %s failed (%s)", c.replica.member.Name, c.failure.Reason)
 }
 
-// reportsDue returns until when it is too early to say which failure of a collective the others followed from, if it is. A
+// reportsDue returns until when it is too early to say which failure the others followed from, if one takes all. A
 // member that was taken away is the cause for sure, and those that have ended have nothing more to report.
 func (p *planner) reportsDue() (time.Time, bool) {
-	if !p.collective() || !slices.ContainsFunc(p.replicas, replica.mayFail) {
+	if !slices.ContainsFunc(p.replicas, replica.mayFail) {
 		return time.Time{}, false
 	}
 	root := p.rootFailure()
@@ -137,7 +135,7 @@ func (p *planner) reportsDue() (time.Time, bool) {
 // of which there may be many, are only looked at when their time is over.
 func (p *planner) awaitReports(due time.Time) {
 	p.wakeAt(due)
-	if slices.ContainsFunc(p.replicas, replica.staysFailed) {
+	if slices.ContainsFunc(p.replicas, func(r replica) bool { return r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)) }) {
 		return
 	}
 	p.setTasks()
@@ -145,13 +143,14 @@ func (p *planner) awaitReports(due time.Time) {
 	p.decision.Irrevocable = true
 }
 
-// rootFailure returns the failure or deletion that the others of the collective followed from, or nil if there is none.
+// rootFailure returns the failure or deletion that takes all replicas and that the others followed from, or nil if there is
+// none.
 func (p *planner) rootFailure() *rootCause {
 	var root *rootCause
 	for i := range p.replicas {
 		r := &p.replicas[i]
 		failure := cmp.Or(r.deletion(), r.failure())
-		if failure != nil && (root == nil || policy.Precedes(*failure, root.failure)) {
+		if failure != nil && r.takesAll(*failure) && (root == nil || policy.Precedes(*failure, root.failure)) {
 			root = &rootCause{replica: r, failure: *failure}
 		}
 	}

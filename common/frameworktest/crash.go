@@ -21,8 +21,8 @@ func testCrashes(t *testing.T, k kind) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			if s.shape.Elastic != nil && !k.scales() {
-				t.Skip("jobs of this kind do not scale")
+			if !k.runs(s.shape) {
+				t.Skip("jobs of this kind do not do that")
 			}
 			calm := s.happen(t, k, fault{}, nil)
 			got := calm.result()

@@ -33,12 +33,6 @@ type Shape struct {
 	Elastic *batchv1beta1.ElasticConfig
 }
 
-// scales says whether jobs of the kind scale if they are asked to.
-func (k kind) scales() bool {
-	elastic := &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: new(int32(1)), MaxReplicas: new(int32(2))}
-	return k.newJob(Shape{Replicas: 1, Elastic: elastic}).JobSpec().Elastic != nil
-}
-
 // kind is a job kind without its type parameter.
 type kind struct {
 	name          string
@@ -46,6 +40,15 @@ type kind struct {
 	newJob        func(Shape) framework.Job
 	newReconciler func(engine.Cluster, engine.Options) (reconcile.Reconciler, error)
 	mainContainer string
+}
+
+// runs says whether jobs of the kind can be of a shape: whether they scale, and depend on a rendezvous if they are left to.
+func (k kind) runs(s Shape) bool {
+	if s.Elastic == nil {
+		return true
+	}
+	spec := k.newJob(s).JobSpec()
+	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 
 // Run checks a controller. The function makes a job of the given shape, without a name.

@@ -635,6 +635,62 @@ var scenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
 	{
+		name:  "a member of a rendezvous gives up, which ends it for all",
+		shape: elastic(1, 3, "", limit(1)),
+		steps: []step{
+			run, passes(10 * time.Second), together(exits(2, 1), soon(exits(1, 1))), stands(batchv1beta1.JobPhasePending),
+			run, exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3,
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
+	},
+	{
+		name:  "a member of a rendezvous is killed, and replaced alone",
+		shape: elastic(1, 3, "", limit(1)),
+		steps: []step{
+			run, marks(0, 1), passes(10 * time.Second), exits(2, 137), stands(batchv1beta1.JobPhaseRunning), run, keepsMarked,
+			exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
+	},
+	{
+		name:  "the leader of a rendezvous is killed, of which its peers die, which counts once",
+		shape: elastic(1, 3, "", limit(1)),
+		steps: []step{
+			run, passes(10 * time.Second), together(exits(1, 1), soon(exits(0, 137)), soon(exits(2, 1))), run,
+			exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3,
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}, Failure: "0 Error 137 true",
+		},
+	},
+	{
+		name:  "the leader of a rendezvous is preempted, of which its peers die, for free",
+		shape: elastic(1, 3, "", limit(0)),
+		steps: []step{
+			run, passes(10 * time.Second), together(preempted(0), exits(1, 1), exits(2, 1)), run,
+			exits(0, 0), exits(1, 0), exits(2, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 3,
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}, Failure: "0 Preempted 0 false",
+		},
+	},
+	{
+		name:  "a member of a rendezvous is killed at the limit and stays failed, and another gives up",
+		shape: elastic(1, 3, "", limit(0)),
+		steps: []step{
+			run, passes(10 * time.Second), exits(1, 137), stands(batchv1beta1.JobPhaseRunning), passes(time.Minute), exits(2, 1),
+		},
+		want: result{Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"1 Failed", "2 Failed"}, Failure: "2 Error 1 true"},
+	},
+	{
 		name:  "the user scales an elastic job that has succeeded, which stays as it is",
 		shape: elastic(1, 2, scopeReplica),
 		steps: []step{run, exits(0, 0), exits(1, 0), scaled(1), scaled(4), passes(time.Minute)},

@@ -17,16 +17,20 @@ import (
 // to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job goes on.
 func testWalks(t *testing.T, k kind) {
 	t.Helper()
-	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob} {
+	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
 		for _, policy := range []batchv1beta1.RestartPolicy{onFailure, always} {
 			shape := Shape{Replicas: 3, RestartPolicy: policy, RunPolicy: batchv1beta1.RunPolicy{
 				RestartScope: scope, BackoffLimit: new(int32(1000)),
 			}}
 			name := fmt.Sprintf("scope %s/%s/", scope, policy)
-			t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
-			t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
-			if k.scales() {
-				shape.Elastic = elastic(1, 3, scope).Elastic
+			if scope == "" {
+				name = fmt.Sprintf("rendezvous/%s/", policy)
+			} else {
+				t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
+				t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
+			}
+			shape.Elastic = elastic(1, 3, scope).Elastic
+			if k.runs(shape) {
 				t.Run(name+"scaled", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
 				t.Run(name+"scaled, paused and resumed", func(t *testing.T) { walk{scales: true, pauses: true}.check(t, k, shape) })
 			}

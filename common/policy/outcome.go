@@ -31,6 +31,8 @@ type Outcome struct {
 type Failure struct {
 	// ExitCode of the main container, or of the init container that failed. Nil if no container ended with an error.
 	ExitCode *int32
+	// Init says that it was an init container, so that the main container has not run.
+	Init bool
 	// Reason as the kubelet says it, or the disruption.
 	Reason string
 	// Output is the tail of what the container printed, or the message that it left.
@@ -100,6 +102,7 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 		if ended.ExitCode != 0 {
 			failure.ExitCode = new(ended.ExitCode)
 		}
+		failure.Init = main == nil || main.State.Terminated == nil && main.LastTerminationState.Terminated == nil
 		failure.Output = outputOf(ended)
 		containerReason = ended.Reason
 		if !ended.FinishedAt.IsZero() {

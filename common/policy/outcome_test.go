@@ -153,7 +153,7 @@ func TestJudge(t *testing.T) {
 				return pod
 			}(),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Output: "no route to host", Time: ended,
+				Init: true, ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Output: "no route to host", Time: ended,
 			}},
 		},
 		"a pod that used more ephemeral storage than its limit counts": {

@@ -29,10 +29,29 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	}
 }
 
-// Scope returns what one failure of the job restarts.
+// Scope returns what a failure of the job restarts, unless a rendezvous depends on it; see FailureScope.
 func Scope(spec batchv1beta1.JobSpec) batchv1beta1.RestartScope {
 	if spec.RunPolicy.RestartScope != "" {
 		return spec.RunPolicy.RestartScope
 	}
 	return spec.DefaultRestartScope
+}
+
+// FailureScope returns what one failure restarts, of the leader or of another replica, if its policy restarts it. A rendezvous
+// ends with its leader, and when a member gives up, which it says by an exit code of its own. One that was killed or taken
+// away can be replaced alone.
+func FailureScope(spec batchv1beta1.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure) batchv1beta1.RestartScope {
+	endsRendezvous := spec.Rendezvous && (leads || failure.gaveUp())
+	if endsRendezvous && spec.RunPolicy.RestartScope == "" && Restarts(restart, &failure) {
+		return batchv1beta1.RestartScopeJob
+	}
+	return Scope(spec)
+}
+
+// firstSignalCode is the least exit code of a container that a signal ended, as a shell counts them.
+const firstSignalCode = 128
+
+// gaveUp says that the main container ended with an exit code of its own.
+func (f Failure) gaveUp() bool {
+	return !f.Free && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode
 }

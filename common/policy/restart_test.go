@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"testing"
 
 	"k8s.io/utils/ptr"
@@ -76,6 +77,52 @@ func TestScope(t *testing.T) {
 			})
 			if got != tc.want {
 				t.Errorf("Scope is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFailureScope(t *testing.T) {
+	t.Parallel()
+	const (
+		onFailure = batchv1beta1.RestartPolicyOnFailure
+		job       = batchv1beta1.RestartScopeJob
+		replica   = batchv1beta1.RestartScopeReplica
+	)
+	exited := func(code int32) Failure { return Failure{ExitCode: &code} }
+	collective := batchv1beta1.JobSpec{DefaultRestartScope: job}
+	independent := batchv1beta1.JobSpec{DefaultRestartScope: replica}
+	rendezvous := batchv1beta1.JobSpec{DefaultRestartScope: replica, Rendezvous: true}
+	told := batchv1beta1.JobSpec{
+		DefaultRestartScope: replica, Rendezvous: true, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
+	}
+	for name, tc := range map[string]struct {
+		spec    batchv1beta1.JobSpec
+		restart batchv1beta1.RestartPolicy
+		leads   bool
+		failure Failure
+		want    batchv1beta1.RestartScope
+	}{
+		"a member of a collective takes all":              {spec: collective, failure: exited(137), want: job},
+		"a replica of others takes nobody":                {spec: independent, failure: exited(1), want: replica},
+		"nor does their leader":                           {spec: independent, leads: true, failure: exited(1), want: replica},
+		"a rendezvous ends when a member gives up":        {spec: rendezvous, failure: exited(1), want: job},
+		"not when one is killed":                          {spec: rendezvous, failure: exited(137), want: replica},
+		"not when one is preempted, whatever it exits by": {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Free: true}, want: replica},
+		"not when one could not start":                    {spec: rendezvous, failure: Failure{}, want: replica},
+		"not when one could not prepare itself":           {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Init: true}, want: replica},
+		"it ends with its leader, who is killed":          {spec: rendezvous, leads: true, failure: exited(137), want: job},
+		"or preempted":                                    {spec: rendezvous, leads: true, failure: Failure{Free: true}, want: job},
+		"what is not restarted takes nobody": {
+			spec: rendezvous, restart: batchv1beta1.RestartPolicyNever, failure: exited(1), want: replica,
+		},
+		"it is as the user says": {spec: told, leads: true, failure: exited(1), want: replica},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			restart := cmp.Or(tc.restart, onFailure)
+			if got := FailureScope(tc.spec, restart, tc.leads, tc.failure); got != tc.want {
+				t.Errorf("it restarts the %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -1,11 +1,13 @@
 """Trains a small network to read handwritten digits, on all processes of the job together.
 
 It needs nothing but what torch.distributed's env:// reads: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. The controller
-sets them for every replica, torchrun for every process that it starts.
+sets them for every replica, torchrun for every process that it starts. With a checkpoint it can be stopped at any time and
+goes on with as many processes as there are then.
 """
 import argparse
 import gzip
 import os
+import time
 
 import numpy
 import torch
@@ -15,6 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, to have time to watch")
+parser.add_argument("--checkpoint", default="", help="file that rank 0 saves to after each epoch and goes on from")
 parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
 args = parser.parse_args()
 
@@ -34,8 +38,17 @@ model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.CrossEntropyLoss()
 
+# Only rank 0 has the checkpoint; the others, which may be new, get what it holds.
+saved = [torch.load(args.checkpoint) if rank == 0 and os.path.exists(args.checkpoint) else None]
+dist.broadcast_object_list(saved)
+done = 0
+if saved[0]:
+    done, model_state, optimizer_state = saved[0]
+    model.load_state_dict(model_state)
+    optimizer.load_state_dict(optimizer_state)
+
 steps = border // world // 32
-for epoch in range(1, args.epochs + 1):
+for epoch in range(done + 1, args.epochs + 1):
     total = torch.zeros(1)
     order = torch.randperm(border // world)
     for step in range(steps):
@@ -49,6 +62,12 @@ for epoch in range(1, args.epochs + 1):
     if rank == 0:
         with torch.no_grad():
             right = (model.module(pixels[border:]).argmax(1) == digits[border:]).float().mean()
-        print(f"epoch {epoch:2d}  loss {total.item() / steps / world:.4f}  accuracy {right:.3f}", flush=True)
+        mean = total.item() / steps / world
+        print(f"epoch {epoch:2d}  loss {mean:.4f}  accuracy {right:.3f}  processes {world}", flush=True)
+        if args.checkpoint:
+            # Renamed only when it is whole: this process may be stopped at any time.
+            torch.save((epoch, model.state_dict(), optimizer.state_dict()), args.checkpoint + ".new")
+            os.replace(args.checkpoint + ".new", args.checkpoint)
+    time.sleep(args.pause)
 
 dist.destroy_process_group()

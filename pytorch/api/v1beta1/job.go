@@ -48,6 +48,7 @@ func (j *PyTorchTrainingJob) JobSpec() batchv1beta1.JobSpec {
 	case spec.Elastic != nil:
 		roles = policy.Scale(LeaderType, roles, spec.Elastic.Expected())
 		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
+		spec.Rendezvous = true // an agent of torchrun that gives up closes it for those that come after, and the leader hosts it
 	case j.Spec.Elastic != nil && j.Spec.Elastic.Enabled:
 		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	}

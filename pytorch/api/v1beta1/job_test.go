@@ -85,7 +85,7 @@ func TestJobSpec(t *testing.T) {
 		},
 		"elastic with torchrun: replicas come and go one by one": {
 			spec: PyTorchTrainingJobSpec{ReplicaSpecs: []ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &TorchrunConfig{Enabled: true}},
-			want: batchv1beta1.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeReplica},
+			want: batchv1beta1.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeReplica, Rendezvous: true},
 		},
 		"elastic with torchrun: what is expected is shared by weight, and a master stays one": {
 			spec: PyTorchTrainingJobSpec{
@@ -102,7 +102,7 @@ func TestJobSpec(t *testing.T) {
 					{Type: "worker", Replicas: 4, ScalingWeight: 2, Template: &template},
 					{Type: "spot", Replicas: 2, ScalingWeight: 1, Template: &template},
 				},
-				Elastic: expecting(7), DefaultRestartScope: scopeReplica,
+				Elastic: expecting(7), DefaultRestartScope: scopeReplica, Rendezvous: true,
 			},
 		},
 		"elastic without torchrun has no effect": {

@@ -17,6 +17,9 @@ type JobSpec struct {
 	RunPolicy RunPolicy
 	// DefaultRestartScope applies when RunPolicy sets none.
 	DefaultRestartScope RestartScope
+	// Rendezvous says that the replicas meet at the leader, and that one which gives up ends the meeting for all. Where
+	// RunPolicy sets no scope, they then restart together, although DefaultRestartScope is Replica.
+	Rendezvous bool
 	// RunMode of the job; nil is the plain one.
 	RunMode *RunMode
 	// Elastic scaling; nil where it is off or has no effect.
