@@ -104,7 +104,7 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 			lines = lines[1:]
 		}
 		if !found {
-			return fmt.Errorf("%q is not printed (in its place) by:\n%s", shown, output)
+			return fmt.Errorf("%q is not printed, or not in its place; the last that is printed:\n%s", shown, output[max(0, len(output)-2000):])
 		}
 	}
 	return nil

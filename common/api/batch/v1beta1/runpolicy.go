@@ -82,7 +82,8 @@ type RunPolicy struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
 	// What one failure restarts: Replica (the failed one) or Job (every replica, as one counted attempt). Unset: Job where
-	// the replicas are one collective (PyTorch without elastic, TensorFlow without ps), else Replica.
+	// the replicas are one collective (PyTorch without elastic, TensorFlow without ps), else Replica. Of elastic PyTorch it is
+	// Job for a failure that ends torchrun's rendezvous: of the leader, or with an exit code of the replica's own (below 128).
 	//
 	// +optional
 	RestartScope RestartScope `json:"restartScope,omitempty"`

@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch"), func() {
+	It("is scaled by kubectl, by an edit and by an autoscaler as the document shows, and its leader's pod stays", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.follow(ctx, "docs/elastic.md", "Scale")
+		// All of it is in the log of one pod.
+		Expect(n.kubectl(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch")).To(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
+		Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
+			To(Equal("0"), "no failure and no restart")
+		n.follow(ctx, "docs/elastic.md", "Autoscale")
+	})
+
+	It("trains with what fits as the document shows", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.follow(ctx, "docs/elastic.md", "What fits")
+	})
+
+	It("replaces a worker alone that is killed as the job grows", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		// The first process of a PID namespace cannot be killed from within, so that torchrun must not be it.
+		job := n.kubectl(ctx, "patch", "--local", "-f", "examples/pytorch/elastic.yaml", "-o", "yaml", "--type=json",
+			"-p", `[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
+		n.kubectlWith(ctx, job, "apply", "-f", "-")
+		n.trains(ctx, "digits-elastic-worker-0", 2)
+		before := n.replicas(ctx)
+
+		n.kubectl(ctx, "scale", "ptjob/digits-elastic", "--replicas=3")
+		n.kubectl(ctx, "exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1")
+		n.trains(ctx, "digits-elastic-worker-0", 3)
+
+		after := n.replicas(ctx)
+		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid), "the leader's pod stays")
+		Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
+		Expect(n.failures(ctx, "digits-elastic")).To(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
+		Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).To(Equal("1"))
+	})
+
+	DescribeTable("starts all replicas anew, and trains again, when the rendezvous has ended",
+		func(ctx context.Context, end func(context.Context, namespace), counted string, cause string) {
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+			n.kubectl(ctx, "apply", "-f", "examples/pytorch/elastic.yaml")
+			n.trains(ctx, "digits-elastic-worker-0", 2)
+			before := n.replicas(ctx)
+
+			end(ctx, n)
+			Eventually(ctx, func() string {
+				return n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.attempt} {.status.phase} {.status.ready}")
+			}).Should(Equal("1 Running 2/2"))
+			n.trains(ctx, "digits-elastic-worker-0", 2)
+
+			for name, replica := range n.replicas(ctx) {
+				Expect(replica.uid).NotTo(Equal(before[name].uid), "%s is a new pod", name)
+			}
+			Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).To(Equal(counted))
+			Expect(n.failures(ctx, "digits-elastic")).To(ConsistOf(HavePrefix(cause)))
+		},
+		Entry("with its leader, whose pod is deleted", func(ctx context.Context, n namespace) {
+			n.kubectl(ctx, "delete", "pod", "digits-elastic-worker-0")
+		}, "0", "digits-elastic-worker-0 Deleted counted=false"),
+		Entry("because an agent of torchrun gave up", func(ctx context.Context, n namespace) {
+			n.kubectl(ctx, "exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill 1")
+		}, "1", "digits-elastic-worker-1 Error 1 counted=true"),
+	)
+})
+
+// trains waits until the last world whose beginning the pod's log tells of has so many processes.
+func (n namespace) trains(ctx context.Context, pod string, processes int) {
+	GinkgoHelper()
+	Eventually(ctx, func() (string, error) {
+		log, err := kubectl(ctx, "-n", string(n), "logs", pod, "-c", "pytorch")
+		return log[max(0, strings.LastIndex(log, "rank 0 of ")):], err
+	}).WithTimeout(3*time.Minute).Should(MatchRegexp(`(?s)^rank 0 of %d .*epoch .* processes %d`, processes, processes))
+}
+
+var _ = Describe("A replica that starts long before its leader", Label("pytorch"), func() {
+	It("waits for it, with torchrun and without", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		jobs := map[string]string{"plain": "", "torchrun": `, {"op": "add", "path": "/spec/torchrunConfig",
+			"value": {"enabled": true, "extraOptions": ["--redirects=1", "--tee=1"]}}`}
+		for name, torchrun := range jobs {
+			// The master, which stands second, has no node yet.
+			job := n.kubectl(ctx, "patch", "--local", "-f", "examples/pytorch/master-worker.yaml", "-o", "yaml", "--type=json", "-p", fmt.Sprintf(`[
+				{"op": "replace", "path": "/metadata/name", "value": %q},
+				{"op": "replace", "path": "/spec/replicaSpecs/0/replicas", "value": 1},
+				{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/args", "value": ["/code/train.py"]},
+				{"op": "replace", "path": "/spec/replicaSpecs/1/template/spec/containers/0/args", "value": ["/code/train.py"]},
+				{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/command", "value": ["python3"]},
+				{"op": "replace", "path": "/spec/replicaSpecs/1/template/spec/containers/0/command", "value": ["python3"]},
+				{"op": "add", "path": "/spec/replicaSpecs/1/template/spec/nodeSelector", "value": {"e2e.tensorstack.dev/late": %q}}%s]`,
+				name, n, torchrun))
+			n.kubectlWith(ctx, job, "apply", "-f", "-")
+		}
+		for name := range jobs {
+			Eventually(ctx, func(g Gomega) {
+				since, err := kubectl(ctx, "-n", string(n), "get", "pod", name+"-worker-0", "-o",
+					`jsonpath={.status.initContainerStatuses[?(@.name=="wait-for-leader")].state.running.startedAt}`)
+				g.Expect(err).NotTo(HaveOccurred())
+				started, err := time.Parse(time.RFC3339, since)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(time.Since(started)).To(BeNumerically(">", 30*time.Second))
+			}).Should(Succeed(), "it has waited for 30 s")
+		}
+		node := n.kubectl(ctx, "get", "pod", "plain-worker-0", "-o", "jsonpath={.spec.nodeName}")
+		n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late="+string(n))
+		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late-") })
+		for name := range jobs {
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, "--timeout=180s")
+			Expect(n.kubectl(ctx, "get", "ptjob", name, "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).To(Equal("0"), "%s", name)
+			Expect(n.kubectl(ctx, "get", "pod", name+"-worker-0", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")).To(Equal("0"))
+		}
+	})
+})
