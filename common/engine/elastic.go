@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -22,7 +21,7 @@ func (p *planner) presentRoles() []batchv1beta1.Role {
 	roles := slices.Clone(p.job.Spec.Roles)
 	status := p.job.Status
 	elastic := p.job.Spec.Elastic
-	if elastic == nil || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused) {
+	if elastic == nil || isPaused(status) {
 		return roles
 	}
 	losesPods := p.job.Spec.RunMode.Pausing() && status.StartTime == nil

@@ -29,6 +29,11 @@ func (p *planner) endRun() {
 	}
 }
 
+// isPaused says that the job is paused and has no pods.
+func isPaused(status batchv1beta1.JobStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused)
+}
+
 // pause keeps a job without pods. It is Paused when the last of them is gone.
 func (p *planner) pause() {
 	p.identify()
@@ -37,9 +42,9 @@ func (p *planner) pause() {
 	p.removeAllBut(nil)
 	status := &p.decision.Status
 	phase, reason, message := batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
-	paused, was := metav1.ConditionTrue, meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused)
+	paused, was := metav1.ConditionTrue, isPaused(*status)
 	if left := len(p.seen.Pods); left > 0 {
-		phase, reason, message = batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing, fmt.Sprintf("%d pods are being deleted", left)
+		phase, reason, message = batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing, fmt.Sprintf("pods that are left: %d", left)
 		paused = metav1.ConditionFalse
 	} else if !was {
 		p.addEvent(corev1.EventTypeNormal, "Paused", "Pause", message)

@@ -47,13 +47,13 @@ func TestPause(t *testing.T) {
 			job:        ran().paused(true),
 			pods:       []*corev1.Pod{worker0, worker1},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "2 pods are being deleted"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"a pod is deleted once": {
 			job:        ran().paused(true).saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-1", running, deleting)},
 			want:       summary{Phase: phasePending, Reason: "Pausing"},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "1 pods are being deleted"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
 		},
 		"a job whose pods are gone is paused": {
 			job:        ran().paused(true).saw(0, worker0, worker1),
@@ -64,7 +64,7 @@ func TestPause(t *testing.T) {
 			job:        wasPaused(),
 			pods:       []*corev1.Pod{pod("job-worker-0", attempt(1))},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "1 pods are being deleted"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
 		},
 		"a failure at the same time counts": {
 			job:  ran().paused(true),
@@ -73,13 +73,13 @@ func TestPause(t *testing.T) {
 				Phase: phasePending, Reason: "Pausing", Backoff: 1, Attempt: 1, Failures: []string{"job-worker-0: exit code 1, counted"},
 				Deletes: []string{"job-worker-0", "job-worker-1"},
 			},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "2 pods are being deleted"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"a failure of a pod that the pause takes does not": {
 			job:        ran().paused(true).saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), deleting)},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "2 pods are being deleted"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"a restart that is pending is none any more": {
 			job: job(role("worker", 1)).
@@ -95,7 +95,7 @@ func TestPause(t *testing.T) {
 			job:        ran().deadline(60).paused(true),
 			pods:       []*corev1.Pod{worker0, worker1},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "2 pods are being deleted"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"nor does it wake up for it": {
 			job:        ran().deadline(90).paused(true).saw(0, worker0, worker1),

@@ -35,8 +35,26 @@ func anyJob(t *rapid.T) *jobBuilder {
 			"", batchv1beta1.CleanUpPolicyAll, batchv1beta1.CleanUpPolicyUnfinished, batchv1beta1.CleanUpPolicyNone,
 		}).Draw(t, "cleanUpPolicy"),
 	}
+	if rapid.Bool().Draw(t, "elastic") {
+		j.Spec.Elastic = &batchv1beta1.ElasticConfig{
+			Enabled: true, MinReplicas: rapid.Ptr(rapid.Int32Range(1, 3), false).Draw(t, "minReplicas"), MaxReplicas: new(int32(12)),
+		}
+		j.Spec.Rendezvous = rapid.Bool().Draw(t, "rendezvous")
+	}
 	j.PeerGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "peerGrace")
 	return j
+}
+
+// anyEdit draws what the user may do to a job: pause or resume it, and scale it if it is elastic.
+func anyEdit(t *rapid.T, j *jobBuilder) {
+	j.paused(rapid.IntRange(0, 3).Draw(t, "paused") == 0)
+	if j.Spec.Elastic == nil {
+		return
+	}
+	j.Spec.Roles = slices.Clone(j.Spec.Roles)
+	for i := range j.Spec.Roles {
+		j.Spec.Roles[i].Replicas = rapid.Int32Range(0, 4).Draw(t, j.Spec.Roles[i].Type+" scaled to")
+	}
 }
 
 func members(j *jobBuilder) []framework.Member {
@@ -63,6 +81,12 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) observation {
 	for _, m := range members(j) {
 		candidates = append(candidates, m.Name)
 	}
+	for name := range current { // of an elastic job others may be left
+		if !slices.Contains(candidates, name) {
+			candidates = append(candidates, name)
+		}
+	}
+	slices.Sort(candidates)
 	for _, name := range candidates {
 		options := []podOption{attempt(rapid.IntRange(0, current[name]).Draw(t, name+" attempt"))}
 		switch rapid.SampledFrom([]string{"none", "pending", "running", "exited", "rejected", "unknown"}).Draw(t, name) {
@@ -100,6 +124,7 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 		j := anyJob(t)
 		for n := rapid.IntRange(0, 4).Draw(t, "looks before"); n > 0; n-- {
 			j.Status = plan(j.snapshot, anyPods(t, j, n), now.Add(-time.Duration(n)*time.Hour)).Status
+			anyEdit(t, j)
 		}
 		seen := anyPods(t, j, 0)
 		d := plan(j.snapshot, seen, now)
@@ -114,12 +139,12 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 		j.Status = d.Status
 		again := plan(j.snapshot, seen, now)
 		type counts struct {
-			Backoff, Attempt int32
-			Restarts         map[string]int32
-			Failures         []batchv1beta1.ReplicaFailure
+			Backoff, Attempt, Pauses int32
+			Restarts                 map[string]int32
+			Failures                 []batchv1beta1.ReplicaFailure
 		}
 		of := func(d decision) counts {
-			return counts{d.Status.BackoffCount, d.Status.Attempt, restartsOf(d), d.Status.Failures}
+			return counts{d.Status.BackoffCount, d.Status.Attempt, d.Status.Pauses, restartsOf(d), d.Status.Failures}
 		}
 		if d := cmp.Diff(of(d), of(again)); d != "" {
 			t.Fatalf("a second look accounts for something again, after %+v:\n%s", accounted, d)
@@ -154,6 +179,12 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen observation, d decision) {
 	if d.Status.Finished() && (len(d.Creates) > 0 || d.CreateService) {
 		t.Fatal("something is created for a finished job")
 	}
+	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService) {
+		t.Fatal("something is created for a job that is to be paused")
+	}
+	if isPaused(d.Status) && len(seen.Pods) > 0 {
+		t.Fatal("a job with pods is paused")
+	}
 	if j.Status.Finished() {
 		if diff := cmp.Diff(withoutReplicas(j.Status), withoutReplicas(d.Status)); diff != "" {
 			t.Fatalf("the status of a finished job changes:\n%s", diff)
@@ -169,21 +200,20 @@ func checkCounts(t *rapid.T, j *jobBuilder, d decision) {
 	if len(d.Status.Failures) > maxFailures {
 		t.Fatalf("%d failures are kept", len(d.Status.Failures))
 	}
-	replicas := len(members(j))
-	a := d.Status.Aggregate
-	if a == nil {
-		t.Fatal("no aggregate")
-	}
-	if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != replicas {
-		t.Fatalf("the aggregate of %d replicas sums up to %d: %+v", replicas, sum, *a)
-	}
 	var listed []string
 	for _, task := range d.Status.Tasks {
 		for _, r := range task.Replicas {
 			listed = append(listed, r.Name)
 		}
 	}
-	if len(listed) != replicas {
+	if replicas := len(members(j)); len(listed) != replicas && j.Spec.Elastic == nil {
 		t.Fatalf("the tasks of %d replicas list %q", replicas, listed)
+	}
+	a := d.Status.Aggregate
+	if a == nil {
+		t.Fatal("no aggregate")
+	}
+	if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != len(listed) {
+		t.Fatalf("the aggregate of %d replicas sums up to %d: %+v", len(listed), sum, *a)
 	}
 }

@@ -285,8 +285,9 @@ func (r replica) status() batchv1beta1.ReplicaStatus {
 	switch {
 	case r.outcome.Terminating && r.failure() != nil:
 		entry.Phase = batchv1beta1.ReplicaPhaseFailed
-	case r.outcome.Terminating && hasEnded(entry.Phase):
-		entry.Phase = batchv1beta1.ReplicaPhaseCreating // the end of a pod that somebody deleted does not count
+	case r.outcome.Terminating && (hasEnded(entry.Phase) || r.spec.Elastic != nil):
+		// The end of a pod that somebody deleted does not count. An elastic job goes on without it, as if it had not run yet.
+		entry.Phase = batchv1beta1.ReplicaPhaseCreating
 	}
 	entry.Node = r.pod.Spec.NodeName
 	entry.RestartTime = nil

@@ -100,8 +100,10 @@ func Shrink(present []Present, n int32) []int32 {
 		return cmp.Or(cmp.Compare(b.worth(), a.worth()), cmp.Compare(a.Index, b.Index))
 	})
 	stay := make([]int32, 0, n)
-	for _, p := range byWorth[:min(len(byWorth), int(n))] {
-		stay = append(stay, p.Index)
+	for i, p := range byWorth {
+		if i < int(n) || p.Leads {
+			stay = append(stay, p.Index)
+		}
 	}
 	slices.Sort(stay)
 	return stay

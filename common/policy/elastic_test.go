@@ -146,6 +146,7 @@ func TestShrink(t *testing.T) {
 		"one that does not run goes before that":    {present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2}},
 		"of those that do not run, the highest":     {present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2}},
 		"the leader stays, even if it does not run": {present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0}},
+		"nor is it lost when nobody is wanted":      {present: []Present{leader, running(1)}, n: 0, want: []int32{0}},
 		"a role that does not lead may lose all":    {present: []Present{running(0), running(1)}, n: 0, want: []int32{}},
 	} {
 		t.Run(name, func(t *testing.T) {
