@@ -94,7 +94,7 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 	lines := strings.Split(string(output), "\n")
 	for _, shown := range s.prints {
 		var words []string
-		for _, word := range strings.Fields(shown) {
+		for word := range strings.FieldsSeq(shown) {
 			words = append(words, strings.ReplaceAll(regexp.QuoteMeta(word), `\.\.\.`, `.*`))
 		}
 		pattern := regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)

@@ -84,7 +84,7 @@ func (n namespace) trains(ctx context.Context, pod string, processes int) {
 	Eventually(ctx, func() (string, error) {
 		log, err := kubectl(ctx, "-n", string(n), "logs", pod, "-c", "pytorch")
 		return log[max(0, strings.LastIndex(log, "rank 0 of ")):], err
-	}).WithTimeout(3*time.Minute).Should(MatchRegexp(`(?s)^rank 0 of %d .*epoch .* processes %d`, processes, processes))
+	}).WithTimeout(3 * time.Minute).Should(MatchRegexp(`(?s)^rank 0 of %d .*epoch .* processes %d`, processes, processes))
 }
 
 var _ = Describe("A replica that starts long before its leader", Label("pytorch"), func() {
