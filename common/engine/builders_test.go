@@ -68,6 +68,12 @@ func (b *jobBuilder) scope(scope batchv1beta1.RestartScope) *jobBuilder {
 	return b
 }
 
+// window lets the reports of peers be waited for.
+func (b *jobBuilder) window(window time.Duration) *jobBuilder {
+	b.FailureWindow = window
+	return b
+}
+
 // paused asks for the job to be paused, or no longer.
 func (b *jobBuilder) paused(enabled bool) *jobBuilder {
 	b.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: enabled}}

@@ -21,7 +21,6 @@ func (p *planner) endRun() {
 		r := &p.replicas[i]
 		r.jobAttempt = p.gang.Attempt
 		r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt}
-		r.done, r.gone = false, false
 	}
 	p.decision.Irrevocable = true
 	if meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) {

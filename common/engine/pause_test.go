@@ -75,6 +75,12 @@ func TestPause(t *testing.T) {
 			},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
+		"a failure whose peers have yet to report is judged first": {
+			job:        ran().window(2 * time.Second).paused(true),
+			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), worker1},
+			want:       summary{Phase: phaseRunning, Reason: "ReplicasRunning", WakeIn: 2 * time.Second},
+			wantPaused: condition{},
+		},
 		"a failure of a pod that the pause takes does not": {
 			job:        ran().paused(true).saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), deleting)},
@@ -132,6 +138,9 @@ func TestStatusOfAPausedJob(t *testing.T) {
 	diff(t, "ready", "0/2", j.Status.Ready)
 	diff(t, "Running", condition{metav1.ConditionFalse, "Paused", "the job is paused"}, conditionOf(decision{Status: j.Status}, batchv1beta1.ConditionRunning))
 
+	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", "the job is accepted and its replicas are created when it is resumed"},
+		conditionOf(decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
+
 	created := job(role("worker", 2)).paused(true).sees().Status
 	diff(t, "pauses of a job that has not begun", int32(0), created.Pauses)
 	diff(t, "aggregate of a job that has not begun", &batchv1beta1.Aggregate{Creating: 2}, created.Aggregate)
@@ -161,6 +170,16 @@ func TestResume(t *testing.T) {
 			job:  ran().scope(scopeReplica).paused(true).saw(0, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-1", running, deleting)},
 			want: summary{Phase: phaseResuming, Reason: "Creating"},
+		},
+		"a pod of a replica that had restarted alone is in the way, too": {
+			job: ran().scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))).
+				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", attempt(1), running)).paused(true).
+				saw(0, pod("job-worker-0", running), pod("job-worker-1", attempt(1), running)),
+			pods: []*corev1.Pod{pod("job-worker-1", attempt(1), running)},
+			want: summary{
+				Phase: phaseResuming, Reason: "Creating", Backoff: 1, Failures: []string{"job-worker-1: exit code 1, counted"},
+				Deletes: []string{"job-worker-1"},
+			},
 		},
 		"it resumes until it runs": {
 			job:  wasPaused().paused(false).saw(time.Minute),
@@ -233,5 +252,8 @@ func TestEventsOfAPause(t *testing.T) {
 	diff(t, "events when none is left", []string{"Paused"}, reasons(pausing.sees()))
 	diff(t, "events while it is paused", []string(nil), reasons(wasPaused().sees()))
 	diff(t, "events when it is resumed", []string{"Resumed"}, reasons(wasPaused().paused(false).sees()))
+	held := job(role("worker", 0)).paused(true).saw(0).paused(false)
+	diff(t, "events when it is resumed without replicas", []string{"Resumed", "NoReplicas"}, reasons(held.sees()))
+	diff(t, "events while it has none", []string(nil), reasons(held.saw(0).sees()))
 	diff(t, "events while it resumes", []string(nil), reasons(wasPaused().paused(false).saw(0).sees()))
 }

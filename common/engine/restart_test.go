@@ -366,7 +366,7 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			}
 			j := job(workers).peerGrace(30*time.Second).saw(time.Minute,
 				pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
-			j.FailureWindow = 2 * time.Second
+			j.window(2 * time.Second)
 			d := j.sees(tc.pods...)
 			got := summarize(d)
 			diff(t, "failures", tc.wantFailures, got.Failures)
