@@ -94,7 +94,13 @@ func TestElasticJobScales(t *testing.T) {
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
-		"not after its end": {
+		"not up after its end": {
+			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 5),
+			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		},
+		"not down after its end": {
 			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 1),
 			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
@@ -226,4 +232,36 @@ func TestElasticJobRecovers(t *testing.T) {
 			diff(t, "ReplicaFailure", tc.want, conditionOf(j.sees(tc.pods...), batchv1beta1.ConditionReplicaFailure).Status)
 		})
 	}
+}
+
+// What is added or given up depends on which pods there are, which a cache may have wrong.
+func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
+	for name, tc := range map[string]struct {
+		expected int32
+		want     bool
+	}{
+		"nothing changes": {expected: 3, want: false},
+		"it grows":        {expected: 4, want: true},
+		"it shrinks":      {expected: 2, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "irrevocable", tc.want, scaling(pods...).elastic(1, tc.expected).sees(pods...).Irrevocable)
+		})
+	}
+}
+
+// While the pods go that a pause takes, no replica is added: its name may be that of a pod which is still there. A job that is
+// paused begins its indices anew.
+func TestElasticJobPauses(t *testing.T) {
+	t.Parallel()
+	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
+	j := scaling(worker0, worker2).elastic(1, 2).saw(time.Minute, worker0, worker2).paused(true).saw(0, worker0, worker2).elastic(1, 3)
+	diff(t, "replicas while pods are left", []string{"job-worker-0", "job-worker-2"}, listed(j.sees(worker0).Status))
+	paused := j.saw(0).saw(0)
+	diff(t, "phase", phasePaused, paused.Status.Phase)
+	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
+	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(paused.paused(false).sees().Creates))
 }
