@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -39,9 +38,9 @@ func job(roles ...batchv1beta1.Role) *jobBuilder {
 		MainContainers: []string{mainContainer},
 		Spec:           batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
 	}}
-	b.BuildPod = func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
+	b.BuildPod = func(gang framework.Gang, member framework.Member, current attempt) (*corev1.Pod, error) {
 		owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: b.Name, UID: b.UID, Controller: new(true)}
-		return buildPod("TestJob", owner, gang, member, attempt, member.Role.Template.DeepCopy(), b.MainContainers, "controller:test")
+		return buildPod("TestJob", owner, gang, member, current, member.Role.Template.DeepCopy(), b.MainContainers, "controller:test")
 	}
 	return b
 }
@@ -110,7 +109,7 @@ func (b *jobBuilder) peerGrace(grace time.Duration) *jobBuilder {
 
 // refusing lets every pod be refused for its template.
 func (b *jobBuilder) refusing(message string) *jobBuilder {
-	b.BuildPod = func(framework.Gang, framework.Member, int32) (*corev1.Pod, error) { return nil, errors.New(message) }
+	b.BuildPod = func(framework.Gang, framework.Member, attempt) (*corev1.Pod, error) { return nil, errors.New(message) }
 	return b
 }
 
@@ -145,7 +144,7 @@ func pod(name string, options ...podOption) *corev1.Pod {
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	attempt(0)(p)
+	again(0)(p)
 	for _, option := range options {
 		option(p)
 	}
@@ -154,11 +153,17 @@ func pod(name string, options ...podOption) *corev1.Pod {
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// attempt makes the pod one of a later attempt: another pod of the same name.
-func attempt(n int) podOption {
+// again makes the pod one after so many restarts of all replicas together: another pod of the same name.
+func again(times int32) podOption { return of(attempt{job: times}) }
+
+// againAlone makes the pod one after so many restarts of its replica by itself.
+func againAlone(times int32) podOption { return of(attempt{replica: times}) }
+
+// of makes the pod one of an attempt.
+func of(a attempt) podOption {
 	return func(p *corev1.Pod) {
-		p.Labels[batchv1beta1.LabelAttempt] = strconv.Itoa(n)
-		p.UID = types.UID(fmt.Sprintf("%s-uid-%d", p.Name, n))
+		p.Labels[batchv1beta1.LabelAttempt] = a.String()
+		p.UID = types.UID(fmt.Sprintf("%s-uid-%s", p.Name, a))
 	}
 }
 
@@ -247,7 +252,7 @@ func summarize(d decision) summary {
 		s.Failures = append(s.Failures, fmt.Sprintf("%s: %s, %s", f.Replica, code, counted))
 	}
 	for _, p := range d.Creates {
-		s.Creates = append(s.Creates, created(p.Name, int(podAttempt(p))))
+		s.Creates = append(s.Creates, created(p.Name, p.Labels[batchv1beta1.LabelAttempt]))
 	}
 	if !d.WakeAt.IsZero() {
 		s.WakeIn = d.WakeAt.Sub(now)
@@ -256,7 +261,7 @@ func summarize(d decision) summary {
 }
 
 // created is how a summary tells a pod of an attempt.
-func created(name string, attempt int) string { return fmt.Sprintf("%s (attempt %d)", name, attempt) }
+func created(name, attempt string) string { return fmt.Sprintf("%s (attempt %s)", name, attempt) }
 
 func names(pods []*corev1.Pod) []string {
 	var list []string

@@ -16,26 +16,26 @@ import (
 // presentRoles returns the roles with the replicas that the job has. Those of an elastic job are the ones that the status
 // records, which is written before any of their pods is created or deleted, and those that are added to them now: of the
 // lowest indices whose former pods are gone, so that no pod is taken for one of another life. A finished job keeps what it
-// had. One that is paused has nothing to keep.
+// had. One that is new or paused has nothing to keep.
 func (p *planner) presentRoles() []batchv1beta1.Role {
 	roles := slices.Clone(p.job.Spec.Roles)
 	status := p.job.Status
 	elastic := p.job.Spec.Elastic
-	if elastic == nil || isPaused(status) {
+	if elastic == nil || isPaused(status) || len(status.Tasks) == 0 {
 		return roles
 	}
 	losesPods := p.job.Spec.RunMode.Pausing() && status.StartTime == nil
 	for i := range roles {
 		role := &roles[i]
 		role.Indices = recordedIndices(p.job.Name, role.Type, status.Tasks)
-		if len(status.Tasks) > 0 && (status.Finished() || losesPods) {
+		if status.Finished() || losesPods {
 			continue
 		}
 		before := len(role.Indices)
 		role.Indices = policy.Grow(role.Indices, role.Replicas, elastic.Most(), func(index int32) bool {
 			return p.seen.Pods[framework.MemberName(p.job.Name, role.Type, index)] == nil
 		})
-		if len(status.Tasks) > 0 && len(role.Indices) > before {
+		if len(role.Indices) > before {
 			p.decision.Irrevocable = true // which pods are gone must not be guessed
 		}
 	}

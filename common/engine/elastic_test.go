@@ -40,7 +40,7 @@ func TestElasticJobScales(t *testing.T) {
 			job:  scaling(worker0, worker1, worker2).elastic(1, 4),
 			pods: []*corev1.Pod{worker0, worker1, worker2},
 			want: summary{
-				Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", 0)},
+				Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")},
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3"},
 		},
@@ -83,14 +83,14 @@ func TestElasticJobScales(t *testing.T) {
 		"up again, but not by an index whose former pod is still there": {
 			job:          scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2).elastic(1, 3),
 			pods:         []*corev1.Pod{worker0, worker1, pod("job-worker-2", running, deleting)},
-			want:         summary{Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", 0)}},
+			want:         summary{Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")}},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
 		"up again, and nothing is adopted that was given up": {
 			job:  scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2).elastic(1, 3),
 			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", exited(1))},
 			want: summary{
-				Phase: phaseRunning, Reason: "PartiallyRunning", Deletes: []string{"job-worker-2"}, Creates: []string{created("job-worker-3", 0)},
+				Phase: phaseRunning, Reason: "PartiallyRunning", Deletes: []string{"job-worker-2"}, Creates: []string{created("job-worker-3", "0")},
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
@@ -214,16 +214,16 @@ func TestReplicasThatFailedDoNotTrain(t *testing.T) {
 func TestElasticJobRecovers(t *testing.T) {
 	t.Parallel()
 	worker0, failed, never := pod("job-worker-0", running), pod("job-worker-1", exited(1)), pod("job-worker-2", unschedulable)
-	again := pod("job-worker-1", attempt(1), running)
+	returned := pod("job-worker-1", againAlone(1), running)
 	for name, tc := range map[string]struct {
 		scope batchv1beta1.RestartScope
 		pods  []*corev1.Pod
 		want  metav1.ConditionStatus
 	}{
-		"alone: it runs":                  {scopeReplica, []*corev1.Pod{worker0, again, never}, metav1.ConditionFalse},
+		"alone: it runs":                  {scopeReplica, []*corev1.Pod{worker0, returned, never}, metav1.ConditionFalse},
 		"alone: it does not run yet":      {scopeReplica, []*corev1.Pod{worker0, never}, metav1.ConditionTrue},
-		"as one: enough of them run":      {scopeJob, []*corev1.Pod{pod("job-worker-0", attempt(1), running)}, metav1.ConditionFalse},
-		"as one: the leader does not yet": {scopeJob, []*corev1.Pod{again}, metav1.ConditionTrue},
+		"as one: enough of them run":      {scopeJob, []*corev1.Pod{pod("job-worker-0", again(1), running)}, metav1.ConditionFalse},
+		"as one: the leader does not yet": {scopeJob, []*corev1.Pod{pod("job-worker-1", again(1), running)}, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

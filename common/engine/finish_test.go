@@ -161,7 +161,7 @@ func TestJobFails(t *testing.T) {
 		"on the failure after the last counted restart, which is not added": {
 			job: job(role("master", 1), role("worker", 1)).backoffLimit(1).saw(time.Hour, running2...).
 				saw(time.Hour, pod("job-master-0", exitedAgo(1, time.Hour)), pod("job-worker-0", running)),
-			pods:               []*corev1.Pod{pod("job-master-0", exited(2), attempt(1)), pod("job-worker-0", running, attempt(1))},
+			pods:               []*corev1.Pod{pod("job-master-0", exited(2), again(1)), pod("job-worker-0", running, again(1))},
 			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
 			wantMessage:        "replica job-master-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (1) allows no further restart",
 			wantBackoff:        1,
@@ -171,7 +171,7 @@ func TestJobFails(t *testing.T) {
 		"on a failure of the leader when its peers used up the limit": {
 			job: job(role("master", 1), role("worker", 1)).scope(scopeReplica).backoffLimit(1).saw(time.Hour, running2...).
 				saw(time.Hour, pod("job-master-0", running), pod("job-worker-0", exitedAgo(1, time.Hour))),
-			pods:               []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running, attempt(1))},
+			pods:               []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running, again(1))},
 			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
 			wantMessage:        "replica job-master-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (1) allows no further restart",
 			wantBackoff:        1,
@@ -399,7 +399,7 @@ func TestFinishedJobIsFinal(t *testing.T) {
 	failed := func() *jobBuilder {
 		return job(role("worker", 2)).backoffLimit(1).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
 			saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running)).
-			saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), attempt(1)), pod("job-worker-1", running, attempt(1)))
+			saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), again(1)), pod("job-worker-1", running, again(1)))
 	}
 	pausing := func(j *jobBuilder) *jobBuilder {
 		j.Generation++
@@ -411,12 +411,12 @@ func TestFinishedJobIsFinal(t *testing.T) {
 	}{
 		"when its pods are gone":              {job: succeeded()},
 		"when it failed and its pods are":     {job: failed()},
-		"when its limit is raised":            {job: failed().backoffLimit(10), pods: []*corev1.Pod{pod("job-worker-0", exited(1), attempt(1))}},
+		"when its limit is raised":            {job: failed().backoffLimit(10), pods: []*corev1.Pod{pod("job-worker-0", exited(1), again(1))}},
 		"when its deadline passes":            {job: succeeded().deadline(1)},
 		"when it is paused":                   {job: pausing(succeeded())},
 		"when a pod fails on its way out":     {job: succeeded(), pods: []*corev1.Pod{pod("job-worker-1", exited(137), deleting)}},
-		"when a pod that failed comes up yet": {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", running, attempt(2))}},
-		"when the leader succeeds after all":  {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), attempt(1))}},
+		"when a pod that failed comes up yet": {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", running, again(2))}},
+		"when the leader succeeds after all":  {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), again(1))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

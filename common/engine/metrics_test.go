@@ -90,14 +90,14 @@ func TestStartAndRecoveryAreTimed(t *testing.T) {
 
 	j.saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 	j.saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
-	d = j.sees(pod("job-worker-0", attempt(1), running), pod("job-worker-1", attempt(1)))
+	d = j.sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1)))
 	diff(t, "time to recover while one still starts", (*time.Duration)(nil), d.RecoveryDuration)
-	d = j.sees(pod("job-worker-0", attempt(1), running), pod("job-worker-1", attempt(1), running))
+	d = j.sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover", new(time.Minute), d.RecoveryDuration)
 	diff(t, "time to start, which happened before", (*time.Duration)(nil), d.StartDuration)
 
 	j.Status = d.Status
-	d = j.sees(pod("job-worker-0", attempt(1), running), pod("job-worker-1", attempt(1), running))
+	d = j.sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover, once more", (*time.Duration)(nil), d.RecoveryDuration)
 }
 

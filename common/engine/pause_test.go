@@ -62,7 +62,7 @@ func TestPause(t *testing.T) {
 		},
 		"a pod that somebody finds in a paused job is deleted, whatever its attempt": {
 			job:        wasPaused(),
-			pods:       []*corev1.Pod{pod("job-worker-0", attempt(1))},
+			pods:       []*corev1.Pod{pod("job-worker-0", again(1))},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0"}},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
 		},
@@ -90,7 +90,7 @@ func TestPause(t *testing.T) {
 		"a restart that is pending is none any more": {
 			job: job(role("worker", 1)).
 				saw(time.Hour, pod("job-worker-0", running)).saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour))).
-				saw(0, pod("job-worker-0", attempt(1), exited(1))).paused(true).saw(0),
+				saw(0, pod("job-worker-0", again(1), exited(1))).paused(true).saw(0),
 			want: summary{
 				Phase: phasePaused, Reason: "Paused", Backoff: 2, Attempt: 2,
 				Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-0: exit code 1, counted"},
@@ -148,7 +148,7 @@ func TestStatusOfAPausedJob(t *testing.T) {
 
 func TestResume(t *testing.T) {
 	t.Parallel()
-	both := []*corev1.Pod{pod("job-worker-0", attempt(1), running), pod("job-worker-1", attempt(1), running)}
+	both := []*corev1.Pod{pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running)}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
@@ -157,13 +157,13 @@ func TestResume(t *testing.T) {
 		"its pods are of another attempt": {
 			job: wasPaused(),
 			want: summary{
-				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", 1), created("job-worker-1", 1)},
+				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 			},
 		},
 		"a first start after all": {
 			job: job(role("worker", 2)).paused(true).saw(time.Minute),
 			want: summary{
-				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", 0), created("job-worker-1", 0)},
+				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", "0"), created("job-worker-1", "0")},
 			},
 		},
 		"none is created before all of the pods are gone that the pause takes": {
@@ -173,9 +173,9 @@ func TestResume(t *testing.T) {
 		},
 		"a pod of a replica that had restarted alone is in the way, too": {
 			job: ran().scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", attempt(1), running)).paused(true).
-				saw(0, pod("job-worker-0", running), pod("job-worker-1", attempt(1), running)),
-			pods: []*corev1.Pod{pod("job-worker-1", attempt(1), running)},
+				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)).paused(true).
+				saw(0, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)),
+			pods: []*corev1.Pod{pod("job-worker-1", againAlone(1), running)},
 			want: summary{
 				Phase: phaseResuming, Reason: "Creating", Backoff: 1, Failures: []string{"job-worker-1: exit code 1, counted"},
 				Deletes: []string{"job-worker-1"},
@@ -183,7 +183,7 @@ func TestResume(t *testing.T) {
 		},
 		"it resumes until it runs": {
 			job:  wasPaused().paused(false).saw(time.Minute),
-			pods: []*corev1.Pod{pod("job-worker-0", attempt(1), running), pod("job-worker-1", attempt(1))},
+			pods: []*corev1.Pod{pod("job-worker-0", again(1), running), pod("job-worker-1", again(1))},
 			want: summary{Phase: phaseResuming, Reason: "Pending"},
 		},
 		"it runs": {
@@ -193,7 +193,7 @@ func TestResume(t *testing.T) {
 		},
 		"from then on a restart is one like any other": {
 			job:  wasPaused().paused(false).saw(time.Minute).saw(time.Minute, both...),
-			pods: []*corev1.Pod{pod("job-worker-0", attempt(1), exited(1)), pod("job-worker-1", attempt(1), exited(1))},
+			pods: []*corev1.Pod{pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1))},
 			want: summary{
 				Phase: phasePending, Reason: "Restarting", Backoff: 1, Attempt: 1, Failures: []string{"job-worker-0: exit code 1, counted"},
 				Deletes: []string{"job-worker-0", "job-worker-1"},
@@ -224,8 +224,8 @@ func TestResumedJobBeginsAnew(t *testing.T) {
 func TestPausesDoNotDelayRestarts(t *testing.T) {
 	t.Parallel()
 	j := wasPaused().paused(false).saw(time.Minute).
-		saw(time.Minute, pod("job-worker-0", attempt(1), running), pod("job-worker-1", attempt(1), running))
-	d := j.sees(pod("job-worker-0", attempt(1), exited(1)), pod("job-worker-1", attempt(1), exited(1)))
+		saw(time.Minute, pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
+	d := j.sees(pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1)))
 	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[0].RestartTime)
 }
 

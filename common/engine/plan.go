@@ -37,7 +37,7 @@ type snapshot struct {
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period; 0 is for ever.
 	NodeLostDelay time.Duration
 	// BuildPod makes the pod of a member. An error speaks of the template.
-	BuildPod func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error)
+	BuildPod func(gang framework.Gang, member framework.Member, current attempt) (*corev1.Pod, error)
 }
 
 // observation is what the cluster holds of the job.
@@ -295,7 +295,7 @@ func (p *planner) createMissing(obsolete bool) {
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)
-		p.decision.Irrevocable = p.decision.Irrevocable || asOne && r.attempt() > 0
+		p.decision.Irrevocable = p.decision.Irrevocable || asOne && r.attempt() != attempt{}
 	}
 }
 

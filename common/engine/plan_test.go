@@ -19,7 +19,7 @@ func TestFirstReconcileCreatesEverything(t *testing.T) {
 		Phase:  batchv1beta1.JobPhasePending,
 		Reason: batchv1beta1.ReasonCreating,
 		Creates: []string{
-			created("job-master-0", 0), created("job-worker-0", 0), created("job-worker-1", 0),
+			created("job-master-0", "0"), created("job-worker-0", "0"), created("job-worker-1", "0"),
 		},
 	}, summarize(d))
 	if !d.CreateService {
@@ -70,12 +70,12 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 		"the one whose creation failed halfway": {
 			job:  job(role("worker", 3)),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-2")},
-			want: []string{created("job-worker-1", 0)},
+			want: []string{created("job-worker-1", "0")},
 		},
 		"one that vanished before all replicas ran, in its own attempt": {
 			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1")),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
-			want: []string{created("job-worker-1", 0)},
+			want: []string{created("job-worker-1", "0")},
 		},
 		"not one that succeeded and vanished since": {
 			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
@@ -87,7 +87,7 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 		},
 		"roles without replicas need none": {
 			job:  job(role("master", 0), role("worker", 1)),
-			want: []string{created("job-worker-0", 0)},
+			want: []string{created("job-worker-0", "0")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,14 +160,14 @@ func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
 	j := job(role("worker", 1))
 	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}, Pause: &batchv1beta1.PauseMode{}}
 	j.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
-	diff(t, "creations", []string{created("job-worker-0", 0)}, summarize(j.sees()).Creates)
+	diff(t, "creations", []string{created("job-worker-0", "0")}, summarize(j.sees()).Creates)
 }
 
 func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
 	t.Parallel()
 	build := func() (*jobBuilder, []*corev1.Pod) {
 		return job(role("worker", 2)).backoffLimit(1).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
-			[]*corev1.Pod{pod("job-worker-0", running, attempt(1)), pod("job-worker-1", exited(1), attempt(1))}
+			[]*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1))}
 	}
 	j, pods := build()
 	j.sees(pods...)

@@ -36,7 +36,7 @@ func jobLabels(kind, job string) map[string]string {
 
 // buildPod makes the pod of a member from its template, except for what the framework adds. Where the template sets
 // something that the job needs its own way, the job's way wins.
-func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, attempt int32,
+func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, current attempt,
 	template *corev1.PodTemplateSpec, mainContainers []string, waitImage string,
 ) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
@@ -56,7 +56,7 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 	pod.Labels["app.kubernetes.io/component"] = member.Role.Type
 	pod.Labels[batchv1beta1.LabelReplicaType] = member.Role.Type
 	pod.Labels[batchv1beta1.LabelReplicaIndex] = strconv.Itoa(int(member.Index))
-	pod.Labels[batchv1beta1.LabelAttempt] = strconv.Itoa(int(attempt))
+	pod.Labels[batchv1beta1.LabelAttempt] = current.String()
 
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Hostname = member.Name

@@ -17,7 +17,7 @@ var owner = metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: 
 // build makes the pod of the member of a rank: master-0 is 0, worker-0 is 1.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []batchv1beta1.Role{role("master", 1), role("worker", 1)})
-	return buildPod("TestJob", owner, gang, gang.Members[rank], 3, template, []string{mainContainer}, "controller:test")
+	return buildPod("TestJob", owner, gang, gang.Members[rank], attempt{job: 3}, template, []string{mainContainer}, "controller:test")
 }
 
 func TestBuildPod(t *testing.T) {
@@ -178,20 +178,10 @@ func TestBuildService(t *testing.T) {
 	}, buildService("TestJob", owner, "ns", "job"))
 }
 
-func TestPodAttempt(t *testing.T) {
+// Attempts are told apart by their labels: none is that of another.
+func TestAttempt(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		labels map[string]string
-		want   int32
-	}{
-		"as buildPod wrote it":                {labels: map[string]string{"batch.tensorstack.dev/attempt": "7"}, want: 7},
-		"a broken label is the oldest":        {labels: map[string]string{"batch.tensorstack.dev/attempt": "seven"}},
-		"so is a number that does not fit":    {labels: map[string]string{"batch.tensorstack.dev/attempt": "4294967297"}},
-		"so is a label that somebody removed": {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "attempt", tc.want, podAttempt(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}))
-		})
+	for want, a := range map[string]attempt{"0": {}, "2": {job: 2}, "0.2": {replica: 2}, "12.3": {job: 12, replica: 3}} {
+		diff(t, "label", want, a.String())
 	}
 }

@@ -62,11 +62,11 @@ func members(j *jobBuilder) []framework.Member {
 }
 
 // attempts returns the current attempt of each replica. No pod is of a later one: the status is written before.
-func attempts(status batchv1beta1.JobStatus) map[string]int {
-	current := map[string]int{}
+func attempts(status batchv1beta1.JobStatus) map[string]attempt {
+	current := map[string]attempt{}
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
-			current[r.Name] = int(jobAttempt(status) + r.Attempt)
+			current[r.Name] = attempt{job: jobAttempt(status), replica: r.Attempt}
 		}
 	}
 	return current
@@ -88,7 +88,10 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) observation {
 	}
 	slices.Sort(candidates)
 	for _, name := range candidates {
-		options := []podOption{attempt(rapid.IntRange(0, current[name]).Draw(t, name+" attempt"))}
+		options := []podOption{of(attempt{
+			job:     rapid.Int32Range(0, current[name].job).Draw(t, name+" attempt"),
+			replica: rapid.Int32Range(0, current[name].replica).Draw(t, name+" attempt alone"),
+		})}
 		switch rapid.SampledFrom([]string{"none", "pending", "running", "exited", "rejected", "unknown"}).Draw(t, name) {
 		case "none":
 			continue

@@ -206,7 +206,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		PeerGrace:      r.options.PeerGrace,
 		FailureWindow:  r.options.FailureWindow,
 		NodeLostDelay:  r.options.NodeLostDelay,
-		BuildPod: func(gang framework.Gang, member framework.Member, attempt int32) (*corev1.Pod, error) {
+		BuildPod: func(gang framework.Gang, member framework.Member, current attempt) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
 			start := startOf(job.JobSpec().RunMode, job.JobStatus().Pauses, member.Role.Type)
 			start.prepare(r.framework.MainContainers(), template)
@@ -214,7 +214,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 				return nil, err
 			}
 			start.complete(r.framework.MainContainers(), template)
-			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, attempt, template, r.framework.MainContainers(), r.options.Image)
+			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, current, template, r.framework.MainContainers(), r.options.Image)
 		},
 	}
 }

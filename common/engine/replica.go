@@ -25,8 +25,6 @@ type replica struct {
 	recorded batchv1beta1.ReplicaStatus
 	// pod of the replica, nil if there is none.
 	pod *corev1.Pod
-	// podAttempt is the attempt that the pod was created for.
-	podAttempt int32
 	// outdated says that the pod is older than what is recorded of it, since no pod goes back from running to pending.
 	outdated bool
 	// gone says that the pod was alive and no longer exists.
@@ -45,15 +43,24 @@ type replica struct {
 	done bool
 }
 
-// attempt returns the attempt that a pod of the replica must carry to count: restarts of the job and of the replica
-// alone. Neither ever falls, so a pod of a lesser attempt has been accounted for, whatever became of it.
-func (r replica) attempt() int32 {
-	return r.jobAttempt + r.recorded.Attempt
+// attempt numbers the pods of a replica: by how often those of all replicas were replaced together, and since then by how often
+// its own was. A pod of another attempt than the current one has been accounted for, whatever became of it.
+type attempt struct{ job, replica int32 }
+
+// String returns the attempt as the label of a pod has it: "2", or "2.1" if the replica was restarted by itself.
+func (a attempt) String() string {
+	if a.replica == 0 {
+		return strconv.Itoa(int(a.job))
+	}
+	return fmt.Sprintf("%d.%d", a.job, a.replica)
 }
+
+// attempt returns the attempt that a pod of the replica must carry to count.
+func (r replica) attempt() attempt { return attempt{job: r.jobAttempt, replica: r.recorded.Attempt} }
 
 // obsolete says that the pod belongs to another attempt than the current one, and only stands in its way.
 func (r replica) obsolete() bool {
-	return r.pod != nil && r.podAttempt != r.attempt()
+	return r.pod != nil && r.pod.Labels[batchv1beta1.LabelAttempt] != r.attempt().String()
 }
 
 // failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
@@ -160,9 +167,6 @@ func (p *planner) observeReplicas() []replica {
 			r.met = r.met && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning // the job runs without those that do not
 		}
 		r.gone = r.pod == nil && isAlive(r.recorded)
-		if r.pod != nil {
-			r.podAttempt = podAttempt(r.pod)
-		}
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
 		if r.pod != nil && r.recorded.UID != r.pod.UID && p.mayBePast(r) {
 			p.decision.Irrevocable = true
@@ -216,15 +220,6 @@ func (p *planner) mainContainerName(pod *corev1.Pod) string {
 		return main.Name
 	}
 	return ""
-}
-
-// podAttempt reads the attempt that buildPod wrote. A label that somebody broke reads as 0, the oldest attempt.
-func podAttempt(pod *corev1.Pod) int32 {
-	attempt, err := strconv.ParseInt(pod.Labels[batchv1beta1.LabelAttempt], 10, 32)
-	if err != nil {
-		return 0
-	}
-	return int32(attempt)
 }
 
 // setTasks writes what is seen of the replicas into the status.

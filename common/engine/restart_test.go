@@ -186,11 +186,11 @@ func TestReplacementOfTheJob(t *testing.T) {
 			wantDeletes: []string{"job-worker-0"},
 		},
 		"all are created when all are gone": {
-			wantCreates: []string{created("job-worker-0", 1), created("job-worker-1", 1)},
+			wantCreates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 		},
 		"the rest are created when some are there": {
-			pods:        []*corev1.Pod{pod("job-worker-1", attempt(1))},
-			wantCreates: []string{created("job-worker-0", 1)},
+			pods:        []*corev1.Pod{pod("job-worker-1", again(1))},
+			wantCreates: []string{created("job-worker-0", "1")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestRestartOfOneReplica(t *testing.T) {
 
 			if tc.wantRestart {
 				j.Status = d.Status
-				diff(t, "creations once its pod is gone", []string{created("job-worker-1", 1)},
+				diff(t, "creations once its pod is gone", []string{created("job-worker-1", "0.1")},
 					summarize(j.sees(pod("job-worker-0", running), pod("job-worker-2", running))).Creates)
 			}
 		})
@@ -403,7 +403,7 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 
 			j.Status = d.Status
 			d = j.sees(pod("job-worker-0", running))
-			diff(t, "creations once it is gone", []string{created("job-worker-1", 1)}, summarize(d).Creates)
+			diff(t, "creations once it is gone", []string{created("job-worker-1", "0.1")}, summarize(d).Creates)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 		})
 	}
@@ -429,7 +429,7 @@ func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
 			}, summarize(d))
 
 			j.Status = d.Status
-			diff(t, "creations once it is gone", []string{created(ended, 1)}, summarize(j.sees(rest)).Creates)
+			diff(t, "creations once it is gone", []string{created(ended, "0.1")}, summarize(j.sees(rest)).Creates)
 		})
 	}
 }
@@ -487,7 +487,7 @@ func TestDisruptedReplica(t *testing.T) {
 			j.Status = d.Status
 			var want []string
 			if tc.policy != batchv1beta1.RestartPolicyNever {
-				want = []string{created("job-worker-1", 1)}
+				want = []string{created("job-worker-1", "0.1")}
 			}
 			diff(t, "creations once it is gone", want, summarize(j.sees(pod("job-worker-0", running))).Creates)
 		})
@@ -528,7 +528,7 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	diff(t, "node", "node-1", d.Status.Failures[0].Node)
 
 	j.Status = d.Status
-	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", 1), created("job-worker-1", 1)}, summarize(j.sees()).Creates)
+	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")}, summarize(j.sees()).Creates)
 }
 
 // What the peers of the first failure die of says nothing about the job, permanent as it may look.
@@ -591,7 +591,7 @@ func TestHeldJobForgetsNoFailure(t *testing.T) {
 func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute).
-		sees(pod("job-worker-0", running), pod("job-worker-1", attempt(3), exited(1)))
+		sees(pod("job-worker-0", running), pod("job-worker-1", again(3), exited(1)))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
 	}, summarize(d))
@@ -623,12 +623,12 @@ func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 // A success that Always runs again is no failure, whatever failed before.
 func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
 	t.Parallel()
-	second := pod("job-worker-1", attempt(1), running)
+	second := pod("job-worker-1", againAlone(1), running)
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).scope(scopeReplica).
 		saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
 		saw(50*time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 50*time.Minute))).
 		saw(time.Minute, pod("job-worker-0", running), second)
-	d := j.sees(pod("job-worker-0", running), pod("job-worker-1", attempt(1), exited(0)))
+	d := j.sees(pod("job-worker-0", running), pod("job-worker-1", againAlone(1), exited(0)))
 	diff(t, "ReplicaFailure", metav1.ConditionFalse,
 		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
 }
@@ -696,7 +696,7 @@ func TestRestartDelay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		scope    batchv1beta1.RestartScope
-		attempts int
+		attempts int32
 		// failedAgo is how long before now the last failure was.
 		failedAgo time.Duration
 		options   []podOption
@@ -716,20 +716,21 @@ func TestRestartDelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 2)).scope(tc.scope).backoffLimit(100)
-			peer := func(int) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running)} }
+			peer := func(int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running)} }
+			nth, last := againAlone, attempt{replica: tc.attempts}
 			if tc.scope == scopeJob {
-				peer = func(n int) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running, attempt(n))} }
+				peer = func(n int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running, again(n))} }
+				nth, last = again, attempt{job: tc.attempts}
 			}
 			for n := range tc.attempts - 1 {
-				j.saw(time.Hour, append(peer(n), pod("job-worker-1", running, attempt(n)))...)
-				j.saw(time.Hour, append(peer(n), pod("job-worker-1", exitedAgo(1, time.Hour), attempt(n)))...)
+				j.saw(time.Hour, append(peer(n), pod("job-worker-1", running, nth(n)))...)
+				j.saw(time.Hour, append(peer(n), pod("job-worker-1", exitedAgo(1, time.Hour), nth(n)))...)
 			}
-			last := tc.attempts - 1
-			options := append([]podOption{exitedAgo(1, tc.failedAgo), attempt(last)}, tc.options...)
-			j.saw(0, append(peer(last), pod("job-worker-1", options...))...)
+			options := append([]podOption{exitedAgo(1, tc.failedAgo), nth(tc.attempts - 1)}, tc.options...)
+			j.saw(0, append(peer(tc.attempts-1), pod("job-worker-1", options...))...)
 
 			gone := []*corev1.Pod{}
-			want := []string{created("job-worker-0", tc.attempts), created("job-worker-1", tc.attempts)}
+			want := []string{created("job-worker-0", last.String()), created("job-worker-1", last.String())}
 			if tc.scope == scopeReplica {
 				gone = peer(0)
 				want = want[1:]
@@ -762,7 +763,7 @@ func TestWakeAtIsTheEarliestWait(t *testing.T) {
 			j := job(role("worker", 1)).deadline(tc.deadline).
 				saw(time.Hour, pod("job-worker-0", running)).
 				saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
-				saw(0, pod("job-worker-0", exited(1), attempt(1)))
+				saw(0, pod("job-worker-0", exited(1), again(1)))
 			diff(t, "wake-up", tc.want, summarize(j.sees()).WakeIn)
 		})
 	}
@@ -772,13 +773,13 @@ func TestFailuresAreTheLastFiveNewestFirst(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).backoffLimit(100)
 	var want []batchv1beta1.ReplicaFailure
-	for n := range 7 {
+	for n := range int32(7) {
 		failed := time.Duration(7-n) * time.Hour
-		j.saw(failed, pod("job-worker-0", attempt(n), onNode(fmt.Sprintf("node-%d", n)),
-			exitedAgo(int32(10+n), failed), printed(fmt.Sprintf("output %d", n))))
+		j.saw(failed, pod("job-worker-0", again(n), onNode(fmt.Sprintf("node-%d", n)),
+			exitedAgo(10+n, failed), printed(fmt.Sprintf("output %d", n))))
 		if n >= 2 {
 			want = append([]batchv1beta1.ReplicaFailure{{
-				Replica: "job-worker-0", Node: fmt.Sprintf("node-%d", n), ExitCode: new(int32(10 + n)),
+				Replica: "job-worker-0", Node: fmt.Sprintf("node-%d", n), ExitCode: new(10 + n),
 				Reason: batchv1beta1.ReasonError, Time: ago(failed), Counted: true, Message: fmt.Sprintf("output %d", n),
 			}}, want...)
 		}
@@ -803,12 +804,12 @@ func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 		saw(3*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
 		saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 2*time.Hour))).
 		scope(scopeJob).
-		saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, attempt(1)))
+		saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1)))
 	diff(t, "deletions", []string{"job-worker-0", "job-worker-1"},
-		names(j.sees(pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, attempt(1))).Deletes))
+		names(j.sees(pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1))).Deletes))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 2, Attempt: 1,
 		Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-1: exit code 1, counted"},
-		Creates:  []string{created("job-worker-0", 1), created("job-worker-1", 2)},
+		Creates:  []string{created("job-worker-0", "1"), created("job-worker-1", "1.1")},
 	}, summarize(j.sees()))
 }

@@ -168,7 +168,7 @@ func onItsWay(reason string) bool {
 // explain says why a replica does not run, or nothing if it runs or has done its part. A replica that failed and stays
 // failed has done its part.
 func (p *planner) explain(r *replica) (reason, message string) {
-	restarted := r.attempt() > p.decision.Status.Pauses
+	restarted := p.decision.Status.Attempt+r.recorded.Attempt > 0
 	switch {
 	case r.done:
 		return "", ""

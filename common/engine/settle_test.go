@@ -100,7 +100,7 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 		"a restart that is not due": {
 			job: job(role("worker", 2)).scope(scopeReplica).
 				saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
-				saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), attempt(1))),
+				saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), againAlone(1))),
 			pods:      []*corev1.Pod{pod("job-worker-0", running)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
@@ -229,8 +229,8 @@ func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 		pod("job-worker-0", running),
 		pod("job-worker-0", exited(1)),
 		pod("job-worker-0", exited(1), deleting),
-		pod("job-worker-0", attempt(1)),
-		pod("job-worker-0", running, attempt(1)),
+		pod("job-worker-0", again(1)),
+		pod("job-worker-0", running, again(1)),
 	} {
 		j.saw(0, p)
 		got = append(got, conditionOf(decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure))
@@ -275,7 +275,7 @@ func TestInvalidTemplateHoldsCreations(t *testing.T) {
 		mended := job(role("worker", 2))
 		mended.Status = d.Status
 		d := mended.sees()
-		diff(t, "creations", []string{created("job-worker-0", 0), created("job-worker-1", 0)}, summarize(d).Creates)
+		diff(t, "creations", []string{created("job-worker-0", "0"), created("job-worker-1", "0")}, summarize(d).Creates)
 		diff(t, "Initialized", batchv1beta1.ReasonAccepted, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)
 	})
 }

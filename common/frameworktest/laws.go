@@ -31,7 +31,7 @@ func (w *world) checkLaws(before, after client.Object) {
 		if !isListed(status, pod.Name) {
 			w.t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
 		}
-		if want := fmt.Sprint(attemptOf(status, pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != want {
+		if want := attemptOf(status, pod.Name); pod.Labels[batchv1beta1.LabelAttempt] != want {
 			w.t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], want)
 		}
 		w.checkCollective(pod)
@@ -58,7 +58,7 @@ func (w *world) checkCollective(created *corev1.Pod) {
 		return
 	}
 	for _, pod := range w.pods() {
-		if attempt := fmt.Sprint(attemptOf(w.status(), pod.Name)); pod.Labels[batchv1beta1.LabelAttempt] != attempt {
+		if attempt := attemptOf(w.status(), pod.Name); pod.Labels[batchv1beta1.LabelAttempt] != attempt {
 			w.t.Errorf("pod %s is created while %s is of attempt %s, not %s", created.Name, pod.Name, pod.Labels[batchv1beta1.LabelAttempt], attempt)
 		}
 	}
@@ -90,16 +90,17 @@ func checkStatus(t rapid.TB, before, after batchv1beta1.JobStatus) {
 	}
 }
 
-// attemptOf returns the attempt that the status says a replica is at.
-func attemptOf(status batchv1beta1.JobStatus, name string) int32 {
+// attemptOf returns the attempt that the status says a replica is at, as the label of its pod has it.
+func attemptOf(status batchv1beta1.JobStatus, name string) string {
+	all := fmt.Sprint(status.Attempt + status.Pauses)
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
-			if r.Name == name {
-				return status.Attempt + status.Pauses + r.Attempt
+			if r.Name == name && r.Attempt > 0 {
+				return fmt.Sprintf("%s.%d", all, r.Attempt)
 			}
 		}
 	}
-	return status.Attempt + status.Pauses
+	return all
 }
 
 // isListed says that the status has a replica of the name.

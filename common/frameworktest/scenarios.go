@@ -470,6 +470,16 @@ var scenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
 	{
+		name:  "a worker that restarted alone is taken out of a paused job and put back, before its pod is gone",
+		shape: two(onFailure, scopeReplica, limit(1)),
+		steps: []step{
+			run, exits(1, 1), run, passes(10 * time.Second),
+			together(paused, soon(edited(func(s *Shape) { s.Replicas = 1 })), soon(edited(func(s *Shape) { s.Replicas = 2 })), soon(resumed)),
+			run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
 		name:  "the user pauses a job that has failed, which stays as it is",
 		shape: two(never, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{run, exits(1, 1), paused, passes(time.Minute), resumed},
