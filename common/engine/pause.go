@@ -16,10 +16,9 @@ func (p *planner) endRun() {
 	status := &p.decision.Status
 	status.Pauses++
 	status.StartTime = nil
-	p.gang.Attempt = jobAttempt(*status)
 	for i := range p.replicas {
 		r := &p.replicas[i]
-		r.jobAttempt = p.gang.Attempt
+		r.jobAttempt = jobAttempt(*status)
 		r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt}
 	}
 	p.decision.Irrevocable = true
