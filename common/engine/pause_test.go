@@ -141,6 +141,10 @@ func TestStatusOfAPausedJob(t *testing.T) {
 	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", "the job is accepted and its replicas are created when it is resumed"},
 		conditionOf(decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
 
+	pausing := ran().paused(true).sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status
+	diff(t, "ready while pods are left", "0/2", pausing.Ready)
+	diff(t, "aggregate while pods are left", &batchv1beta1.Aggregate{Deleted: 2}, pausing.Aggregate)
+
 	created := job(role("worker", 2)).paused(true).sees().Status
 	diff(t, "pauses of a job that has not begun", int32(0), created.Pauses)
 	diff(t, "aggregate of a job that has not begun", &batchv1beta1.Aggregate{Creating: 2}, created.Aggregate)

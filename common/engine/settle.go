@@ -134,7 +134,7 @@ func (p *planner) hasRecovered() bool {
 	trains := p.trainsWithLess()
 	return !slices.ContainsFunc(p.replicas, func(r replica) bool {
 		waiting, _ := p.explain(&r)
-		mayWait := trains && (p.collective() || r.recorded.Attempt == 0)
+		mayWait := trains && r.recorded.Attempt == 0
 		return r.staysFailed() || waiting != "" && !mayWait
 	})
 }

@@ -155,6 +155,20 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 	}
 }
 
+// What has no effect is said once, in an event, and stays in the message of Initialized.
+func TestNotice(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1))
+	j.Spec.Notice = "spec.elastic has no effect"
+	const message = "the job is accepted and its replicas are created as they are needed; spec.elastic has no effect"
+	first := j.sees()
+	diff(t, "event", []event{{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: j.Spec.Notice}}, first.Events)
+	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(first, batchv1beta1.ConditionInitialized))
+	second := j.saw(0).sees()
+	diff(t, "events then", []event(nil), second.Events)
+	diff(t, "Initialized then", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(second, batchv1beta1.ConditionInitialized))
+}
+
 func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 	t.Parallel()
 	j := job(role("master", 1), restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).scope(scopeReplica)
