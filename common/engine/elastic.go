@@ -94,11 +94,20 @@ func (p *planner) scale() {
 	if len(remaining) < before {
 		p.decision.Irrevocable = true // which replicas run must not be guessed
 	}
-	p.announceScale()
 }
 
-// announceScale tells the user that the number of replicas changes.
+// forgetAdded leaves out of an elastic job that ends the replicas that were to be added just now.
+func (p *planner) forgetAdded() {
+	if p.job.Spec.Elastic != nil && len(p.job.Status.Tasks) > 0 {
+		p.replicas = slices.DeleteFunc(p.replicas, func(r replica) bool { return r.recorded.Phase == "" })
+	}
+}
+
+// announceScale tells the user that the number of replicas of an elastic job changes.
 func (p *planner) announceScale() {
+	if p.job.Spec.Elastic == nil {
+		return
+	}
 	recorded := 0
 	for _, task := range p.job.Status.Tasks {
 		recorded += len(task.Replicas)

@@ -94,6 +94,12 @@ func TestElasticJobScales(t *testing.T) {
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
+		"not up when it ends": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 5),
+			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		},
 		"not up after its end": {
 			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 5),
 			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
@@ -120,7 +126,7 @@ func TestElasticJobScales(t *testing.T) {
 func TestScaledEvent(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
-	scaled := func(j *jobBuilder) []event {
+	scaled := func(j *jobBuilder, pods ...*corev1.Pod) []event {
 		var list []event
 		for _, e := range j.sees(pods...).Events {
 			if e.Reason == "Scaled" {
@@ -129,10 +135,11 @@ func TestScaledEvent(t *testing.T) {
 		}
 		return list
 	}
-	diff(t, "events at first", []event(nil), scaled(job(role("worker", 0)).elastic(1, 3)))
+	diff(t, "events at first", []event(nil), scaled(job(role("worker", 0)).elastic(1, 3), pods...))
 	diff(t, "events when it scales", []event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas"}},
-		scaled(scaling(pods...).elastic(1, 1)))
-	diff(t, "events then", []event(nil), scaled(scaling(pods...).elastic(1, 1).saw(0, pods...)))
+		scaled(scaling(pods...).elastic(1, 1), pods...))
+	diff(t, "events then", []event(nil), scaled(scaling(pods...).elastic(1, 1).saw(0, pods...), pods...))
+	diff(t, "events when it ends", []event(nil), scaled(scaling(pods...).elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
 // Roles share the replicas. One may shrink while another grows.
@@ -208,6 +215,14 @@ func TestReplicasThatFailedDoNotTrain(t *testing.T) {
 		saw(time.Minute, pod("job-worker-0", running), failed, pod("job-worker-2"))
 	d := j.sees(pod("job-worker-0", running), failed, pod("job-worker-2"))
 	diff(t, "phase", phasePending, d.Status.Phase)
+
+	d = j.sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
+	j.Status = d.Status
+	d = j.sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
+	diff(t, "phase when all others have failed", phasePending, d.Status.Phase)
+	diff(t, "Running when all others have failed", condition{
+		metav1.ConditionFalse, "TooFewReplicas", "fewer replicas are left than elastic.minReplicas (2): the others failed and are not restarted",
+	}, conditionOf(d, batchv1beta1.ConditionRunning))
 }
 
 // A failure is recovered from when what failed runs again. Elastic training may still wait for replicas that never ran.

@@ -131,14 +131,16 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.begin()
 	p.scale()
 	if end := p.ending(); end != nil {
+		p.forgetAdded()
 		p.finish(*end)
 		p.cleanUp()
 		return p.decision
 	}
+	p.announceScale()
 	if deadline, ok := p.deadline(); ok {
 		p.wakeAt(deadline)
 	}
-	if reason != "" {
+	if reason != "" && !pausing {
 		p.hold(reason, message)
 		return p.decision
 	}

@@ -22,6 +22,10 @@ func (p *planner) settle() {
 	status := &p.decision.Status
 	waiting, reason, message := p.waitingFor()
 	switch {
+	case waiting == 0 && p.job.Spec.Elastic != nil && !p.trainsWithLess():
+		reason, message = batchv1beta1.ReasonTooFewReplicas, fmt.Sprintf(
+			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", p.job.Spec.Elastic.Least())
+		p.settleWaiting(reason, message)
 	case waiting == 0:
 		reason, message = batchv1beta1.ReasonReplicasRunning, fmt.Sprintf("all %d replicas run or have ended", len(p.replicas))
 		p.settleRunning(reason, message)
@@ -30,11 +34,7 @@ func (p *planner) settle() {
 			len(p.replicas)-waiting, len(p.replicas), p.job.Spec.Elastic.Least(), message)
 		p.settleRunning(reason, message)
 	default:
-		p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason,
-			fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(p.replicas), message))
-		if status.Phase != batchv1beta1.JobPhaseResuming {
-			status.Phase = batchv1beta1.JobPhasePending
-		}
+		p.settleWaiting(reason, fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(p.replicas), message))
 	}
 	status.Reason = reason
 	if p.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
@@ -42,6 +42,13 @@ func (p *planner) settle() {
 	}
 	if c := initialized(*status); c.Status == metav1.ConditionFalse {
 		status.Reason = c.Reason
+	}
+}
+
+func (p *planner) settleWaiting(reason, message string) {
+	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
+	if status := &p.decision.Status; status.Phase != batchv1beta1.JobPhaseResuming {
+		status.Phase = batchv1beta1.JobPhasePending
 	}
 }
 

@@ -470,6 +470,15 @@ var scenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
 	{
+		name:  "a job is paused and loses all replicas before the controller sees it, and gets them back",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{
+			run, together(paused, edited(func(s *Shape) { s.Replicas = 0 })), stands(batchv1beta1.JobPhasePaused),
+			edited(func(s *Shape) { s.Replicas = 2 }), resumed, run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
 		name:  "a worker that restarted alone is taken out of a paused job and put back, before its pod is gone",
 		shape: two(onFailure, scopeReplica, limit(1)),
 		steps: []step{

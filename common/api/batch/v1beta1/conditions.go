@@ -43,6 +43,8 @@ const (
 	ReasonReplicasRunning = "ReplicasRunning"
 	// ReasonPartiallyRunning: enough replicas of an elastic job run; the message says what the others wait for.
 	ReasonPartiallyRunning = "PartiallyRunning"
+	// ReasonTooFewReplicas: fewer replicas than elastic.minReplicas are left; the others failed and are not restarted.
+	ReasonTooFewReplicas = "TooFewReplicas"
 	// ReasonCreating: pods are being created.
 	ReasonCreating = "Creating"
 	// ReasonUnschedulable: no node can take a pod.
