@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -114,7 +113,7 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (rec
 		return reconcile.Result{}, err
 	}
 	r.metrics.observe(d)
-	r.written.set(client.ObjectKeyFromObject(job), r.options.Clock.Now())
+	r.options.Memory.SetWritten(client.ObjectKeyFromObject(job), r.options.Clock.Now())
 	return reconcile.Result{}, nil
 }
 
@@ -123,7 +122,7 @@ func (r *Reconciler[J]) postponed(job J, d decision) time.Duration {
 	if len(d.Restarts) > 0 || !onlyFollowsReplicas(*job.JobStatus(), d.Status) {
 		return 0
 	}
-	return max(0, r.options.StatusInterval-r.written.since(client.ObjectKeyFromObject(job), r.options.Clock.Now()))
+	return max(0, r.options.StatusInterval-r.options.Clock.Now().Sub(r.options.Memory.Written(client.ObjectKeyFromObject(job))))
 }
 
 // postpones says that a decision does nothing for now.
@@ -328,19 +327,3 @@ func inBatches(n int, do func(i int) error) error {
 
 // maxBatch bounds how many requests of one job are under way at once.
 const maxBatch = 128
-
-// statusClock remembers when each job's status was last written, to space out writes that only follow replicas. What it
-// forgets with the process costs one early write a job.
-type statusClock struct {
-	times sync.Map // types.NamespacedName -> time.Time
-}
-
-func (c *statusClock) set(key types.NamespacedName, now time.Time) { c.times.Store(key, now) }
-func (c *statusClock) forget(key types.NamespacedName)             { c.times.Delete(key) }
-
-func (c *statusClock) since(key types.NamespacedName, now time.Time) time.Duration {
-	if written, ok := c.times.Load(key); ok {
-		return now.Sub(written.(time.Time)) //nolint:forcetypeassert // only set stores
-	}
-	return 1<<63 - 1
-}

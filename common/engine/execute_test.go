@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -118,20 +117,5 @@ func TestSooner(t *testing.T) {
 			t.Parallel()
 			diff(t, "result", reconcile.Result{RequeueAfter: tc.want}, sooner(reconcile.Result{RequeueAfter: tc.before}, tc.wait))
 		})
-	}
-}
-
-func TestStatusClock(t *testing.T) {
-	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "job"}
-	var clock statusClock
-	if since := clock.since(key, now); since < 100*365*24*time.Hour {
-		t.Errorf("a job that was never written was so %s ago", since)
-	}
-	clock.set(key, now)
-	diff(t, "time since the write", 3*time.Second, clock.since(key, now.Add(3*time.Second)))
-	clock.forget(key)
-	if since := clock.since(key, now); since < 100*365*24*time.Hour {
-		t.Errorf("a job that was forgotten was written %s ago", since)
 	}
 }

@@ -48,6 +48,16 @@ type observation struct {
 	HasService bool
 }
 
+// hasMoreThan says that there are pods which are not in another observation.
+func (o observation) hasMoreThan(other observation) bool {
+	for name, pod := range o.Pods {
+		if known := other.Pods[name]; known == nil || known.UID != pod.UID {
+			return true
+		}
+	}
+	return false
+}
+
 // decision is what to do: write Status if it differs, then delete, then create. In this order a failure is accounted
 // before the pod that shows it is deleted, so that a crash in between loses nothing and counts nothing twice.
 type decision struct {
@@ -155,8 +165,8 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		return p.decision
 	}
 	p.decision.CreateService = !seen.HasService
-	obsolete := p.removeObsolete()
-	p.createMissing(obsolete)
+	p.removeObsolete()
+	p.createMissing()
 	p.settle()
 	return p.decision
 }
@@ -248,38 +258,34 @@ func (p *planner) forceDelete() {
 	}
 }
 
-// removeObsolete deletes the pods of earlier attempts and those of no replica, and says whether there still are any.
-func (p *planner) removeObsolete() bool {
+// removeObsolete deletes the pods of earlier attempts and those of no replica.
+func (p *planner) removeObsolete() {
 	wanted := map[string]bool{}
 	for _, r := range p.replicas {
 		if !r.obsolete() {
 			wanted[r.member.Name] = true
 		}
 	}
-	return p.removeAllBut(wanted)
+	p.removeAllBut(wanted)
 }
 
-// removeAllBut deletes all pods but those of the given names, and says whether there still are any. Each is deleted
-// gracefully, once.
-func (p *planner) removeAllBut(wanted map[string]bool) (unwanted bool) {
+// removeAllBut deletes all pods but those of the given names. Each is deleted gracefully, once.
+func (p *planner) removeAllBut(wanted map[string]bool) {
 	for _, name := range sortedKeys(p.seen.Pods) {
-		if wanted[name] {
-			continue
-		}
-		unwanted = true
-		if pod := p.seen.Pods[name]; pod.DeletionTimestamp == nil {
+		if pod := p.seen.Pods[name]; !wanted[name] && pod.DeletionTimestamp == nil {
 			p.decision.Deletes = append(p.decision.Deletes, pod)
 		}
 	}
-	return unwanted
 }
 
-// createMissing creates the pods that are missing, unless their restart is not due. Where the job starts anew as one, no
-// member starts before all of the earlier attempt are gone, since it could join them.
-func (p *planner) createMissing(obsolete bool) {
-	asOne := p.collective() || p.decision.Status.Phase == batchv1beta1.JobPhaseResuming
-	if asOne && obsolete {
-		return
+// createMissing creates the pods that are missing, unless their restart is not due. Where all replicas start anew, none does
+// before the pods of the earlier attempt are gone, since it could join them.
+func (p *planner) createMissing() {
+	all := jobAttempt(p.decision.Status)
+	for _, pod := range p.seen.Pods {
+		if !ofAttempt(pod, all) {
+			return
+		}
 	}
 	for i := range p.replicas {
 		r := &p.replicas[i]
@@ -297,13 +303,8 @@ func (p *planner) createMissing(obsolete bool) {
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)
-		p.decision.Irrevocable = p.decision.Irrevocable || asOne && r.attempt() != attempt{}
+		p.decision.Irrevocable = p.decision.Irrevocable || all > 0 // which pods are gone must not be guessed
 	}
-}
-
-// collective says that one failure restarts all replicas.
-func (p *planner) collective() bool {
-	return policy.Scope(p.job.Spec) == batchv1beta1.RestartScopeJob
 }
 
 func (p *planner) wakeAt(t time.Time) {

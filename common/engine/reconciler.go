@@ -49,6 +49,8 @@ type Options struct {
 	Workers int
 	// Clock tells the time.
 	Clock clock.PassiveClock
+	// Memory of the Reconciler; nil is an empty one.
+	Memory *Memory
 }
 
 // Cluster is how a Reconciler reaches the cluster.
@@ -73,7 +75,6 @@ type Reconciler[J framework.Job] struct {
 	options   Options
 	metrics   *jobMetrics
 	registry  prometheus.Registerer
-	written   statusClock
 }
 
 const (
@@ -84,6 +85,9 @@ const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = time.Minute
 )
+
+// cacheDelay is how long the cache gets to catch up with the API server where it was seen to lag.
+const cacheDelay = 500 * time.Millisecond
 
 // ownerIndex indexes pods by the UID of the job that controls them.
 const ownerIndex = "batch.tensorstack.dev/owner"
@@ -98,6 +102,9 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	metrics, err := newJobMetrics(cluster.Metrics, gvk.Kind)
 	if err != nil {
 		return nil, err
+	}
+	if options.Memory == nil {
+		options.Memory = &Memory{}
 	}
 	return &Reconciler[J]{
 		client:    cluster.Client,
@@ -150,7 +157,7 @@ func ownerUID(object client.Object) []string {
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job := r.framework.NewJob()
 	if err := r.client.Get(ctx, request.NamespacedName, job); err != nil {
-		r.written.forget(request.NamespacedName)
+		r.options.Memory.SetWritten(request.NamespacedName, time.Time{})
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !job.GetDeletionTimestamp().IsZero() {
@@ -162,15 +169,20 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	decision := plan(r.snapshot(job), seen, now)
-	if decision.Irrevocable && !r.postpones(job, decision) {
-		// A cache may be older than the status. What cannot be taken back is decided on what the API server has.
-		seen, err = r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.gvk.Kind, job.GetName())))
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		decision = plan(r.snapshot(job), seen, now)
+	if !decision.Irrevocable || r.postpones(job, decision) {
+		return r.execute(ctx, job, decision)
 	}
-	return r.execute(ctx, job, decision)
+	// A cache may be older than the status. What cannot be taken back is decided on what the API server has.
+	live, err := r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.gvk.Kind, job.GetName())))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := r.execute(ctx, job, plan(r.snapshot(job), live, now))
+	if err == nil && live.hasMoreThan(seen) {
+		// The cache may never tell of a pod that it lacks, if that goes before a watch which broke is resumed.
+		result = sooner(result, cacheDelay)
+	}
+	return result, err
 }
 
 // observe reads what the cluster holds of the job.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,12 @@ func (a attempt) String() string {
 		return strconv.Itoa(int(a.job))
 	}
 	return fmt.Sprintf("%d.%d", a.job, a.replica)
+}
+
+// ofAttempt says that a pod belongs to an attempt of the whole job.
+func ofAttempt(pod *corev1.Pod, all int32) bool {
+	of, _, _ := strings.Cut(pod.Labels[batchv1beta1.LabelAttempt], ".")
+	return of == strconv.Itoa(int(all))
 }
 
 // attempt returns the attempt that a pod of the replica must carry to count.

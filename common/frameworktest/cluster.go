@@ -37,13 +37,32 @@ type Cluster struct {
 	clock  clock.PassiveClock
 	// states are what the cluster held after each write. Their objects never change.
 	states []objects
-	uids   int
+	// versions is how many states there were before these.
+	versions int
+	uids     int
 	// onChange is told of every write: the object before, if it was there, and after, if it still is.
 	onChange func(kind string, before, after client.Object)
 }
 
 // objects are what a cluster holds, by kind, namespace and name.
 type objects map[string]client.Object
+
+// job returns the job, or nil if there is none.
+func (o objects) job() framework.Job {
+	for _, object := range o {
+		if job, ok := object.(framework.Job); ok {
+			return job
+		}
+	}
+	return nil
+}
+
+// pods returns the pods of the job by index.
+func (o objects) pods() []*corev1.Pod {
+	return slices.DeleteFunc(list[*corev1.Pod](o), func(p *corev1.Pod) bool { return !owned(p) })
+}
+
+func owned(object client.Object) bool { return metav1.GetControllerOf(object) != nil }
 
 // NewCluster returns an empty cluster.
 func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
@@ -89,7 +108,7 @@ func (c *Cluster) put(key string, after client.Object) {
 		delete(next, key)
 	} else {
 		kind = c.kindOf(after)
-		after.SetResourceVersion(strconv.Itoa(len(c.states)))
+		after.SetResourceVersion(strconv.Itoa(c.versions + len(c.states)))
 		next[key] = after
 	}
 	c.states = append(c.states, next)
@@ -149,8 +168,7 @@ func (c *Cluster) remove(object client.Object, options client.DeleteOptions) err
 	}
 	pod, ok := current.(*corev1.Pod)
 	if !ok {
-		c.put(key, nil)
-		return nil
+		return c.removeOwner(key, current, options)
 	}
 	grace := ptr.Deref(options.GracePeriodSeconds, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -167,6 +185,22 @@ func (c *Cluster) remove(object client.Object, options client.DeleteOptions) err
 	pod.DeletionGracePeriodSeconds = &grace
 	pod.DeletionTimestamp = new(metav1.NewTime(c.clock.Now().Add(time.Duration(grace) * time.Second)).Rfc3339Copy())
 	c.put(key, pod)
+	return nil
+}
+
+// removeOwner deletes an object at once, or in the foreground: then it stays until the garbage collector has deleted all that it
+// owns.
+func (c *Cluster) removeOwner(key string, current client.Object, options client.DeleteOptions) error {
+	switch {
+	case ptr.Deref(options.PropagationPolicy, metav1.DeletePropagationBackground) != metav1.DeletePropagationForeground:
+		c.put(key, nil)
+	case current.GetDeletionTimestamp() == nil:
+		deleted := current.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+		deleted.SetDeletionTimestamp(new(c.now()))
+		deleted.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
+		deleted.SetGeneration(deleted.GetGeneration() + 1)
+		c.put(key, deleted)
+	}
 	return nil
 }
 

@@ -51,6 +51,27 @@ func (k kind) runs(s Shape) bool {
 	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 
+// job returns a job of a shape as its user writes it.
+func (k kind) job(s Shape) framework.Job {
+	if s.Template.Spec.Containers == nil {
+		s.Template.Spec.Containers = []corev1.Container{{Name: k.mainContainer, Image: "training"}}
+	}
+	job := k.newJob(s)
+	job.SetNamespace(jobKey.Namespace)
+	job.SetName(jobKey.Name)
+	return job
+}
+
+// edited returns a job once its user has given it another shape.
+func (k kind) edited(job framework.Job, s Shape) framework.Job {
+	edited := k.job(s)
+	edited.SetUID(job.GetUID())
+	edited.SetCreationTimestamp(job.GetCreationTimestamp())
+	edited.SetGeneration(job.GetGeneration() + 1)
+	*edited.JobStatus() = *job.JobStatus().DeepCopy()
+	return edited
+}
+
 // Run checks a controller. The function makes a job of the given shape, without a name.
 func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	k := kindOf(t, controller, newJob)

@@ -10,40 +10,60 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// checkLaws checks what no write may do, whatever went wrong before.
-func (w *world) checkLaws(before, after client.Object) {
-	w.t.Helper()
+// reporter is told what is wrong.
+type reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// checkLaws checks what no write may do, whatever went wrong before. The objects are those after the write.
+func checkLaws(t reporter, now objects, before, after client.Object) {
+	t.Helper()
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
-		status := w.status()
-		if status.Finished() {
-			w.t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
-		}
-		if w.job().JobSpec().RunMode.Pausing() {
-			w.t.Errorf("pod %s is created for a job that is to be paused", pod.Name)
-		}
-		if !isListed(status, pod.Name) {
-			w.t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
-		}
-		if want := attemptOf(status, pod.Name); pod.Labels[batchv1beta1.LabelAttempt] != want {
-			w.t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], want)
-		}
-		w.checkCollective(pod)
+		checkCreation(t, now, pod)
 	}
 	old, isJob := before.(framework.Job)
 	job, remains := after.(framework.Job)
 	if !isJob || !remains {
 		return
 	}
-	checkStatus(w.t, *old.JobStatus(), *job.JobStatus())
-	if becomesTrue := isTrue(*job.JobStatus(), batchv1beta1.ConditionPaused) && !isTrue(*old.JobStatus(), batchv1beta1.ConditionPaused); becomesTrue && len(w.pods()) > 0 {
-		w.t.Errorf("the job is said to be paused, but there are pods: %s", w.describe())
+	checkStatus(t, *old.JobStatus(), *job.JobStatus())
+	if becomesTrue := isTrue(*job.JobStatus(), batchv1beta1.ConditionPaused) && !isTrue(*old.JobStatus(), batchv1beta1.ConditionPaused); becomesTrue && len(now.pods()) > 0 {
+		t.Errorf("the job is said to be paused, but there are pods: %s", now.describe())
+	}
+}
+
+// checkCreation checks that a pod may be created.
+func checkCreation(t reporter, now objects, pod *corev1.Pod) {
+	t.Helper()
+	job := now.job()
+	if job == nil {
+		return // it was deleted just now, and the pod will be
+	}
+	status := *job.JobStatus()
+	if status.Finished() {
+		t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
+	}
+	if job.JobSpec().RunMode.Pausing() {
+		t.Errorf("pod %s is created for a job that is to be paused", pod.Name)
+	}
+	if !isListed(status, pod.Name) {
+		t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
+	}
+	if want := attemptOf(status, pod.Name); attemptLabel(pod) != want {
+		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, attemptLabel(pod), want)
+	}
+	for _, other := range now.pods() {
+		if of, _, _ := strings.Cut(attemptLabel(other), "."); of != fmt.Sprint(status.Attempt+status.Pauses) {
+			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
+				pod.Name, other.Name, now.describe())
+		}
 	}
 }
 
@@ -51,20 +71,9 @@ func isTrue(status batchv1beta1.JobStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, condition)
 }
 
-// checkCollective checks that no member of a collective starts beside one of an earlier attempt, which it could meet.
-func (w *world) checkCollective(created *corev1.Pod) {
-	w.t.Helper()
-	if w.job().JobSpec().RunPolicy.RestartScope != scopeJob {
-		return
-	}
-	for _, pod := range w.pods() {
-		if attempt := attemptOf(w.status(), pod.Name); pod.Labels[batchv1beta1.LabelAttempt] != attempt {
-			w.t.Errorf("pod %s is created while %s is of attempt %s, not %s", created.Name, pod.Name, pod.Labels[batchv1beta1.LabelAttempt], attempt)
-		}
-	}
-}
+func attemptLabel(pod *corev1.Pod) string { return pod.Labels[batchv1beta1.LabelAttempt] }
 
-func checkStatus(t rapid.TB, before, after batchv1beta1.JobStatus) {
+func checkStatus(t reporter, before, after batchv1beta1.JobStatus) {
 	t.Helper()
 	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses {
 		t.Errorf("backoffCount, attempt or pauses falls from %d, %d, %d to %d, %d, %d", before.BackoffCount, before.Attempt,
@@ -118,17 +127,17 @@ type remains struct {
 	Pods, Services []string
 }
 
-func (w *world) remains() remains {
+func (o objects) remains() remains {
 	var r remains
 	uids := map[string]bool{}
-	for _, pod := range list[*corev1.Pod](w.cluster.live()) {
+	for _, pod := range list[*corev1.Pod](o) {
 		uids[string(pod.UID)] = true
 		r.Pods = append(r.Pods, fmt.Sprintf("%s attempt %s %s", pod.Name, pod.Labels[batchv1beta1.LabelAttempt], pod.Status.Phase))
 	}
-	for _, service := range list[*corev1.Service](w.cluster.live()) {
+	for _, service := range list[*corev1.Service](o) {
 		r.Services = append(r.Services, service.Name)
 	}
-	job := w.job()
+	job := o.job()
 	if job == nil {
 		return r
 	}
@@ -163,12 +172,12 @@ func sameTime(tolerance time.Duration) gocmp.Options {
 	}
 }
 
-// describe says in few lines how the world stands.
-func (w *world) describe() string {
-	r := w.remains()
+// describe says in few lines how the job and its pods stand.
+func (o objects) describe() string {
+	r := o.remains()
 	phase := "no job"
 	if r.Status != nil {
 		phase = fmt.Sprintf("the job is %s (%s), backoffCount %d", r.Status.Phase, r.Status.Reason, r.Status.BackoffCount)
 	}
-	return fmt.Sprintf("%s; pods: %s (%+v, the cache then being behind at %v)", phase, strings.Join(r.Pods, ", "), w.fault, w.lag)
+	return fmt.Sprintf("%s; pods: %s", phase, strings.Join(r.Pods, ", "))
 }

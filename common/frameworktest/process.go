@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,23 +108,27 @@ func (p *process) List(_ context.Context, into client.ObjectList, options ...cli
 	return p.list(p.cached("Pod"), into, options)
 }
 
-// list lists the pods of an owner, by the one field selector that a reconciler uses, or those with labels.
 func (p *process) list(state objects, into client.ObjectList, options []client.ListOption) error {
 	if p.stopped {
 		return errStopped
 	}
+	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
+	for _, pod := range selected(state, options) {
+		pods.Items = append(pods.Items, *pod)
+	}
+	return nil
+}
+
+// selected returns the pods of an owner, by the one field selector that a reconciler uses, or those with labels.
+func selected(state objects, options []client.ListOption) []*corev1.Pod {
 	var asked client.ListOptions
 	asked.ApplyOptions(options)
-	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
-	for _, pod := range list[*corev1.Pod](state) {
+	return slices.DeleteFunc(list[*corev1.Pod](state), func(pod *corev1.Pod) bool {
 		owner := metav1.GetControllerOf(pod)
 		ofOwner := asked.FieldSelector == nil || owner != nil && asked.FieldSelector.Requirements()[0].Value == string(owner.UID)
 		labelled := asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(pod.Labels))
-		if ofOwner && labelled && pod.Namespace == asked.Namespace {
-			pods.Items = append(pods.Items, *pod)
-		}
-	}
-	return nil
+		return !ofOwner || !labelled || pod.Namespace != asked.Namespace
+	})
 }
 
 // Create implements client.Writer.

@@ -49,12 +49,7 @@ func scaled(expected int32) step {
 func edited(change func(*Shape)) step {
 	return func(w *world) {
 		change(&w.shape)
-		current, edited := w.job(), w.newJob(w.shape)
-		edited.SetUID(current.GetUID())
-		edited.SetCreationTimestamp(current.GetCreationTimestamp())
-		edited.SetGeneration(current.GetGeneration() + 1)
-		*edited.JobStatus() = *current.JobStatus().DeepCopy()
-		w.cluster.put(w.cluster.keyOf(current), edited)
+		w.cluster.put(w.cluster.keyOf(w.job()), w.kind.edited(w.job(), w.shape))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -84,7 +83,7 @@ func newWorld(t rapid.TB, k kind) *world {
 		},
 	}
 	w.cluster.onChange = func(kind string, before, after client.Object) {
-		w.checkLaws(before, after)
+		checkLaws(t, w.cluster.live(), before, after)
 		w.watch(kind, before, after)
 	}
 	w.start(nil)
@@ -110,18 +109,22 @@ func (w *world) start(lag map[string]int) {
 	w.dirty, w.wakeAt, w.errors = true, time.Time{}, 0
 }
 
-// watch wakes the controller as SetupWithManager of the engine lays down.
+// watch wakes the controller, if it watches such a change and its cache does not lag.
 func (w *world) watch(kind string, before, after client.Object) {
-	if _, behind := w.process.behind[kind]; behind {
-		return // the cache is told later
+	if _, behind := w.process.behind[kind]; !behind {
+		w.dirty = w.dirty || wakes(before, after)
 	}
-	switch {
-	case kind == "Pod":
-		w.dirty = w.dirty || owned(cmp.Or(after, before))
-	case kind == "Service":
-		w.dirty = w.dirty || after == nil
-	case before == nil || after == nil || before.GetGeneration() != after.GetGeneration():
-		w.dirty = true
+}
+
+// wakes says whether a change wakes the controller, as SetupWithManager of the engine lays down.
+func wakes(before, after client.Object) bool {
+	switch object := cmp.Or(after, before).(type) {
+	case *corev1.Pod:
+		return owned(object)
+	case *corev1.Service:
+		return after == nil
+	default:
+		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
 	}
 }
 
@@ -134,7 +137,7 @@ func (w *world) catchUp(kind string) {
 	delete(w.process.behind, kind)
 	for next := revision + 1; next <= w.cluster.revision(); next++ {
 		if before, after := w.cluster.changeTo(next); w.cluster.kindOf(cmp.Or(after, before)) == kind {
-			w.watch(kind, before, after)
+			w.dirty = w.dirty || wakes(before, after)
 		}
 	}
 }
@@ -261,25 +264,10 @@ func (w *world) pass(d time.Duration) {
 }
 
 // job returns the job, or nil if there is none.
-func (w *world) job() framework.Job {
-	for _, object := range w.cluster.live() {
-		if job, ok := object.(framework.Job); ok {
-			return job
-		}
-	}
-	return nil
-}
+func (w *world) job() framework.Job { return w.cluster.live().job() }
 
 // newJob returns a job of a shape as its user writes it.
-func (w *world) newJob(s Shape) framework.Job {
-	if s.Template.Spec.Containers == nil {
-		s.Template.Spec.Containers = []corev1.Container{{Name: w.kind.mainContainer, Image: "training"}}
-	}
-	job := w.kind.newJob(s)
-	job.SetNamespace(jobKey.Namespace)
-	job.SetName(jobKey.Name)
-	return job
-}
+func (w *world) newJob(s Shape) framework.Job { return w.kind.job(s) }
 
 // status returns the status of the job. The test ends if there is no job.
 func (w *world) status() batchv1beta1.JobStatus {
@@ -292,11 +280,14 @@ func (w *world) status() batchv1beta1.JobStatus {
 }
 
 // pods returns the pods of the job by index.
-func (w *world) pods() []*corev1.Pod {
-	return slices.DeleteFunc(list[*corev1.Pod](w.cluster.live()), func(p *corev1.Pod) bool { return !owned(p) })
-}
+func (w *world) pods() []*corev1.Pod { return w.cluster.live().pods() }
 
-func owned(object client.Object) bool { return metav1.GetControllerOf(object) != nil }
+func (w *world) remains() remains { return w.cluster.live().remains() }
+
+// describe says in few lines how the world stands.
+func (w *world) describe() string {
+	return fmt.Sprintf("%s (%+v, the cache then being behind at %v)", w.cluster.live().describe(), w.fault, w.lag)
+}
 
 // pod returns the pod of an index. The test ends if there is none.
 func (w *world) pod(index int) *corev1.Pod {

@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Memory is all that a Reconciler remembers from one reconcile to the next: when it last wrote each job's status, to space out
+// the writes that only follow replicas. What ends with the process costs one early write a job.
+type Memory struct {
+	times sync.Map // types.NamespacedName -> time.Time
+}
+
+// Written returns when the status of a job was last written, the zero time if that is not known.
+func (m *Memory) Written(job types.NamespacedName) time.Time {
+	if written, ok := m.times.Load(job); ok {
+		return written.(time.Time) //nolint:forcetypeassert // only SetWritten stores
+	}
+	return time.Time{}
+}
+
+// SetWritten says when the status of a job was last written; the zero time forgets it.
+func (m *Memory) SetWritten(job types.NamespacedName, at time.Time) {
+	if at.IsZero() {
+		m.times.Delete(job)
+		return
+	}
+	m.times.Store(job, at)
+}
