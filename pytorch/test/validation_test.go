@@ -52,6 +52,11 @@ func replicaSpecs(entries ...string) string {
 	return patch
 }
 
+// mainContainer returns a patch that adds fields, of a YAML flow mapping, to the main container.
+func mainContainer(fields string) string {
+	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: pytorch, image: training, " + fields + "}]}}}]}"
+}
+
 // tenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two.
 func tenDigits(replicas string) string {
 	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + replicaSpecs("type: worker, "+replicas)
@@ -184,6 +189,15 @@ var _ = Describe("Bad input", Ordered, func() {
 		Entry("an unknown field of a container",
 			`spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: pytorch, imagee: training}]}}}]}`,
 			"containers[0].imagee", "unknown field"),
+		// One job that the controller cannot read would keep it from reading any.
+		Entry("a port that has more than 32 bits", mainContainer("livenessProbe: {httpGet: {port: 2147483648}}"),
+			"containers[0].livenessProbe.httpGet.port", "should be less than or equal to 2147483647"),
+		Entry("a negative port that has more than 32 bits", mainContainer("livenessProbe: {tcpSocket: {port: -2147483649}}"),
+			"containers[0].livenessProbe.tcpSocket.port", "should be greater than or equal to -2147483648"),
+		Entry("a quantity whose exponent has a fraction", mainContainer("resources: {limits: {memory: 1e1.5}}"),
+			"containers[0].resources.limits.memory", "should match"),
+		Entry("a quantity whose exponent takes minutes to read", mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
+			"containers[0].resources.limits.memory", "should match"),
 		Entry("the spelling of an older reference", `spec: {torchrunConfig: {enable: true}}`,
 			"spec.torchrunConfig.enable", "unknown field"),
 	)
@@ -206,6 +220,8 @@ var _ = Describe("Bad input", Ordered, func() {
 		Entry("filesets", `spec: {tensorboardSpec: {trainingLogFilesets: ["t9k://pvc/logs/a/b", "t9k://pvc/logs", "t9k://minio/secret/bucket/a"]}}`),
 		Entry("labels and annotations on a template",
 			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: pytorch, image: training}]}}}]}`),
+		Entry("quantities and ports of every form", mainContainer(`resources: {limits: {cpu: 100m, memory: "+1.5Gi", a/b: 2, a/c: ".5e3", a/d: "5.E-2"}},
+			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`)),
 		Entry("a paused job with resumeSpecs", `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
 	)
 

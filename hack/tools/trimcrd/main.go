@@ -1,5 +1,7 @@
-// Trimcrd drops the descriptions inside embedded core types from CustomResourceDefinitions, in place: with the text of
-// every field of a pod, a CRD would be too large for the annotation that `kubectl apply` keeps.
+// Trimcrd trims CustomResourceDefinitions, in place. It drops the descriptions inside embedded core types: with the text of
+// every field of a pod, a CRD would be too large for the annotation that `kubectl apply` keeps. And it narrows the schemas of
+// ports and quantities to what Go reads: an object that the API server takes and a controller cannot read stops that controller
+// for everybody, since it cannot read a list with that object in it either.
 //
 //	trimcrd -core template,resources FILE...
 package main
@@ -7,6 +9,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
@@ -38,6 +41,7 @@ func trimFile(file string, embedded map[string]bool) error {
 		return fmt.Errorf("reading %s: %w", file, err)
 	}
 	trim(crd, embedded, false, false)
+	narrow(crd)
 	content, err = yaml.Marshal(crd)
 	if err != nil {
 		return err
@@ -69,6 +73,32 @@ func trim(node any, embedded map[string]bool, inside, below bool) {
 	case []any:
 		for _, item := range node {
 			trim(item, embedded, inside, below)
+		}
+	}
+}
+
+// quantity matches what resource.ParseQuantity takes. The pattern that controller-gen writes allows an exponent with a fraction,
+// which it does not take, and one of any length, over which it takes minutes. No quantity needs more than two digits of it.
+const quantity = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
+
+// narrow bounds the schemas of whatever may be an integer or a string. One with a pattern is a resource.Quantity; one without
+// is an intstr.IntOrString, whose integer has 32 bits.
+func narrow(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if either, _ := node["x-kubernetes-int-or-string"].(bool); either {
+			if node["pattern"] != nil {
+				node["pattern"] = quantity
+			} else {
+				node["minimum"], node["maximum"] = math.MinInt32, math.MaxInt32
+			}
+		}
+		for _, child := range node {
+			narrow(child)
+		}
+	case []any:
+		for _, item := range node {
+			narrow(item)
 		}
 	}
 }

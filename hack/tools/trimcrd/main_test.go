@@ -51,6 +51,16 @@ func TestTrimFile(t *testing.T) {
 			properties: `{template: {type: object, properties: {port: {description: a port, type: integer, default: 1, enum: [1, 2], x-kubernetes-validations: [{rule: self > 0, message: positive}]}}}}`,
 			want:       `{template: {type: object, properties: {port: {type: integer, default: 1, enum: [1, 2], x-kubernetes-validations: [{rule: self > 0, message: positive}]}}}}`,
 		},
+		"a port has the integers that Go reads": {
+			properties: `{template: {type: object, properties: {port: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true}}}}`,
+			want: `{template: {type: object, properties: {port: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true,
+				minimum: -2147483648, maximum: 2147483647}}}}`,
+		},
+		"a quantity has a pattern that Go reads": {
+			properties: `{limits: {type: object, additionalProperties: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true, pattern: any}}}`,
+			want: `{limits: {type: object, additionalProperties: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true,
+				pattern: '` + quantity + `'}}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
