@@ -146,6 +146,8 @@ var _ = Describe("Bad input", Ordered, func() {
 			"spec.torchrunConfig.rdzvBackend", "add --rdzv_endpoint=<host>:<port> to extraOptions"),
 		Entry("activeDeadlineSeconds 0", `spec: {runPolicy: {activeDeadlineSeconds: 0}}`,
 			"spec.runPolicy.activeDeadlineSeconds", "should be greater than or equal to 1"),
+		Entry("activeDeadlineSeconds that are centuries", `spec: {runPolicy: {activeDeadlineSeconds: 9223372036854775807}}`,
+			"spec.runPolicy.activeDeadlineSeconds", "should be less than or equal to 2147483647"),
 		Entry("negative backoffLimit", `spec: {runPolicy: {backoffLimit: -1}}`,
 			"spec.runPolicy.backoffLimit", "should be greater than or equal to 0"),
 		Entry("negative ttlSecondsAfterFinished", `spec: {runPolicy: {ttlSecondsAfterFinished: -1}}`,

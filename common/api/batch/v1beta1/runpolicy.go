@@ -54,10 +54,11 @@ const (
 // retried and what is cleaned up. It may be changed at any time; a finished job stays as it ended.
 type RunPolicy struct {
 	// Duration in seconds, counted from status.startTime, that the job may be active before it is failed with reason
-	// DeadlineExceeded. Waiting in a queue counts. At least 1. Unset: no limit.
+	// DeadlineExceeded. Waiting in a queue counts. At least 1 and at most 2147483647, which is 68 years. Unset: no limit.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
 	// Number of counted restarts before the job is failed. At least 0. Defaults to 3. Disruptions (preemption, eviction,
