@@ -7,6 +7,7 @@ MODULES     := common pytorch test
 CONTROLLERS := pytorch
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
+FUZZTIME    ?= 1m
 
 .PHONY: help
 help: ## Say what the targets do
@@ -20,6 +21,10 @@ demo: images ## Start a local Kubernetes and train on it, from nothing to Succee
 test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 	KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)" go test $(foreach m,$(MODULES),./$m/...)
 	cd hack/tools && GOWORK=off go test ./...
+
+.PHONY: fuzz
+fuzz: ## Look for jobs that a controller makes something wrong of [FUZZTIME=1m]
+	for c in $(CONTROLLERS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 1s .); done
 
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]

@@ -1,0 +1,66 @@
+package pytorch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/hostile"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+func FuzzSpec(f *testing.F) {
+	manifests, err := hostile.Manifests(v1beta1.Kind, "../examples/pytorch/*.yaml", "testdata/hostile.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	hostile.Fuzz(f, Controller(), "config/crd/batch.tensorstack.dev_pytorchtrainingjobs.yaml", manifests, checkEnv)
+}
+
+// checkEnv checks that every replica knows its rank and the leader, unless its template says something else.
+func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
+	own := map[string][]corev1.EnvVar{}
+	for _, role := range begun.Job.JobSpec().Roles {
+		own[role.Type] = mainContainer(role.Template.Spec).Env
+	}
+	var errs []error
+	ranks := map[string]string{}
+	for _, pod := range begun.Pods {
+		want := map[string]func(value string) bool{
+			envMasterAddr: func(value string) bool { return value != "" },
+			envMasterPort: func(value string) bool { return value == strconv.Itoa(defaultPort) },
+			envUnbuffered: func(value string) bool { return value == "1" },
+		}
+		if !begun.Job.UsesTorchrun() {
+			want[envWorldSize] = func(value string) bool { return value == strconv.Itoa(len(begun.Pods)) }
+			want[envRank] = func(value string) bool {
+				rank, err := strconv.Atoi(value)
+				other, taken := ranks[value]
+				ranks[value] = pod.Name
+				return err == nil && rank >= 0 && rank < len(begun.Pods) && (!taken || other == pod.Name)
+			}
+		}
+		env := mainContainer(pod.Spec).Env
+		for name, isRight := range want {
+			named := func(e corev1.EnvVar) bool { return e.Name == name }
+			if slices.ContainsFunc(own[pod.Labels[batchv1beta1.LabelReplicaType]], named) {
+				continue
+			}
+			if i := slices.IndexFunc(env, named); i < 0 || !isRight(env[i].Value) {
+				errs = append(errs, fmt.Errorf("pod %s has the wrong %s: %v", pod.Name, name, env))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func mainContainer(spec corev1.PodSpec) *corev1.Container {
+	return framework.MainContainer(pytorch{}.MainContainers(), spec.Containers)
+}
