@@ -24,7 +24,7 @@ test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 
 .PHONY: fuzz
 fuzz: ## Look for jobs that a controller makes something wrong of [FUZZTIME=1m]
-	for c in $(CONTROLLERS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 1s .); done
+	for c in $(CONTROLLERS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
 
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
