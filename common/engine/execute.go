@@ -30,8 +30,11 @@ type event struct {
 // conflictDelay is how long to wait for the cache after a write that met a newer version.
 const conflictDelay = 100 * time.Millisecond
 
-// maxNote is the longest message that the events API takes, in bytes.
-const maxNote = 1024
+// maxNote and maxMessage are the longest messages that events and conditions take, in bytes.
+const (
+	maxNote    = 1024
+	maxMessage = 32768
+)
 
 // execute carries out a decision: the status first, so that what it accounts for is not lost, then deletions, then
 // creations.
@@ -168,15 +171,15 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 
 func (r *Reconciler[J]) emit(job J, events []event) {
 	for _, e := range events {
-		r.events.Eventf(job, nil, e.Type, e.Reason, e.Action, "%s", truncated(e.Message))
+		r.events.Eventf(job, nil, e.Type, e.Reason, e.Action, "%s", truncated(e.Message, maxNote))
 	}
 }
 
-func truncated(message string) string {
-	if len(message) <= maxNote {
+func truncated(message string, most int) string {
+	if len(message) <= most {
 		return message
 	}
-	return strings.ToValidUTF8(message[:maxNote-3], "") + "..."
+	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }
 
 // deleteJob deletes a job that is still the one that was seen. What it owns is garbage collected with it.
@@ -293,7 +296,7 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refus
 		Type:               batchv1beta1.ConditionInitialized,
 		Status:             metav1.ConditionFalse,
 		Reason:             refused.reason,
-		Message:            refused.Error(),
+		Message:            truncated(refused.Error(), maxMessage),
 		ObservedGeneration: job.GetGeneration(),
 		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
 	})

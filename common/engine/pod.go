@@ -70,15 +70,29 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
 	if member.Rank > 0 {
-		for _, c := range pod.Spec.InitContainers {
-			if c.Name == waitContainer {
-				return nil, fmt.Errorf("the template of type %q has an init container named %q, which is reserved",
-					member.Role.Type, waitContainer)
-			}
+		if err := canWait(member.Role.Type, pod.Spec); err != nil {
+			return nil, err
 		}
-		pod.Spec.InitContainers = slices.Insert(slices.Clone(pod.Spec.InitContainers), 0, waitForLeader(gang, waitImage))
+		wait := waitForLeader(gang, waitImage)
+		if pod.Spec.Resources != nil {
+			wait.Resources = corev1.ResourceRequirements{} // the pod's are for all, and might be less
+		}
+		pod.Spec.InitContainers = slices.Insert(slices.Clone(pod.Spec.InitContainers), 0, wait)
 	}
 	return pod, nil
+}
+
+// canWait returns an error if the container that waits for the leader cannot be one of the pod's.
+func canWait(roleType string, spec corev1.PodSpec) error {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		if c.Name == waitContainer {
+			return fmt.Errorf("the template of type %q has a container named %q, which is reserved", roleType, waitContainer)
+		}
+	}
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
+		return fmt.Errorf("the template of type %q is for Windows, but the container %q of its pods is for Linux", roleType, waitContainer)
+	}
+	return nil
 }
 
 // waitForLeader returns the init container that holds a replica back until the leader's name resolves: frameworks give up

@@ -66,6 +66,25 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
+		"what waits takes of the resources of the pod, if that has its own": {
+			rank: 1,
+			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Resources: &corev1.ResourceRequirements{Limits: small}, Containers: []corev1.Container{{Name: mainContainer}},
+			}},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-worker-0", Namespace: "ns", Labels: labels("worker"), OwnerReferences: []metav1.OwnerReference{owner},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
+					Resources:      &corev1.ResourceRequirements{Limits: small},
+					InitContainers: []corev1.Container{{Name: wait.Name, Image: wait.Image, Args: wait.Args, SecurityContext: wait.SecurityContext}},
+					Containers: []corev1.Container{{
+						Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+					}},
+				},
+			},
+		},
 		"a peer waits for the leader's name before anything else": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -140,7 +159,17 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 				InitContainers: []corev1.Container{{Name: "wait-for-leader"}},
 				Containers:     []corev1.Container{{Name: mainContainer}},
 			},
-			wantErr: `the template of type "worker" has an init container named "wait-for-leader", which is reserved`,
+			wantErr: `the template of type "worker" has a container named "wait-for-leader", which is reserved`,
+		},
+		"with a container of the reserved name": {
+			rank:    1,
+			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "wait-for-leader"}}},
+			wantErr: `the template of type "worker" has a container named "wait-for-leader", which is reserved`,
+		},
+		"for another system than that of the container that waits": {
+			rank:    1,
+			spec:    corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}, Containers: []corev1.Container{{Name: mainContainer}}},
+			wantErr: `the template of type "worker" is for Windows, but the container "wait-for-leader" of its pods is for Linux`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,7 +202,7 @@ func (p *planner) setCondition(conditionType string, conditionStatus metav1.Cond
 		Type:               conditionType,
 		Status:             conditionStatus,
 		Reason:             reason,
-		Message:            message,
+		Message:            truncated(message, maxMessage),
 		ObservedGeneration: p.job.Generation,
 		LastTransitionTime: *p.timestamp(p.now),
 	})
