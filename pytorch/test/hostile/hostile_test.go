@@ -49,11 +49,6 @@ func TestTheAPIServerTakesWhatTheControllerMakesOfWhatTheCRDAdmits(t *testing.T)
 	}
 	survey := hostile.Survey[*v1beta1.PyTorchTrainingJob]{
 		Controller: controller, CRD: crd, Manifests: manifests, Server: server, Namespace: "default", Jobs: *jobs, Seed: *seed,
-		Excuses: []string{
-			`Duplicate value: "wait-for-leader"`,
-			"must be greater than or equal to aggregate container requests of 100m", // of wait-for-leader
-			"cannot be set for a windows pod",                                       // of wait-for-leader
-		},
 	}
 	t.Log(survey.Ask(t))
 }
