@@ -49,8 +49,10 @@ var _ = BeforeSuite(func() {
 	options := plane.Options()
 	options.Engine.PeerGrace = time.Second
 	options.Engine.FailureWindow = 0 // these pods report when the test says so
+	config := plane.Controller()
+	config.Wrap(podCreations.wrap)
 	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Run(ctx, controller, plane.Controller(), options, logger) }()
+	go func() { stopped <- manager.Run(ctx, controller, config, options, logger) }()
 	DeferCleanup(func() {
 		stop()
 		Eventually(stopped).Should(Receive(BeNil()))

@@ -1,0 +1,316 @@
+package test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// What docs/known-problems.md promises and no other test of this package shows.
+
+// podCreations are the controller's requests that create pods.
+var podCreations gate
+
+// gate holds requests back where a test wants to see which of them are under way at once.
+type gate struct{ held sync.Map } // path -> chan release
+
+// release lets a request through.
+type release func()
+
+// hold makes the creations of pods in a namespace arrive in the channel, where each waits until it is let through.
+func (g *gate) hold(namespace string) <-chan release {
+	arrivals := make(chan release)
+	g.held.Store("/api/v1/namespaces/"+namespace+"/pods", arrivals)
+	return arrivals
+}
+
+// wrap lets a client's requests pass through the gate.
+func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		arrivals, held := g.held.Load(request.URL.Path)
+		if request.Method != http.MethodPost || !held {
+			return next.RoundTrip(request)
+		}
+		released := make(chan struct{})
+		select {
+		case arrivals.(chan release) <- func() { close(released) }:
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+		select {
+		case <-released:
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+var _ = Describe("A job of many replicas", func() {
+	It("has its pods created many at a time", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		creations := podCreations.hold(namespace)
+		job := jobFrom(namespace, replicaSpecs("type: worker, replicas: 7"))
+		Expect(k8s.Create(ctx, job)).To(Succeed())
+		for _, atOnce := range []int{1, 2, 4} {
+			var batch []release
+			for range atOnce {
+				var next release
+				Eventually(ctx, creations).Should(Receive(&next), "%d creations are under way at once", atOnce)
+				batch = append(batch, next)
+			}
+			for _, letThrough := range batch {
+				letThrough()
+			}
+		}
+		Eventually(ctx, pods(ctx, typed(job))).Should(HaveLen(7))
+		Expect(plane.Writes.In(namespace, "/services")).To(HaveLen(1), "one Service for all")
+	})
+
+	It("recovers as one: all of 128 start anew when one fails, which counts once", func(ctx context.Context) {
+		const replicas = 128
+		patient := func(actual any) AsyncAssertion {
+			return Eventually(ctx, actual).WithTimeout(2 * time.Minute).WithPolling(200 * time.Millisecond)
+		}
+		began := time.Now()
+		object := jobFrom(newNamespace(ctx), replicaSpecs("type: worker, replicas: 128, restartPolicy: OnFailure"))
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+		job := typed(object)
+		patient(pods(ctx, job)).Should(HaveLen(replicas))
+		run(ctx, job, podNames(ctx, job)...)
+		patient(phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+
+		before := podUIDs(ctx, job)
+		exit(ctx, job, "job-worker-77", 1, "")
+		patient(func() map[string]types.UID { return podUIDs(ctx, job) }).Should(And(
+			HaveLen(replicas), Satisfy(func(now map[string]types.UID) bool { return !sharesPod(before, now) })), "every pod is a new one")
+		run(ctx, job, podNames(ctx, job)...)
+		patient(func() string { return get(ctx, job).Status.Ready }).Should(Equal("128/128"))
+		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
+		Expect(job.Status.BackoffCount).To(Equal(int32(1)))
+		Expect(job.Status.Tasks[0].RestartCount).To(Equal(int32(replicas)))
+
+		// What only follows the replicas is written at intervals, however many they are.
+		intervals := int(time.Since(began)/plane.Options().Engine.StatusInterval) + 1
+		Expect(len(plane.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals", intervals)
+	})
+})
+
+// podUIDs returns the UIDs of the job's pods by name.
+func podUIDs(ctx context.Context, job *v1beta1.PyTorchTrainingJob) map[string]types.UID {
+	var list corev1.PodList
+	Expect(k8s.List(ctx, &list, client.InNamespace(job.Namespace))).To(Succeed())
+	uids := map[string]types.UID{}
+	for _, p := range list.Items {
+		uids[p.Name] = p.UID
+	}
+	return uids
+}
+
+// sharesPod says whether a pod of one time is still there at the other.
+func sharesPod(before, now map[string]types.UID) bool {
+	for name, uid := range before {
+		if now[name] == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// aggregate returns a function that reads how many replicas are in which phase, for Eventually.
+func aggregate(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() *batchv1beta1.Aggregate {
+	return func() *batchv1beta1.Aggregate { return get(ctx, job).Status.Aggregate }
+}
+
+// refuseDeletions makes the API server refuse to delete pods in a namespace. It returns what ends that.
+func refuseDeletions(ctx context.Context, namespace string) (allow func()) {
+	const reason = "no pod may be deleted here"
+	meta := metav1.ObjectMeta{Name: namespace}
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: meta,
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Delete},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: reason}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: meta,
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	Expect(k8s.Create(ctx, policy)).To(Succeed())
+	Expect(k8s.Create(ctx, binding)).To(Succeed())
+	probe := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	Expect(k8s.Create(ctx, probe)).To(Succeed())
+	Eventually(ctx, func() error { return k8s.Delete(ctx, probe, client.DryRunAll) }).Should(MatchError(ContainSubstring(reason)))
+	return func() {
+		Expect(k8s.Delete(ctx, binding)).To(Succeed())
+		Expect(k8s.Delete(ctx, policy)).To(Succeed())
+	}
+}
+
+var _ = Describe("A job that has ended", func() {
+	It("has its pods deleted however often the API server refuses that, and stays as it ended", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		allow := refuseDeletions(ctx, namespace)
+		object := jobFrom(namespace, twoWorkers("OnFailure", "activeDeadlineSeconds: 1"))
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+		job := typed(object)
+		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
+		ended := get(ctx, job).DeepCopy()
+		deletions := func() int { return len(plane.Writes.In(namespace, "/pods/job-worker-")) }
+		Eventually(ctx, deletions).Should(BeNumerically(">=", 3), "it tries again, with nothing to wake it")
+		Expect(podNames(ctx, job)).To(HaveLen(2))
+
+		allow()
+		Eventually(ctx, pods(ctx, job)).Should(BeEmpty())
+		Expect(get(ctx, job).Status.Conditions).To(Equal(ended.Status.Conditions))
+		Expect(job.Status.CompletionTime).To(Equal(ended.Status.CompletionTime))
+	})
+
+	It("is not run again when somebody deletes what is left of it", func(ctx context.Context) {
+		job := start(ctx, 2, twoWorkers("Always", "cleanUpPolicy: None"))
+		run(ctx, job, "job-worker-0", "job-worker-1")
+		exit(ctx, job, "job-worker-0", 0, "")
+		Eventually(ctx, aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Running: 1}))
+		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseSucceeded))
+		ended := get(ctx, job).DeepCopy()
+		created := len(plane.Writes.In(job.Namespace, "/pods"))
+
+		Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}})).To(Succeed())
+		Eventually(ctx, aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}), "it has seen that they are gone")
+		// Once it has seen another change, it has done all that it does about these.
+		edit(ctx, job, "spec: {runPolicy: {backoffLimit: 7}}")
+		Eventually(ctx, func() bool { return get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
+
+		Expect(podNames(ctx, job)).To(BeEmpty())
+		Expect(plane.Writes.In(job.Namespace, "/pods")).To(HaveLen(created))
+		Expect(plane.Writes.In(job.Namespace, "/services")).To(HaveLen(1))
+		Expect(job.Status.Conditions).To(Equal(ended.Status.Conditions))
+		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseSucceeded))
+	})
+})
+
+var _ = Describe("A job of the name of one that was just deleted", func() {
+	It("starts as soon as the pods of that are gone, and takes none of them for its own", func(ctx context.Context) {
+		former := get(ctx, start(ctx, 2))
+		old := []*corev1.Pod{pod(ctx, former, "job-worker-0"), pod(ctx, former, "job-worker-1")}
+		for _, p := range old {
+			Expect(plane.ChangePod(ctx, p, func(p *corev1.Pod) { kubelet.Run(p, "node", time.Now()) })).To(Succeed())
+		}
+		// The garbage collector, which does not run here, deletes what the job owns. The pods take their time.
+		Expect(k8s.Delete(ctx, former)).To(Succeed())
+		Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name}})).To(Succeed())
+		for _, p := range old {
+			Expect(k8s.Delete(ctx, p)).To(Succeed())
+		}
+
+		object := jobFrom(former.Namespace)
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+		job := typed(object)
+		Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
+		for _, p := range old {
+			Expect(pod(ctx, job, p.Name).UID).To(Equal(p.UID))
+			Expect(k8s.Delete(ctx, p, client.GracePeriodSeconds(0))).To(Succeed())
+		}
+
+		for _, p := range old {
+			Expect(metav1.IsControlledBy(replacement(ctx, p), job)).To(BeTrue())
+		}
+		Eventually(ctx, func() metav1.ConditionStatus {
+			return condition(get(ctx, job), batchv1beta1.ConditionInitialized).Status
+		}).Should(Equal(metav1.ConditionTrue))
+		Expect(job.Status.Failures).To(BeEmpty())
+		Expect(job.Status.BackoffCount).To(BeZero())
+	})
+})
+
+var _ = Describe("A job that asks for a queue", func() {
+	It("has nothing that could wait for a group, or be left behind: it is held as a whole, elastic or not", func(ctx context.Context) {
+		object := jobFrom(newNamespace(ctx), elasticTorchrun, `spec: {scheduler: {t9kScheduler: {queue: default}}}`)
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+		job := typed(object)
+		Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNotSupported))
+		Expect(condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionFalse))
+		scale(ctx, job, 4)
+		Eventually(ctx, func() bool { return get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
+
+		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhasePending))
+		Expect(job.Status.StartTime).To(BeNil(), "no time runs")
+		Eventually(ctx, func() []string { return eventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNotSupported))
+		Expect(plane.Writes.In(job.Namespace, "")).To(HaveEach(Or(HaveSuffix("/status"), HaveSuffix("/events"))), "nothing is created")
+		Expect(plane.Writes.In(job.Namespace, "/status")).To(HaveLen(2), "one write a change of the job")
+	})
+})
+
+var _ = Describe("The metrics", func() {
+	It("count the jobs of each phase as the API server has them", func(ctx context.Context) {
+		ended := start(ctx, 2, twoWorkers("Never", ""))
+		exit(ctx, ended, "job-worker-0", 0, "")
+		failed := start(ctx, 2, twoWorkers("Never", ""))
+		exit(ctx, failed, "job-worker-0", 1, "")
+		running := start(ctx, 2)
+		run(ctx, running, "job-worker-0", "job-worker-1")
+		Eventually(ctx, phase(ctx, ended)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
+		Eventually(ctx, phase(ctx, failed)).Should(Equal(batchv1beta1.JobPhaseFailed))
+		Eventually(ctx, phase(ctx, running)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		Eventually(ctx, func(g Gomega) {
+			var list v1beta1.PyTorchTrainingJobList
+			g.Expect(k8s.List(ctx, &list)).To(Succeed())
+			want := map[string]int{}
+			for _, job := range list.Items {
+				want[string(job.Status.Phase)]++
+			}
+			g.Expect(jobsByPhase(g)).To(Equal(want))
+		}).Should(Succeed())
+	})
+})
+
+// jobsByPhase reads what Prometheus would: how many jobs there are of each phase that has any.
+func jobsByPhase(g Gomega) map[string]int {
+	families, err := metrics.Registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	jobs := map[string]int{}
+	for _, family := range families {
+		if family.GetName() != "tensorstack_jobs" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if n := int(metric.GetGauge().GetValue()); label.GetName() == "phase" && n > 0 {
+					jobs[label.GetValue()] = n
+				}
+			}
+		}
+	}
+	return jobs
+}
