@@ -19,7 +19,7 @@ demo: images ## Start a local Kubernetes and train on it, from nothing to Succee
 
 .PHONY: test
 test: $(BIN)/localcluster ## Run the unit and integration tests of every module
-	KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)" go test $(foreach m,$(MODULES),./$m/...)
+	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; go test $(foreach m,$(MODULES),./$m/...); go test -count=1 ./test/repository
 	cd hack/tools && GOWORK=off go test ./...
 
 .PHONY: fuzz
