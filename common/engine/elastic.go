@@ -13,18 +13,19 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// presentRoles returns the roles with the replicas that the job has. Those of an elastic job are the ones that the status
-// records, which is written before any of their pods is created or deleted, and those that are added to them now: of the
-// lowest indices whose former pods are gone, so that no pod is taken for one of another life. A finished job keeps what it
-// had. One that is new or paused has nothing to keep.
+// presentRoles returns the roles with the replicas that the job has. A finished job keeps those that it had, and so does an elastic
+// one that loses its pods to a pause. The others of an elastic job are those that the status records, which is written before any of
+// their pods is created or deleted, and those that are added to them now: of the lowest indices whose former pods are gone, so that no
+// pod is taken for one of another life. One that is new, or has no pods as it is paused, has nothing to keep.
 func (p *planner) presentRoles() []batchv1beta1.Role {
 	roles := slices.Clone(p.job.Spec.Roles)
 	status := p.job.Status
 	elastic := p.job.Spec.Elastic
-	if elastic == nil || isPaused(status) || len(status.Tasks) == 0 {
+	losesPods := p.job.Spec.RunMode.Pausing() && status.StartTime == nil
+	hasNone := isPaused(status) || losesPods && len(p.seen.Pods) == 0
+	if len(status.Tasks) == 0 || !status.Finished() && (elastic == nil || hasNone) {
 		return roles
 	}
-	losesPods := p.job.Spec.RunMode.Pausing() && status.StartTime == nil
 	for i := range roles {
 		role := &roles[i]
 		role.Indices = recordedIndices(p.job.Name, role.Type, status.Tasks)
@@ -103,13 +104,14 @@ func (p *planner) forgetAdded() {
 	}
 }
 
-// announceScale tells the user that the number of replicas of an elastic job changes.
+// announceScale tells the user that the number of replicas of an elastic job changes, which runs.
 func (p *planner) announceScale() {
-	if p.job.Spec.Elastic == nil {
+	status := p.job.Status
+	if p.job.Spec.Elastic == nil || p.decision.Status.StartTime == nil || p.decision.Status.Finished() {
 		return
 	}
 	recorded := 0
-	for _, task := range p.job.Status.Tasks {
+	for _, task := range status.Tasks {
 		recorded += len(task.Replicas)
 	}
 	if recorded > 0 && recorded != len(p.replicas) {
@@ -131,7 +133,7 @@ func (p *planner) trainsWithLess() bool {
 			}
 			continue
 		}
-		if !r.staysFailed() {
+		if !r.staysFailed() && r.failure() == nil {
 			running++
 		}
 	}

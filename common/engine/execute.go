@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -209,7 +210,8 @@ func (r *Reconciler[J]) delete(ctx context.Context, d decision) error {
 }
 
 func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption) error {
-	return inBatches(len(pods), func(i int) error {
+	goOn := func(error) bool { return true } // another pod may well be deleted
+	return inBatches(len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil // the pod of this UID is gone or has changed, of which the cache will tell
@@ -231,7 +233,11 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 	if len(d.Creates) == 0 {
 		return nil
 	}
-	if err := inBatches(len(d.Creates), func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
+	inTheWay := func(err error) bool { // of this pod alone
+		var refused *refusal
+		return errors.As(err, &refused) && refused.reason == batchv1beta1.ReasonNameConflict
+	}
+	if err := inBatches(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
 		return err
 	}
 	r.emit(job, []event{{
@@ -309,8 +315,10 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refus
 }
 
 // inBatches calls do for 0 to n-1 in parallel batches of 1, 2, 4, ... as batch/v1 Job does: a refusal that all calls would
-// meet, such as a quota, then costs one call and not n. It stops after the first batch with an error and returns that.
-func inBatches(n int, do func(i int) error) error {
+// meet, such as a quota, then costs one call and not n. It stops after the first batch with an error past which it may not go on, and
+// returns the first error of all.
+func inBatches(n int, mayGoOn func(error) bool, do func(i int) error) error {
+	var first error
 	for start, size := 0, 1; start < n; start, size = start+size, min(size*2, maxBatch) {
 		end := min(start+size, n)
 		errs := make([]error, end-start)
@@ -319,13 +327,15 @@ func inBatches(n int, do func(i int) error) error {
 			wg.Go(func() { errs[i-start] = do(i) })
 		}
 		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
+		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+		if first == nil && len(errs) > 0 {
+			first = errs[0]
+		}
+		if slices.ContainsFunc(errs, func(err error) bool { return !mayGoOn(err) }) {
+			break
 		}
 	}
-	return nil
+	return first
 }
 
 // maxBatch bounds how many requests of one job are under way at once.

@@ -21,7 +21,9 @@ func TestInBatches(t *testing.T) {
 		n int
 		// failing is the call that fails.
 		failing int
-		want    int
+		// goesOn past that.
+		goesOn bool
+		want   int
 	}{
 		"nothing to do":                        {n: 0, failing: none, want: 0},
 		"one call":                             {n: 1, failing: none, want: 1},
@@ -32,13 +34,14 @@ func TestInBatches(t *testing.T) {
 		"a refusal at the end of that":         {n: 1000, failing: 2, want: 3},
 		"a refusal in the third":               {n: 1000, failing: 3, want: 7},
 		"batches do not grow beyond the limit": {n: 1000, failing: 255, want: 383},
+		"a refusal that concerns no other":     {n: 1000, failing: 0, goesOn: true, want: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			refused := errors.New("refused")
 			var mutex sync.Mutex
 			var calls []int
-			err := inBatches(tc.n, func(i int) error {
+			err := inBatches(tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
 				mutex.Lock()
 				defer mutex.Unlock()
 				calls = append(calls, i)

@@ -19,7 +19,7 @@ func (p *planner) endRun() {
 	for i := range p.replicas {
 		r := &p.replicas[i]
 		r.jobAttempt = jobAttempt(*status)
-		r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt}
+		r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name}
 	}
 	p.decision.Irrevocable = true
 	if meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) {

@@ -19,6 +19,8 @@ type snapshot struct {
 	Name       string
 	UID        types.UID
 	Generation int64
+	// Deleting says that the user has deleted the job, which waits for what it owns to go.
+	Deleting bool
 	// Created is when the user created the job.
 	Created time.Time
 	// Selector matches the job's pods.
@@ -122,6 +124,9 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.replicas = p.observeReplicas()
 
 	p.forceDelete()
+	if job.Deleting {
+		return p.decision // what the job owns is garbage collected, but from lost nodes
+	}
 	if job.Status.Finished() {
 		p.decision.Status.ObservedGeneration = job.Generation
 		p.cleanUp()
@@ -146,7 +151,6 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		p.cleanUp()
 		return p.decision
 	}
-	p.announceScale()
 	if deadline, ok := p.deadline(); ok {
 		p.wakeAt(deadline)
 	}

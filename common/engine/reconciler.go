@@ -160,9 +160,6 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		r.options.Memory.SetWritten(request.NamespacedName, time.Time{})
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !job.GetDeletionTimestamp().IsZero() {
-		return reconcile.Result{}, nil // what the job owns is garbage collected with it
-	}
 	now := r.options.Clock.Now()
 	seen, err := r.observe(ctx, r.client, job, client.MatchingFields{ownerIndex: string(job.GetUID())})
 	if err != nil {
@@ -209,6 +206,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		Name:           job.GetName(),
 		UID:            job.GetUID(),
 		Generation:     job.GetGeneration(),
+		Deleting:       !job.GetDeletionTimestamp().IsZero(),
 		Created:        job.GetCreationTimestamp().Time,
 		Selector:       labels.SelectorFromSet(selectorLabels(r.gvk.Kind, job.GetName())).String(),
 		Spec:           job.JobSpec(),

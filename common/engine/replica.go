@@ -211,9 +211,9 @@ func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// restart begins the replica's next attempt, which is due at the given time.
-func (r *replica) restart(due *metav1.Time) {
-	r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: r.recorded.Attempt, RestartTime: due}
+// restart begins an attempt of the replica, which is due at the given time: its n-th since all replicas were replaced.
+func (r *replica) restart(n int32, due *metav1.Time) {
+	r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
 	r.done = false
 	r.gone = false
 	r.restarts++
@@ -231,6 +231,7 @@ func (p *planner) mainContainerName(pod *corev1.Pod) string {
 
 // setTasks writes what is seen of the replicas into the status.
 func (p *planner) setTasks() {
+	p.announceScale()
 	status := &p.decision.Status
 	restarts := map[string]int32{}
 	for _, task := range p.job.Status.Tasks {

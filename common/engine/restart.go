@@ -38,7 +38,7 @@ func (p *planner) restartJob() {
 	due := p.restartDue(root.failure.Time, status.Attempt)
 	for i := range p.replicas {
 		p.replicas[i].jobAttempt = p.gang.Attempt
-		p.replicas[i].restart(due)
+		p.replicas[i].restart(0, due)
 	}
 	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",
 		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
@@ -81,8 +81,8 @@ func (p *planner) restartReplicas() {
 }
 
 func (p *planner) raiseAttempt(r *replica, ended time.Time) {
-	r.recorded.Attempt++
-	r.restart(p.restartDue(ended, r.recorded.Attempt))
+	n := r.recorded.Attempt + 1
+	r.restart(n, p.restartDue(ended, n))
 }
 
 // restartDue returns when the n-th restart, after an end at the given time, is due; nil is at once.

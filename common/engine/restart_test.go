@@ -797,7 +797,7 @@ func TestLossTellsWhenThePodWasDeleted(t *testing.T) {
 	}}, d.Status.Failures)
 }
 
-// The scope may change while the job runs. Attempts never fall, so that no pod is judged twice.
+// The scope may change while the job runs. No attempt comes twice, so that no pod is judged twice.
 func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).scope(scopeReplica).
@@ -810,6 +810,6 @@ func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 2, Attempt: 1,
 		Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-1: exit code 1, counted"},
-		Creates:  []string{created("job-worker-0", "1"), created("job-worker-1", "1.1")},
+		Creates:  []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 	}, summarize(j.sees()))
 }

@@ -57,6 +57,19 @@ func (o objects) job() framework.Job {
 	return nil
 }
 
+// membersAnnotation is how many replicas the job had when a pod was created, so that a law can tell one gang from another. The
+// controller does not know it.
+const membersAnnotation = "frameworktest/members"
+
+// members is how many replicas a job is to have.
+func members(job framework.Job) int {
+	sum := 0
+	for _, role := range job.JobSpec().Roles {
+		sum += int(role.Replicas)
+	}
+	return sum
+}
+
 // pods returns the pods of the job by index.
 func (o objects) pods() []*corev1.Pod {
 	return slices.DeleteFunc(list[*corev1.Pod](o), func(p *corev1.Pod) bool { return !owned(p) })
@@ -143,6 +156,9 @@ func (c *Cluster) create(object client.Object) error {
 	object.SetGeneration(1)
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		if job := c.live().job(); job != nil {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membersAnnotation, strconv.Itoa(members(job)))
+		}
 	}
 	stored := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
 	c.put(key, stored)

@@ -64,6 +64,10 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
 				pod.Name, other.Name, now.describe())
 		}
+		if before := other.Annotations[membersAnnotation]; job.JobSpec().Elastic == nil && before != pod.Annotations[membersAnnotation] {
+			t.Errorf("pod %s is created in a job of %s replicas, but %s was when they were %s",
+				pod.Name, pod.Annotations[membersAnnotation], other.Name, before)
+		}
 	}
 }
 

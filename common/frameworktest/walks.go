@@ -130,7 +130,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
 		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
 		actions["the user changes a paused job"] = func(t *rapid.T) {
-			if replicas := rapid.Int32Range(1, 4).Draw(t, "replicas"); w.shape.RunMode.Pausing() {
+			if replicas := rapid.Int32Range(1, 4).Draw(t, "replicas"); w.status().Phase == batchv1beta1.JobPhasePaused && w.shape.RunMode.Pausing() {
 				edited(func(s *Shape) { s.Replicas = replicas })(w.world)
 			}
 		}

@@ -253,6 +253,10 @@ var _ = Describe("Changing a job", Ordered, func() {
 	change := func(ctx context.Context, before, after string) error {
 		job := jobFrom(namespace, before, `metadata: {name: null, generateName: job-}`)
 		Expect(k8s.Create(ctx, job)).To(Succeed())
+		if pausing, _, _ := unstructured.NestedBool(job.Object, "spec", "runMode", "pause", "enabled"); pausing {
+			Eventually(ctx, phase(ctx, typed(job))).Should(BeEquivalentTo("Paused"))
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
+		}
 		patch, err := yaml.YAMLToJSON([]byte(after))
 		Expect(err).NotTo(HaveOccurred())
 		return k8s.Patch(ctx, job, client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
@@ -267,6 +271,8 @@ var _ = Describe("Changing a job", Ordered, func() {
 		},
 		Entry("a template of a job that is not paused", `{}`, newImage, "spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused"),
 		Entry("replicas of a job that is not paused", `{}`, three, "spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused"),
+		Entry("a template together with pausing", `{}`, newImage+"  runMode: {pause: {enabled: true}}\n",
+			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused: wait for its condition Paused"),
 		Entry("torchrunConfig of a job that is not paused", `spec: {torchrunConfig: {enabled: true}}`, `spec: {torchrunConfig: {maxRestarts: 2}}`,
 			"spec", "torchrunConfig can be changed only while the job is paused"),
 		Entry("adding torchrunConfig to a job that is not paused", `{}`, `spec: {torchrunConfig: {enabled: true}}`,

@@ -183,7 +183,8 @@ type ReplicaStatus struct {
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// How often this replica was restarted by itself, counted or not. Restarts of the whole job are in status.attempt.
+	// How often this replica was restarted by itself, counted or not, since the last restart or pause of the whole job, which
+	// status.attempt and status.pauses count.
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
