@@ -128,7 +128,7 @@ func (p *planner) reportsDue() (time.Time, bool) {
 	if c := meta.FindStatusCondition(p.job.Status.Conditions, batchv1beta1.ConditionReplicaFailure); c != nil && c.Status == metav1.ConditionTrue {
 		seen = c.LastTransitionTime.Time
 	}
-	return policy.ReportsDue(root.failure.Time, seen, p.now, p.job.FailureWindow)
+	return policy.ReportsDue(seen, p.now, p.job.FailureWindow)
 }
 
 // awaitReports decides nothing yet. It records what has failed first, so that it counts whatever becomes of its pod; the peers,

@@ -77,6 +77,7 @@ func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob
 	k := kindOf(t, controller, newJob)
 	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k) })
 	t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k) })
+	t.Run("small jobs live through everything", func(t *testing.T) { testExplorations(t, k) })
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
 }

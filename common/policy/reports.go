@@ -6,13 +6,10 @@ import "time"
 const clockSkew = time.Second
 
 // ReportsDue returns when all reports of what a failure did to the peers of a replica can be expected, and whether that is yet
-// to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. The window opens
-// when the replica failed by the clock of its node, or when we saw it, whichever is earlier: that clock may be wrong.
-func ReportsDue(failed, seen, now time.Time, window time.Duration) (time.Time, bool) {
-	if seen.Before(failed) {
-		failed = seen
-	}
-	due := failed.Add(window)
+// to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. The window opens when the
+// controller saw it: the clock of the node may be another, and the API server may not have taken reports for a while.
+func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
+	due := seen.Add(window)
 	return due, now.Before(due)
 }
 

@@ -1,0 +1,416 @@
+package frameworktest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+)
+
+// action is one thing that may happen next.
+type action struct {
+	name string
+	do   func(*machine)
+	// quiet says that it happens by itself if nothing goes wrong and the user does nothing; of several the least goes first.
+	quiet int
+	// unseen says that the controller does not see it.
+	unseen bool
+}
+
+func (a action) happensByItself() bool { return a.quiet != notByItself }
+
+// The order in which things happen by themselves.
+const (
+	notByItself = iota
+	controllerProceeds
+	cachesGoOn
+	controllerBegins
+	clusterWorks
+	timePasses
+)
+
+// options is what may happen in an exploration.
+type options struct {
+	*exploration
+
+	// most is how much may go wrong in one life.
+	most int
+}
+
+// actions returns all that may happen next.
+func (x options) actions(s *state) []action {
+	if s.reconcile != nil {
+		return x.actionsDuring(s, s.reconcile.next)
+	}
+	actions := x.controllerActions(s)
+	for _, pod := range s.live.pods() {
+		actions = append(actions, x.unseen(s, pods, x.podActions(s, pod))...)
+	}
+	actions = append(actions, x.unseen(s, jobs, x.userActions(s))...)
+	actions = append(actions, garbageActions(s)...)
+	return append(actions, x.timeActions(s, slices.ContainsFunc(actions, action.happensByItself))...)
+}
+
+// actionsDuring returns all that may happen before a call that a reconcile makes next. What has nothing to do with the call is left
+// out: it may as well happen after it.
+func (x options) actionsDuring(s *state, next call) []action {
+	actions := []action{{name: "the controller makes its call: " + next.String(), quiet: controllerProceeds, do: (*machine).proceed}}
+	if next.writes() {
+		if x.left(s, s.spent.crashes, x.budget.crashes) {
+			actions = append(actions, action{name: "the controller starts again, instead of its call", do: func(m *machine) {
+				m.state.spent.crashes++
+				m.startAgain(nil, 0)
+			}})
+		}
+		if x.left(s, s.spent.conflicts, x.budget.conflicts) {
+			for _, fault := range []effect{refuse, lose} {
+				actions = append(actions, action{name: string(fault) + " its call", do: func(m *machine) {
+					m.state.spent.conflicts++
+					m.fault = fault
+					m.proceed()
+				}})
+			}
+		}
+	}
+	switch next.resource {
+	case jobs:
+		actions = append(actions, x.unseen(s, jobs, x.userActions(s))...)
+		if s.live.job() != nil && x.left(s, s.spent.conflicts, x.budget.conflicts) {
+			actions = append(actions, action{name: "somebody annotates the job", do: annotate})
+		}
+	case pods:
+		for _, pod := range s.live.pods() {
+			if next.verb == "list" || next.key == objectKey("Pod", client.ObjectKeyFromObject(pod)) {
+				actions = append(actions, x.unseen(s, pods, x.podActions(s, pod))...)
+			}
+		}
+	}
+	return actions
+}
+
+// unseen adds to actions, which change an object of some resource, that the controller does not see them: because the watch loses the
+// event, or because the cache of the resource, or every cache, stops.
+func (x options) unseen(s *state, of resources, actions []action) []action {
+	if s.frozen&of != 0 {
+		return actions
+	}
+	add := func(how string, quietly func(*state)) {
+		for _, a := range slices.Clone(actions) {
+			if a.unseen {
+				continue
+			}
+			actions = append(actions, action{name: a.name + how, unseen: true, do: func(m *machine) {
+				quietly(m.state)
+				a.do(m)
+			}})
+		}
+	}
+	if s.lost == "" && x.left(s, s.spent.lostEvents, x.budget.lostEvents) {
+		add(", of which the event is lost", func(s *state) { s.spent.lostEvents++; s.losing = true })
+	}
+	if x.left(s, s.spent.staleReads, x.budget.staleReads) {
+		add(", which its cache does not see any more", func(s *state) { s.spent.staleReads++; s.frozen |= of })
+		add(", which no cache sees any more", func(s *state) { s.spent.staleReads++; s.frozen = jobs | pods | services })
+	}
+	return actions
+}
+
+// left says that something may still go wrong, of which so much has already.
+func (x options) left(s *state, spent, budget int) bool {
+	return spent < budget && s.spent.total() < x.most
+}
+
+func (x options) controllerActions(s *state) []action {
+	var actions []action
+	if s.dirty || !s.wakeAt.IsZero() && !s.wakeAt.After(s.now) {
+		actions = append(actions, action{name: "the controller begins a reconcile", quiet: controllerBegins, do: (*machine).begin})
+	}
+	if s.frozen != 0 || s.lost != "" {
+		actions = append(actions, action{name: "the caches go on", quiet: cachesGoOn, do: func(m *machine) {
+			m.catchUp(jobs | pods | services)
+		}})
+	}
+	if x.left(s, s.spent.crashes, x.budget.crashes) {
+		starts := map[string]resources{"": 0}
+		if s.old != nil {
+			starts = map[string]resources{"": 0, ", with old jobs": jobs, ", with old pods": pods, ", with all old": jobs | pods | services}
+		}
+		for _, name := range slices.Sorted(maps.Keys(starts)) {
+			actions = append(actions, action{name: "the controller starts again" + name, do: func(m *machine) {
+				m.state.spent.crashes++
+				m.startAgain(m.state.old, starts[name])
+			}})
+		}
+		if x.timeTravel && s.old == nil && x.left(s, s.spent.staleReads, x.budget.staleReads) && s.spent.total()+1 < x.most {
+			actions = append(actions, action{name: "another API server falls behind", do: func(m *machine) {
+				m.state.spent.staleReads++
+				m.state.old = m.state.live
+			}})
+		}
+	}
+	return actions
+}
+
+// podActions returns what may befall a pod.
+func (x options) podActions(s *state, pod *corev1.Pod) []action {
+	var actions []action
+	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
+	befall := func(name string, quiet int, what func(*corev1.Pod, time.Time)) {
+		actions = append(actions, action{name: "pod " + index + " " + name, quiet: quiet, do: func(m *machine) { m.change(pod, what) }})
+	}
+	fail := func(name string, free bool, what func(*machine)) {
+		if !x.left(s, s.spent.failures, x.budget.failures) || !slices.Contains(x.failures, name) {
+			return
+		}
+		actions = append(actions, action{name: "pod " + index + " " + name, do: func(m *machine) {
+			m.state.spent.failures++
+			m.owe(pod, free)
+			what(m)
+		}})
+	}
+	remove := func(options client.DeleteOptions) func(*machine) { return func(m *machine) { m.remove(pod, options) } }
+	vanish := remove(client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	running := pod.Status.Phase == corev1.PodRunning
+	switch {
+	case isHeldByLostNode(pod):
+	case pod.DeletionTimestamp != nil && running:
+		// One program saves its work and exits with 0, the next does not know the signal.
+		code := kubelet.ExitTerminated
+		if index == "0" {
+			code = 0
+		}
+		befall("ends, as it is deleted", clusterWorks, func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, "", at) })
+	case pod.DeletionTimestamp != nil:
+		actions = append(actions, action{name: "pod " + index + " is let go", quiet: clusterWorks, do: vanish})
+	case pod.Status.Phase == corev1.PodPending:
+		befall("runs", clusterWorks, func(p *corev1.Pod, at time.Time) { kubelet.Run(p, "node-of-"+p.Name, at) })
+		fail("vanishes", true, vanish)
+	case running:
+		befallWith := func(what func(*corev1.Pod, time.Time), then ...func(*machine)) func(*machine) {
+			return func(m *machine) {
+				m.change(pod, what)
+				for _, do := range then {
+					do(m)
+				}
+			}
+		}
+		exit := func(code int32) func(*corev1.Pod, time.Time) {
+			return func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, "", at) }
+		}
+		if index == "0" || s.shape.RestartPolicy != always {
+			befall("succeeds", notByItself, exit(0))
+		} else {
+			fail("succeeds", true, befallWith(exit(0)))
+		}
+		fail("fails", false, befallWith(exit(1)))
+		fail("is killed", false, befallWith(exit(kubelet.ExitKilled)))
+		fail("is deleted", true, remove(client.DeleteOptions{}))
+		fail("vanishes", true, vanish)
+		fail("is preempted", true, befallWith(kubelet.Preempt, remove(client.DeleteOptions{})))
+		fail("loses its node", true, befallWith(kubelet.LoseNode, remove(client.DeleteOptions{})))
+	}
+	return actions
+}
+
+func isOnLostNode(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Reason == "DeletionByTaintManager"
+	})
+}
+
+// isHeldByLostNode says that an object is a pod which is to go, and whose node does not answer.
+func isHeldByLostNode(object client.Object) bool {
+	pod, ok := object.(*corev1.Pod)
+	return ok && pod.DeletionTimestamp != nil && isOnLostNode(pod)
+}
+
+// owe notes that the controller has to count a failure, once for all of one attempt if the replicas restart together.
+func (m *machine) owe(pod *corev1.Pod, free bool) {
+	s := m.state
+	job := s.live.job()
+	if job == nil || job.JobStatus().Finished() {
+		return
+	}
+	if free || attemptLabel(pod) != attemptOf(*job.JobStatus(), pod.Name) {
+		s.unclear = true
+		return
+	}
+	if s.shape.RunPolicy.RestartScope == scopeJob {
+		for _, other := range s.live.pods() {
+			if attemptLabel(other) == attemptLabel(pod) && other.Status.Phase == corev1.PodFailed && other.DeletionTimestamp == nil {
+				return
+			}
+		}
+	}
+	s.counted++
+}
+
+func (m *machine) change(pod *corev1.Pod, what func(*corev1.Pod, time.Time)) {
+	m.must(func(c *Cluster) error {
+		c.Change(c.live()[c.keyOf(pod)].(*corev1.Pod), func(p *corev1.Pod) { what(p, m.state.now) }) //nolint:forcetypeassert // a pod has the key of one
+		return nil
+	})
+}
+
+func (m *machine) remove(object client.Object, options client.DeleteOptions) {
+	m.must(func(c *Cluster) error { return c.remove(object, options) })
+}
+
+// must lets something happen that the API server does not refuse.
+func (m *machine) must(do func(*Cluster) error) {
+	if err := m.cluster(do); err != nil {
+		m.Errorf("the API server refuses what must be possible: %v", err)
+	}
+}
+
+func (x options) userActions(s *state) []action {
+	job := s.live.job()
+	if job == nil || job.GetDeletionTimestamp() != nil || !x.left(s, s.spent.edits, x.budget.edits) {
+		return nil
+	}
+	var actions []action
+	for _, e := range x.edits {
+		if e.may != nil && !e.may(s) {
+			continue
+		}
+		actions = append(actions, action{name: "the user " + e.name, do: func(m *machine) {
+			m.state.spent.edits++
+			m.state.unclear = true
+			e.do(m)
+		}})
+	}
+	return actions
+}
+
+// edit is something that the user may do to the job.
+type edit struct {
+	name string
+	// may says of which jobs; nil is of all.
+	may func(*state) bool
+	do  func(*machine)
+}
+
+var (
+	pauses = edit{
+		name: "pauses the job", may: func(s *state) bool { return !s.shape.RunMode.Pausing() },
+		do: func(m *machine) { m.edit(func(s *Shape) { *s = pausing(*s) }) },
+	}
+	resumes = edit{
+		name: "resumes the job", may: func(s *state) bool { return s.shape.RunMode.Pausing() },
+		do: func(m *machine) { m.edit(func(s *Shape) { s.RunMode = nil }) },
+	}
+	// resizes is allowed by the CRD only while the job is paused, and says so.
+	resizes = edit{
+		name: "gives the job one replica, and resumes it",
+		may: func(s *state) bool {
+			return s.shape.RunMode.Pausing() && s.live.job().JobStatus().Phase == batchv1beta1.JobPhasePaused
+		},
+		do: func(m *machine) { m.edit(func(s *Shape) { s.Replicas, s.RunMode = 1, nil }) },
+	}
+	deletes = edit{name: "deletes the job", do: func(m *machine) { m.remove(m.state.live.job(), client.DeleteOptions{}) }}
+
+	deletesInForeground = edit{name: "deletes the job in the foreground", do: func(m *machine) {
+		m.remove(m.state.live.job(), client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
+	}}
+)
+
+func scales(expected int32) edit {
+	return edit{
+		name: fmt.Sprintf("scales the job to %d", expected), may: func(s *state) bool { return s.shape.Elastic.Expected() != expected },
+		do: func(m *machine) {
+			m.edit(func(s *Shape) {
+				elastic := *s.Elastic
+				elastic.ExpectedReplicas = &expected
+				s.Elastic = &elastic
+			})
+		},
+	}
+}
+
+func (m *machine) edit(change func(*Shape)) {
+	shape := *m.state.shape
+	change(&shape)
+	m.state.shape = &shape
+	m.must(func(c *Cluster) error {
+		c.put(c.keyOf(c.live().job()), m.kind.edited(c.live().job(), shape))
+		return nil
+	})
+}
+
+// annotate changes the job in a way that does not wake the controller.
+func annotate(m *machine) {
+	m.state.spent.conflicts++
+	m.must(func(c *Cluster) error {
+		c.put(c.keyOf(c.live().job()), c.live().job().DeepCopyObject().(framework.Job)) //nolint:forcetypeassert // the copy of a Job is one
+		return nil
+	})
+}
+
+// garbageActions returns what the garbage collector does.
+func garbageActions(s *state) []action {
+	job := s.live.job()
+	var actions []action
+	dependents := 0
+	for _, key := range slices.Sorted(maps.Keys(s.live)) {
+		object := s.live[key]
+		owner := metav1.GetControllerOf(object)
+		if owner == nil {
+			continue
+		}
+		orphaned := job == nil || job.GetUID() != owner.UID
+		if !orphaned && job.GetDeletionTimestamp() == nil {
+			continue
+		}
+		dependents++
+		if object.GetDeletionTimestamp() == nil {
+			actions = append(actions, action{name: "the garbage collector deletes " + key, quiet: clusterWorks, do: func(m *machine) {
+				m.remove(object, client.DeleteOptions{})
+			}})
+		}
+	}
+	if job != nil && job.GetDeletionTimestamp() != nil && dependents == 0 {
+		actions = append(actions, action{name: "the garbage collector lets go of the job", quiet: clusterWorks, do: func(m *machine) {
+			m.must(func(c *Cluster) error {
+				c.put(c.keyOf(job), nil)
+				return nil
+			})
+		}})
+	}
+	return actions
+}
+
+// timeActions returns how time may pass: until the controller wakes, or, where it only waits and nothing else is under way, for long.
+// That anybody is slow is one of the things that may go wrong.
+func (x options) timeActions(s *state, underWay bool) []action {
+	pass := func(name string, quiet int, to time.Time) action {
+		return action{name: name, quiet: quiet, do: func(m *machine) { m.state.now = to }}
+	}
+	var actions []action
+	switch {
+	case s.dirty:
+	case s.wakeAt.After(s.now):
+		actions = append(actions, pass("time passes until the controller wakes", timePasses, s.wakeAt))
+	case s.wakeAt.IsZero() && !underWay:
+		actions = append(actions, pass("time passes", notByItself, s.now.Add(horizon)))
+	}
+	if !x.left(s, s.spent.ticks, x.budget.ticks) {
+		return actions
+	}
+	for _, d := range []time.Duration{time.Second, 10 * time.Second} {
+		if later := s.now.Add(d); s.dirty || s.wakeAt.IsZero() || s.wakeAt.After(later) {
+			actions = append(actions, action{name: d.String() + " pass", do: func(m *machine) {
+				m.state.spent.ticks++
+				m.state.now = later
+			}})
+		}
+	}
+	return actions
+}
