@@ -26,6 +26,14 @@ test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 fuzz: ## Look for jobs that a controller makes something wrong of [FUZZTIME=1m]
 	for c in $(CONTROLLERS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
 
+.PHONY: explore
+explore: ## Look at all lives of small jobs, with all that may go wrong; takes an hour
+	for c in $(CONTROLLERS); do (cd $$c && go test -run 'Conformance/small' -explore.everything -v -timeout 0 .); done
+
+.PHONY: mutants
+mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine
+	MUTANTS=true go test -count=1 -timeout 60m ./test/mutants
+
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
 	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)

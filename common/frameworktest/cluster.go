@@ -197,7 +197,7 @@ func (c *Cluster) remove(object client.Object, options client.DeleteOptions) err
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
-	pod = pod.DeepCopy()
+	pod = copyOf(pod)
 	pod.DeletionGracePeriodSeconds = &grace
 	pod.DeletionTimestamp = new(metav1.NewTime(c.clock.Now().Add(time.Duration(grace) * time.Second)).Rfc3339Copy())
 	c.put(key, pod)
@@ -211,7 +211,7 @@ func (c *Cluster) removeOwner(key string, current client.Object, options client.
 	case ptr.Deref(options.PropagationPolicy, metav1.DeletePropagationBackground) != metav1.DeletePropagationForeground:
 		c.put(key, nil)
 	case current.GetDeletionTimestamp() == nil:
-		deleted := current.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+		deleted := copyOf(current)
 		deleted.SetDeletionTimestamp(new(c.now()))
 		deleted.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
 		deleted.SetGeneration(deleted.GetGeneration() + 1)
@@ -247,7 +247,7 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	if err != nil {
 		return err
 	}
-	patched := current.DeepCopyObject().(framework.Job) //nolint:forcetypeassert // the copy of a Job is one
+	patched := copyOf(current)
 	*patched.JobStatus() = status
 	if !equality.Semantic.DeepEqual(current, patched) {
 		c.put(c.keyOf(object), patched)
@@ -272,9 +272,10 @@ func merged(status batchv1beta1.JobStatus, patch []byte) (after batchv1beta1.Job
 	return after, json.Unmarshal(data, &after)
 }
 
-// Change lets a kubelet or the scheduler change a pod.
+// Change lets a kubelet or the scheduler change the status of a pod, or bind it to a node.
 func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
-	changed := pod.DeepCopy()
+	changed := copyOf(pod)
+	changed.Status = *pod.Status.DeepCopy()
 	change(changed)
 	c.put(c.keyOf(pod), changed)
 }
@@ -293,6 +294,13 @@ func list[T client.Object](state objects) []T {
 		}
 	}
 	return found
+}
+
+// copyOf returns an object that shares all but its fields with another, so that many states do not take much memory.
+func copyOf[T client.Object](object T) T {
+	value := reflect.New(reflect.TypeOf(object).Elem())
+	value.Elem().Set(reflect.ValueOf(object).Elem())
+	return value.Interface().(T) //nolint:forcetypeassert // it is of the same type
 }
 
 // copyInto overwrites an object with a copy of another of the same type.

@@ -42,12 +42,16 @@ func explorations() []exploration {
 	resuming := []edit{pauses, resumes, resizes}
 	return []exploration{
 		{
-			name: "all restart, and the user pauses the job: all that may go wrong in one life", shape: two(onFailure, scopeJob, limit(1)),
-			failures: []string{"fails"}, edits: []edit{pauses}, budget: all, briefly: 2,
+			name: "one replica, and all that may go wrong in one life", shape: one(onFailure, limit(1)),
+			failures: []string{"fails", "is deleted"}, edits: []edit{pauses, deletes}, budget: all, briefly: 2,
 		},
 		{
-			name: "each restarts alone, and the user deletes the job: all that may go wrong in one life", shape: two(onFailure, scopeReplica, limit(1)),
-			failures: []string{"fails"}, edits: []edit{deletes}, budget: all, briefly: 2,
+			name: "all restart, and the user pauses the job", shape: two(onFailure, scopeJob, limit(1)),
+			failures: []string{"fails"}, edits: []edit{pauses}, budget: all, briefly: 2, most: 4,
+		},
+		{
+			name: "each restarts alone, and the user deletes the job", shape: two(onFailure, scopeReplica, limit(1)),
+			failures: []string{"fails"}, edits: []edit{deletes}, budget: all, briefly: 2, most: 4,
 		},
 		{
 			name: "one failure restarts all", shape: two(onFailure, scopeJob, limit(1)),
@@ -115,13 +119,20 @@ func explorations() []exploration {
 		},
 		{
 			name: "a new controller is shown the past, each restarts alone", shape: two(onFailure, scopeReplica, limit(1)), timeTravel: true,
-			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 2,
+			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
 			name: "everybody is slow", shape: two(onFailure, scopeJob, limit(1)),
 			failures: []string{"fails"}, edits: []edit{pauses}, budget: spent{failures: 2, crashes: 1, ticks: 2}, briefly: 2,
 		},
 	}
+}
+
+// one returns the shape of a job of one replica.
+func one(restart batchv1beta1.RestartPolicy, options ...func(*batchv1beta1.RunPolicy)) Shape {
+	s := two(restart, scopeJob, options...)
+	s.Replicas = 1
+	return s
 }
 
 // testExplorations explores small jobs.

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
@@ -92,6 +91,7 @@ func (x options) actionsDuring(s *state, next call) []action {
 				actions = append(actions, x.unseen(s, pods, x.podActions(s, pod))...)
 			}
 		}
+	case services:
 	}
 	return actions
 }
@@ -349,7 +349,7 @@ func (m *machine) edit(change func(*Shape)) {
 func annotate(m *machine) {
 	m.state.spent.conflicts++
 	m.must(func(c *Cluster) error {
-		c.put(c.keyOf(c.live().job()), c.live().job().DeepCopyObject().(framework.Job)) //nolint:forcetypeassert // the copy of a Job is one
+		c.put(c.keyOf(c.live().job()), copyOf(c.live().job()))
 		return nil
 	})
 }

@@ -84,6 +84,9 @@ func (m *machine) cluster(do func(*Cluster) error) error {
 	c := &Cluster{scheme: m.kind.scheme, clock: m.clock, states: []objects{s.live}, versions: s.versions, uids: s.uids}
 	c.onChange = func(_ string, before, after client.Object) {
 		checkLaws(m, c.live(), before, after)
+		if m.writing {
+			checkDeletion(m, c.live().job(), before, after)
+		}
 		m.tell(before, after)
 	}
 	err := do(c)
@@ -161,7 +164,7 @@ func (m *machine) proceed() {
 // goOn continues a reconcile that has got some answers, by some calls.
 func (m *machine) goOn(answers []answer, calls int) {
 	s := m.state
-	m.answers, m.given, m.calls, m.next = answers[:len(answers):len(answers)], 0, calls, nil
+	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWritten(jobKey, s.written)
 	result, err := m.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: jobKey})
 	if m.next != nil {
@@ -191,8 +194,8 @@ func (m *machine) startAgain(old objects, frozen resources) {
 // errInterrupted is what a reconcile gets that is to stop for now.
 var errInterrupted = errors.New("the exploration goes on elsewhere")
 
-// make answers a call: as before if it was made before, else by doing it.
-func (m *machine) make(c call, do func() answer) answer {
+// request answers a call: as before if it was made before, else by doing it.
+func (m *machine) request(c call, do func() answer) answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.given < len(m.answers) {
@@ -222,10 +225,10 @@ func (m *machine) meet(c call, do func() answer) answer {
 	s := m.state
 	fault := m.fault
 	m.fault = ""
-	switch {
-	case fault == refuse:
+	switch fault {
+	case refuse:
 		return answer{err: apierrors.NewServiceUnavailable("the API server is restarting")}
-	case fault == lose:
+	case lose:
 		s.frozen |= c.resource
 		do()
 		return answer{err: apierrors.NewTimeoutError(c.String()+": the connection was lost", 0)}
@@ -244,10 +247,10 @@ func (m *machine) meet(c call, do func() answer) answer {
 // or after both.
 func (m *machine) read(c call, do func() answer) answer {
 	if m.given < len(m.answers) || m.next != nil {
-		return m.make(c, do)
+		return m.request(c, do)
 	}
 	m.calls++
-	return m.make(c, do)
+	return m.request(c, do)
 }
 
 // exploredClient is the client of the controller: it reads from the cache. What a reconciler does not call is not modelled.
@@ -309,15 +312,15 @@ type exploredReader struct {
 
 // Get implements client.Reader.
 func (r exploredReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	return r.m.get(r.m.make, func() objects { return r.m.state.live }, key, into)
+	return r.m.get(r.m.request, func() objects { return r.m.state.live }, key, into)
 }
 
 // List implements client.Reader.
 func (r exploredReader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
-	return r.m.list(r.m.make, func() objects { return r.m.state.live }, into, options)
+	return r.m.list(r.m.request, func() objects { return r.m.state.live }, into, options)
 }
 
-func (m *machine) get(make func(call, func() answer) answer, from func() objects, key client.ObjectKey, into client.Object) error {
+func (m *machine) get(ask func(call, func() answer) answer, from func() objects, key client.ObjectKey, into client.Object) error {
 	kind := jobs
 	switch {
 	case resourceOf(into) != jobs:
@@ -328,7 +331,7 @@ func (m *machine) get(make func(call, func() answer) answer, from func() objects
 		kind = services
 	}
 	name := map[resources]string{jobs: m.kind.name, pods: "Pod", services: "Service"}[kind]
-	a := make(call{verb: "get", resource: kind, key: objectKey(name, key)}, func() answer {
+	a := ask(call{verb: "get", resource: kind, key: objectKey(name, key)}, func() answer {
 		found := from()[objectKey(name, key)]
 		if found == nil {
 			return answer{err: notFound(name, key.Name)}
@@ -346,8 +349,8 @@ func (m *machine) get(make func(call, func() answer) answer, from func() objects
 	return nil
 }
 
-func (m *machine) list(make func(call, func() answer) answer, from func() objects, into client.ObjectList, options []client.ListOption) error {
-	a := make(call{verb: "list", resource: pods, key: "Pod"}, func() answer {
+func (m *machine) list(ask func(call, func() answer) answer, from func() objects, into client.ObjectList, options []client.ListOption) error {
+	a := ask(call{verb: "list", resource: pods, key: "Pod"}, func() answer {
 		return answer{pods: selected(from(), options)}
 	})
 	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a panic says that the model lacks something
@@ -359,10 +362,10 @@ func (m *machine) list(make func(call, func() answer) answer, from func() object
 
 func (m *machine) write(verb string, object client.Object, do func(*Cluster) error) answer {
 	c := call{verb: verb, resource: resourceOf(object), key: objectKey(m.kindName(object), client.ObjectKeyFromObject(object))}
-	return m.make(c, func() answer {
+	return m.request(c, func() answer {
 		a := answer{err: m.cluster(do)}
 		if verb == "patch" && a.err == nil {
-			a.object = object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+			a.object = m.state.live[c.key]
 		}
 		return a
 	})

@@ -75,6 +75,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		if status.Phase != batchv1beta1.JobPhaseRunning || !isTrue(status, batchv1beta1.ConditionRunning) {
 			fail("the job does not run")
 		}
+		if replicas != members(job) {
+			fail("the job has %d replicas, but is to have %d", replicas, members(job))
+		}
 		if isTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
 			fail("%d replicas stay failed, but ReplicaFailure is %t", failed, isTrue(status, batchv1beta1.ConditionReplicaFailure))
 		}

@@ -40,6 +40,14 @@ type search struct {
 	found    found
 }
 
+// maxStates is more than any exploration has in which so much goes wrong, and fewer than memory has room for.
+func maxStates(most int) int {
+	if most <= 2 {
+		return 1_000_000
+	}
+	return 100_000_000
+}
+
 // node is what is kept of a state once it has been looked at.
 type node struct {
 	// parent is the state that this one was first reached from, by which action.
@@ -59,6 +67,7 @@ type numbered struct {
 // set up.
 func (x *exploration) explore(k kind, most int) (found, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of what there is stays
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(4 << 30))
 	s := &search{x: x, most: most, numbers: map[string]uint16{}, busy: runtime.GOMAXPROCS(0)}
 	s.more.L = &s.mu
 	for i := range s.shards {
@@ -167,7 +176,10 @@ func (s *search) meet(d digest, next *state, parent uint32, name string) uint32 
 		s.numbers[name] = number
 		s.names = append(s.names, name)
 	}
-	id := uint32(len(s.nodes)) //nolint:gosec // memory ends before
+	id := uint32(len(s.nodes)) //nolint:gosec // there are never too many
+	if int(id) >= maxStates(s.most) && s.found.wrong == "" {
+		s.found.wrong = s.story(parent, name) + "there are too many states: something is counted without end"
+	}
 	s.nodes = append(s.nodes, node{parent: parent, action: number})
 	s.frontier = append(s.frontier, numbered{id: id, state: next})
 	shard.ids[d] = id
@@ -182,11 +194,22 @@ func (s *search) fail(id uint32, last, wrong string) {
 	if s.found.wrong != "" {
 		return
 	}
+	s.found.wrong = s.story(id, last) + wrong
+}
+
+// longest is how many steps of a story are told.
+const longest = 200
+
+// story tells how it came to a state, and what happened last.
+func (s *search) story(id uint32, last string) string {
 	var b strings.Builder
-	for i, name := range append(s.path(id), last) {
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, name)
+	path := append(s.path(id), last)
+	for i, name := range path {
+		if i < longest/2 || i > len(path)-longest/2 {
+			fmt.Fprintf(&b, "%3d. %s\n", i+1, name)
+		}
 	}
-	s.found.wrong = b.String() + wrong
+	return b.String()
 }
 
 func (s *search) path(id uint32) []string {
@@ -203,9 +226,9 @@ func (s *search) path(id uint32) []string {
 func (s *search) checkQuiet() {
 	const unknown, onTheWay, arrives = 0, 1, 2
 	marks := make([]byte, len(s.nodes))
-	for start := range s.nodes {
+	for start := range uint32(len(s.nodes)) { //nolint:gosec // there are never too many
 		var way []uint32
-		id := uint32(start) //nolint:gosec // a number of a node
+		id := start
 		for marks[id] == unknown && !s.nodes[id].rests {
 			marks[id] = onTheWay
 			way = append(way, id)

@@ -220,7 +220,7 @@ func (e *encoder) object(object client.Object) {
 	encoded, ok := e.known[object]
 	if !ok {
 		encoded = tokens(encode(object))
-		if len(e.known) > 1<<16 {
+		if len(e.known) > 1<<13 {
 			clear(e.known)
 		}
 		e.known[object] = encoded
@@ -259,7 +259,7 @@ func (e *encoder) sum(now int64) digest {
 			}
 			write('#', int64(i))
 		case t.at == 0:
-			io.WriteString(hash, t.text)
+			_, _ = io.WriteString(hash, t.text) // a hash does not fail
 		case now-t.at < t.past:
 			i, _ := slices.BinarySearch(e.times, t.at)
 			write('T', since[i]-since[zero])
@@ -363,7 +363,7 @@ func tokens(encoded string) []token {
 	for i := 0; i < len(encoded); {
 		rest := encoded[i:]
 		var t token
-		length := 0
+		var length int
 		switch {
 		case rest[0] == 'u' && strings.HasPrefix(rest, "uid-"), rest[0] == 'r' && strings.HasPrefix(rest, "rv-"):
 			length = strings.IndexByte(rest, '-') + 1

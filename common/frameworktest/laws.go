@@ -14,6 +14,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // reporter is told what is wrong.
@@ -68,6 +69,23 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 			t.Errorf("pod %s is created in a job of %s replicas, but %s was when they were %s",
 				pod.Name, pod.Annotations[membersAnnotation], other.Name, before)
 		}
+	}
+}
+
+// checkDeletion checks that the controller deletes no pod that does its work, or that a finished job has to keep, with its logs.
+func checkDeletion(t reporter, job framework.Job, before, after client.Object) {
+	t.Helper()
+	pod, ok := before.(*corev1.Pod)
+	if !ok || pod.DeletionTimestamp != nil || after != nil && after.GetDeletionTimestamp() == nil || job == nil {
+		return
+	}
+	switch status := *job.JobStatus(); {
+	case status.Finished():
+		if !policy.CleansUp(job.JobSpec().RunPolicy, pod) {
+			t.Errorf("the clean-up deletes pod %s, which is %s", pod.Name, pod.Status.Phase)
+		}
+	case isListed(status, pod.Name) && attemptLabel(pod) == attemptOf(status, pod.Name):
+		t.Errorf("the controller deletes pod %s, which is of the current attempt", pod.Name)
 	}
 }
 

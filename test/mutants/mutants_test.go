@@ -1,0 +1,146 @@
+// Package mutants checks the check: it puts one bug after the other into the engine, and the exploration of small jobs must find each.
+package mutants
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutant is a bug: a text of a file, and what takes its place.
+type mutant struct{ file, before, after string }
+
+// Every one of these has been a bug of this engine, or of another operator.
+var mutants = map[string]mutant{
+	"the status overwrites that of another version": {
+		"execute.go", "client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(base)",
+	},
+	"a conflict is not tried again": {
+		"execute.go", "return reconcile.Result{RequeueAfter: conflictDelay}, nil", "return reconcile.Result{}, nil",
+	},
+	"a deletion takes whatever has the name": {
+		"execute.go", "return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}\n", "return nil\n",
+	},
+	"the clean-up deletes a pod that has ended since": {
+		"execute.go", "client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}", "client.Preconditions{UID: &pod.UID}",
+	},
+	"pods are created for a job that has changed since": {
+		"execute.go", "if err == nil && d.changesObjects() &&", "if false && d.changesObjects() &&",
+	},
+	"the accounting of a failure waits for its turn": {
+		"execute.go", "if len(d.Restarts) > 0 || !onlyFollowsReplicas", "if !onlyFollowsReplicas",
+	},
+	"a cache is believed": {
+		"reconciler.go", "if !decision.Irrevocable ||", "if true ||",
+	},
+	"a watch is trusted to tell of each pod": {
+		"reconciler.go", "if err == nil && live.hasMoreThan(seen) {", "if false {",
+	},
+	"replicas start beside pods of an earlier attempt": {
+		"plan.go", "if !ofAttempt(pod, all) {\n\t\t\treturn", "if !ofAttempt(pod, all) {\n\t\t\tcontinue",
+	},
+	"pods of an earlier attempt stay": {
+		"plan.go", "\tp.removeObsolete()\n\tp.createMissing()", "\tp.createMissing()",
+	},
+	"nobody wakes for a restart that has to wait": {
+		"plan.go", "p.wakeAt(r.recorded.RestartTime.Time)\n", "",
+	},
+	"nobody wakes for the deadline": {
+		"plan.go", "if deadline, ok := p.deadline(); ok {\n\t\tp.wakeAt(deadline)", "if deadline, ok := p.deadline(); ok {\n\t\t_ = deadline",
+	},
+	"a finished job goes on": {
+		"plan.go", "if job.Status.Finished() {", "if job.Status.Finished() && job.Status.Phase == batchv1beta1.JobPhaseFailed {",
+	},
+	"a job that is being deleted creates pods": {
+		"plan.go", "if job.Deleting {", "if false {",
+	},
+	"a failure counts as often as it is seen": {
+		"replica.go", "return r.pod != nil && r.pod.Labels[batchv1beta1.LabelAttempt] != r.attempt().String()", "return false",
+	},
+	"the aggregate forgets who succeeded": {
+		"replica.go", "aggregate.Succeeded++", "",
+	},
+	"what is not to blame counts": {
+		"restart.go", "if !cause.failure.Free {\n\t\tp.decision.Status.BackoffCount++", "if true {\n\t\tp.decision.Status.BackoffCount++",
+	},
+	"a failure is counted and not restarted": {
+		"restart.go", "status.Attempt++", "",
+	},
+	"the limit is not kept": {
+		"finish.go", "if cause.failure.Free || policy.BackoffLeft", "if true || policy.BackoffLeft",
+	},
+	"a job never expires": {
+		"finish.go", "p.wakeAt(expiry)", "",
+	},
+	"a pause is not counted before pods are deleted": {
+		"pause.go", "status.Pauses++", "",
+	},
+	"a pause believes that no pod is left": {
+		"pause.go", "p.decision.Irrevocable = true // a cache may lack", "_ = 0 // a cache may lack",
+	},
+	"a status is written at rest": {
+		"settle.go", "status.Reason = reason\n", "status.Reason = reason + p.now.Format(\"150405\")\n",
+	},
+	"a failed replica is said to have recovered": {
+		"settle.go", "return r.staysFailed() || waiting", "return waiting",
+	},
+	"what has failed trains": {
+		"elastic.go", "if !r.staysFailed() && r.failure() == nil {", "if true {",
+	},
+	"what is given up counts": {
+		"elastic.go", "\tp.replicas = remaining\n", "",
+	},
+}
+
+func TestExplorationFindsEveryMutant(t *testing.T) {
+	if os.Getenv("MUTANTS") == "" {
+		t.Skip("it builds the engine once a mutant: run it by `make mutants`")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			overlay := m.overlay(t, filepath.Join(root, "common", "engine", m.file))
+			test := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-run", "Conformance/small_jobs", "./pytorch")
+			test.Dir = root
+			output, err := test.CombinedOutput()
+			_, trace, found := strings.Cut(string(output), "1. the user creates the job")
+			if err == nil || !found {
+				t.Fatalf("it is not found:\n%s", output)
+			}
+			trace, _, _ = strings.Cut(trace, "--- ")
+			t.Logf("found:\n%s", trace)
+		})
+	}
+}
+
+// overlay writes the file with the bug, and what tells go to take it.
+func (m mutant) overlay(t *testing.T, path string) string {
+	t.Helper()
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), m.before); n != 1 {
+		t.Fatalf("%s has %d times, instead of once, what the mutant replaces: %s", m.file, n, m.before)
+	}
+	dir := t.TempDir()
+	mutated := filepath.Join(dir, m.file)
+	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.before, m.after, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return overlay
+}
