@@ -82,22 +82,27 @@ func (p Paths) apiServer(bin string, kind Kind) Daemon {
 	}
 }
 
-func (p Paths) controllerManager(bin string) Daemon {
+func (p Paths) controllerManager(bin string, kind Kind) Daemon {
+	table := flags{
+		{"kubeconfig", p.state("kubeconfigs", "kube-controller-manager")},
+		{"bind-address", "127.0.0.1"},
+		{"secure-port", portControllerManager},
+		{"tls-cert-file", p.cert("loopback")},
+		{"tls-private-key-file", p.key("loopback")},
+		{"root-ca-file", p.cert("ca")},
+		{"service-account-private-key-file", p.key("service-account")},
+		{"cluster-signing-cert-file", p.cert("ca")},
+		{"cluster-signing-key-file", p.key("ca")},
+		{"use-service-account-credentials", "true"},
+		{"leader-elect", "false"}, // there is one, and it should start at once
+	}
+	if kind == Real {
+		// Tests need not wait for long until a lost node is noticed. See nodeLeaseDurationSeconds in kubelet.yaml.
+		table = append(table, flags{{"node-monitor-grace-period", "20s"}}...)
+	}
 	return Daemon{
-		Name: "kube-controller-manager",
-		Argv: flags{
-			{"kubeconfig", p.state("kubeconfigs", "kube-controller-manager")},
-			{"bind-address", "127.0.0.1"},
-			{"secure-port", portControllerManager},
-			{"tls-cert-file", p.cert("loopback")},
-			{"tls-private-key-file", p.key("loopback")},
-			{"root-ca-file", p.cert("ca")},
-			{"service-account-private-key-file", p.key("service-account")},
-			{"cluster-signing-cert-file", p.cert("ca")},
-			{"cluster-signing-key-file", p.key("ca")},
-			{"use-service-account-credentials", "true"},
-			{"leader-elect", "false"}, // there is one, and it should start at once
-		}.argv(filepath.Join(bin, "kube-controller-manager")),
+		Name:    "kube-controller-manager",
+		Argv:    table.argv(filepath.Join(bin, "kube-controller-manager")),
 		Listens: []string{loopback(portControllerManager)},
 		Ready:   p.probe("https://" + loopback(portControllerManager) + "/healthz"),
 	}

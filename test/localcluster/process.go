@@ -208,23 +208,44 @@ func waitReady(ctx context.Context, d Daemon, exited <-chan error) error {
 
 // stop ends a process: politely, then by force.
 func stop(p process, grace time.Duration) error {
-	for _, step := range []struct {
-		signal syscall.Signal
-		wait   time.Duration
-	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, 5 * time.Second}} {
-		if !p.alive() {
-			return nil
-		}
-		if err := syscall.Kill(p.PID, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("stopping pid %d: %w", p.PID, err)
-		}
-		for deadline := time.Now().Add(step.wait); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if !p.alive() {
-				return nil
-			}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if p.endsWithin(grace) {
+		return nil
+	}
+	return p.kill()
+}
+
+// kill ends a process by force.
+func (p process) kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	if !p.endsWithin(5 * time.Second) {
+		return fmt.Errorf("pid %d does not end, not even by SIGKILL", p.PID)
+	}
+	return nil
+}
+
+// signal sends the process a signal, unless it has ended.
+func (p process) signal(s syscall.Signal) error {
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stopping pid %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+func (p process) endsWithin(limit time.Duration) bool {
+	for deadline := time.Now().Add(limit); p.alive(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
 		}
 	}
-	return fmt.Errorf("pid %d does not end, not even by SIGKILL", p.PID)
+	return true
 }
 
 func lastLines(data []byte, n int) string {

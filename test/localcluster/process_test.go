@@ -55,6 +55,34 @@ func TestDaemonLife(t *testing.T) {
 	}
 }
 
+func TestKill(t *testing.T) {
+	c := &Cluster{Builder{Paths: Paths{Cache: t.TempDir(), State: t.TempDir()}, Progress: NewProgress(io.Discard)}}
+	d := sleeper(nil)
+	if err := c.ensure(context.Background(), d); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.stopAll() })
+	if err := c.Kill(d.Name, "nonsense"); err == nil || !strings.Contains(err.Error(), `no "nonsense" runs, but: `+d.Name) {
+		t.Errorf("the error does not say what runs: %v", err)
+	}
+	killed := c.Paths.process(d.Name)
+	if killed == nil {
+		t.Fatal("a mistyped name killed another process")
+	}
+	if err := c.Kill(d.Name); err != nil {
+		t.Fatal(err)
+	}
+	if killed.alive() {
+		t.Error("it runs on")
+	}
+	if err := c.ensure(context.Background(), d); err != nil {
+		t.Fatal(err)
+	}
+	if c.Paths.process(d.Name) == nil {
+		t.Error("it is not started again")
+	}
+}
+
 func TestRecycledPIDIsNotOurs(t *testing.T) {
 	cmd := exec.Command("sleep", "300")
 	if err := cmd.Start(); err != nil {

@@ -200,7 +200,7 @@ func (c *Cluster) daemons(ctx context.Context, kind Kind) (daemonSet, error) {
 	kubernetes := bins[c.Kubernetes]
 	set := daemonSet{
 		first: []Daemon{c.Paths.etcd(bins["etcd"]), c.Paths.apiServer(kubernetes, kind)},
-		then:  []Daemon{c.Paths.controllerManager(kubernetes), c.Paths.scheduler(kubernetes)},
+		then:  []Daemon{c.Paths.controllerManager(kubernetes, kind), c.Paths.scheduler(kubernetes)},
 	}
 	if kind == Simulated {
 		kwok, err := c.Paths.kwok(bins["kwok"])

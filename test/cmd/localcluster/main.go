@@ -90,6 +90,12 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.Status(cmd.Context(), os.Stdout) },
 		},
 		{
+			Use:   "kill NAME...",
+			Short: "Kill components, named as in status, to see what follows; up starts them again",
+			Args:  cobra.MinimumNArgs(1),
+			RunE:  func(_ *cobra.Command, names []string) error { return cluster.Kill(names...) },
+		},
+		{
 			Use:   "load-image FILE...",
 			Short: "Load docker archives or OCI layouts into the node",
 			Args:  cobra.MinimumNArgs(1),
