@@ -1,0 +1,55 @@
+// The skewed-controller is the pytorch-controller with a clock that is off by $CLOCK_OFFSET, for the end-to-end tests.
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/pytorch"
+)
+
+// skewed is a clock that is off.
+type skewed struct {
+	clock.RealClock
+	offset time.Duration
+}
+
+// Now returns the wrong time.
+func (s skewed) Now() time.Time { return s.RealClock.Now().Add(s.offset) }
+
+// Since returns what has passed since a time that the wrong clock told.
+func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
+
+func main() {
+	if os.Getenv("CLOCK_OFFSET") == "" {
+		manager.Main(pytorch.Controller()) // as the init container of a replica, which only waits for its leader
+		return
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	offset, err := time.ParseDuration(os.Getenv("CLOCK_OFFSET"))
+	if err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	options := manager.DefaultOptions()
+	options.Engine.Clock = skewed{offset: offset}
+	logger := zap.New()
+	ctrl.SetLogger(logger)
+	return manager.Run(signals.SetupSignalHandler(), pytorch.Controller(), config, options, logger)
+}
