@@ -1,0 +1,425 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"tensorstack.dev/jobs/test/localcluster"
+)
+
+// Each of these breaks a part of the cluster in the middle of a training. Whatever it is: the training goes on or is restarted
+// once, only a failure that is the replica's own counts, and the job completes.
+var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func() {
+	var cluster *localcluster.Cluster
+	BeforeEach(func() {
+		paths, err := localcluster.DefaultPaths()
+		Expect(err).NotTo(HaveOccurred())
+		if os.Getenv("KUBECONFIG") != paths.Kubeconfig() {
+			Skip("faults are injected into the local cluster only, by signals to its processes")
+		}
+		repo, err := filepath.Abs(root)
+		Expect(err).NotTo(HaveOccurred())
+		cluster = localcluster.New(repo, localcluster.DefaultKubernetes, paths, localcluster.NewProgress(GinkgoWriter))
+	})
+
+	It("is restarted once for a worker that dies while there is no controller, and beside it nothing is", func(ctx context.Context) {
+		well, hurt := startSteady(ctx), startSteady(ctx)
+		trained := well.trainsSteadily(ctx)
+		lost := hurt.trainsSteadily(ctx)
+
+		kill(controllers(ctx)[0], "pytorch-controller")
+		holdLease(ctx)
+		kill(lost["steady-worker-1"], "steady.py")
+		hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", "--timeout=60s")
+		Expect(leader(ctx)).To(Equal(noLeader))
+		releaseLease(ctx)
+
+		hurt.isRestarted(ctx, lost)
+		hurt.completes(ctx)
+		Expect(hurt.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+		Expect(hurt.failures(ctx, "steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+		well.completes(ctx)
+		Expect(well.account(ctx)).To(Equal(account{pods: 2}))
+		Expect(well.replicas(ctx)).To(Equal(trained))
+	})
+
+	DescribeTable("trains on while there is no cluster, and a worker that dies meanwhile counts once",
+		func(ctx context.Context, crashing ...string) {
+			well, hurt := startSteady(ctx), startSteady(ctx)
+			trained := well.trainsSteadily(ctx)
+			lost := hurt.trainsSteadily(ctx)
+
+			crash(cluster, crashing...)
+			kill(lost["steady-worker-1"], "steady.py")
+			Expect(processes(trained["steady-worker-0"], "steady.py")).NotTo(BeEmpty())
+			Expect(cluster.Up(ctx, localcluster.UpOptions{})).To(Succeed())
+
+			later := startSteady(ctx)
+			hurt.isRestarted(ctx, lost)
+			hurt.completes(ctx)
+			Expect(hurt.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+			// Both have died by the time that the kubelet can say so, and it may tell of the other first.
+			Expect(hurt.failures(ctx, "steady")).To(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
+			well.completes(ctx)
+			Expect(well.account(ctx)).To(Equal(account{pods: 2}))
+			Expect(well.replicas(ctx)).To(Equal(trained))
+			later.trainsSteadily(ctx)
+			later.completes(ctx)
+			Expect(later.account(ctx)).To(Equal(account{pods: 2}))
+		},
+		// The scheduler is one of them: that of Kubernetes 1.37 ends when it missed that a pod was replaced by one of the same name.
+		Entry("without a control plane", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"),
+		Entry("without any process of the cluster", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler",
+			"kubelet", "containerd", "kube-proxy", "coredns"),
+	)
+
+	It("leaves a node that no longer answers, and trains again when there is a node", func(ctx context.Context) {
+		// One minute, the default, is for nodes that may come back.
+		redeploy(ctx, `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--node-lost-delay=5s"]}]`)
+		keepAnotherNode(ctx)
+		n := startSteady(ctx)
+		lost := n.trainsSteadily(ctx)
+
+		crash(cluster, "kubelet")
+		Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(2), Not(ContainElement(BeElementOf(uids(lost))))),
+			"the pods that the node holds are deleted by force, and created again")
+		Expect(processes(lost["steady-worker-0"], "steady.py")).NotTo(BeEmpty(), "the node does not know")
+		Expect(cluster.Up(ctx, localcluster.UpOptions{})).To(Succeed())
+
+		n.isRestarted(ctx, lost)
+		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(), "it knows now")
+		n.completes(ctx)
+		Expect(n.account(ctx)).To(Equal(account{attempt: 1, restarts: 2, pods: 4}))
+		Expect(n.failures(ctx, "steady")).To(ConsistOf(MatchRegexp("^steady-worker-. NodeLost counted=false on " + lost["steady-worker-0"].node)))
+	})
+
+	It("leaves a node with its controller when that is tainted, and trains again when there is a node", func(ctx context.Context) {
+		n := startSteady(ctx)
+		lost := n.trainsSteadily(ctx)
+		evicted := controllers(ctx)[0]
+
+		taint := []string{"taint", "node", lost["steady-worker-0"].node}
+		untaint := func(ctx context.Context) { _, _ = kubectl(ctx, append(taint, "e2e.tensorstack.dev/broken-")...) }
+		DeferCleanup(untaint)
+		n.kubectl(ctx, append(taint, "e2e.tensorstack.dev/broken=:NoExecute")...)
+		Eventually(ctx, n.pods(ctx)).ShouldNot(ContainElement(BeElementOf(uids(lost))))
+		Eventually(ctx, controllersNamespace.pods(ctx)).ShouldNot(ContainElement(evicted.uid))
+		untaint(ctx)
+
+		n.isRestarted(ctx, lost)
+		n.completes(ctx)
+		Expect(n.account(ctx)).To(Equal(account{attempt: 1, restarts: 2, pods: 4}))
+		Expect(n.failures(ctx, "steady")).To(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
+	})
+
+	DescribeTable("is restarted once for a worker that dies as another copy of the controller takes over from one",
+		func(ctx context.Context, failure, recovery syscall.Signal) {
+			scaleController(ctx, 2)
+			n := startSteady(ctx)
+			lost := n.trainsSteadily(ctx)
+
+			former := leader(ctx)
+			failing := controllerOf(ctx, former)
+			signal(failing, "pytorch-controller", failure)
+			kill(lost["steady-worker-1"], "steady.py")
+			Eventually(ctx, leader).WithArguments(ctx).ShouldNot(Equal(former))
+			signal(failing, "pytorch-controller", recovery)
+
+			n.isRestarted(ctx, lost)
+			n.completes(ctx)
+			Expect(n.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+			Expect(n.failures(ctx, "steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+			Expect(leader(ctx)).NotTo(Equal(former))
+		},
+		Entry("that is killed", syscall.SIGKILL, syscall.SIGCONT),
+		Entry("that hangs, and comes back when it has lost the lead", syscall.SIGSTOP, syscall.SIGCONT),
+	)
+
+	Describe("run by a controller whose clock is wrong", Ordered, ContinueOnFailure, func() {
+		const image = "tensorstack/skewed-controller:e2e"
+		BeforeAll(func(ctx context.Context) { loadSkewedController(ctx, cluster, image) })
+
+		DescribeTable("is restarted at once for a worker that dies, and keeps to its time limits",
+			func(ctx context.Context, offset string) {
+				redeploy(ctx, fmt.Sprintf(`[
+					{"op": "add", "path": "/spec/template/spec/containers/0/env/-", "value": {"name": "CLOCK_OFFSET", "value": %q}},
+					{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": %q}]`, offset, image))
+				n := startSteady(ctx)
+				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p",
+					`{"spec": {"runPolicy": {"activeDeadlineSeconds": 300, "ttlSecondsAfterFinished": 300}}}`)
+				lost := n.trainsSteadily(ctx)
+
+				kill(lost["steady-worker-1"], "steady.py")
+				n.isRestarted(ctx, lost)
+				n.completes(ctx)
+				Expect(n.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+				// By a clock that is ahead the time is over in which the reports of both are waited for.
+				Expect(n.failures(ctx, "steady")).To(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
+				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p", `{"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}}`)
+				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", "--timeout=60s")
+			},
+			Entry("10 minutes behind", "-10m"),
+			Entry("10 minutes ahead", "10m"),
+		)
+	})
+})
+
+// startSteady creates a job that trains until it is told to end, in a namespace of its own.
+func startSteady(ctx context.Context) namespace {
+	GinkgoHelper()
+	n := newNamespace(ctx)
+	n.kubectl(ctx, "create", "configmap", "steady", "--from-file=test/e2e/testdata/steady.py")
+	n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/steady.yaml")
+	return n
+}
+
+// trainsSteadily waits until the job trains, and returns its pods.
+func (n namespace) trainsSteadily(ctx context.Context) map[string]replica {
+	GinkgoHelper()
+	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/steady", "--timeout=120s")
+	Eventually(ctx, func() (string, error) {
+		return kubectl(ctx, "-n", string(n), "logs", "steady-worker-0", "-c", "pytorch")
+	}).Should(MatchRegexp(`step +\d+  loss`))
+	return n.replicas(ctx)
+}
+
+// isRestarted waits until the job trains with new pods.
+func (n namespace) isRestarted(ctx context.Context, lost map[string]replica) {
+	GinkgoHelper()
+	Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(len(lost)), Not(ContainElement(BeElementOf(uids(lost))))))
+	n.trainsSteadily(ctx)
+}
+
+// completes tells the job to end, and waits until it has.
+func (n namespace) completes(ctx context.Context) {
+	GinkgoHelper()
+	n.kubectl(ctx, "exec", "steady-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
+	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", "--timeout=120s")
+}
+
+// account is what the job says of its failures, and what was done about them.
+type account struct {
+	counted, attempt, restarts int
+	// pods is how many the job ever had on a node.
+	pods int
+}
+
+func (n namespace) account(ctx context.Context) account {
+	GinkgoHelper()
+	var a account
+	status := n.kubectl(ctx, "get", "ptjob", "steady", "-o", "jsonpath={.status.backoffCount},{.status.attempt},{.status.tasks[0].restartCount}")
+	for i, field := range strings.Split(status, ",") {
+		value, err := strconv.Atoi("0" + field)
+		Expect(err).NotTo(HaveOccurred())
+		*[]*int{&a.counted, &a.attempt, &a.restarts}[i] = value
+	}
+	Expect(n.events(ctx, "Restarting")).To(BeNumerically("<=", a.attempt), "nothing is told twice")
+	a.pods = n.events(ctx, "Scheduled")
+	return a
+}
+
+// events returns how often the events of the namespace say that something of that reason happened.
+func (n namespace) events(ctx context.Context, reason string) int {
+	GinkgoHelper()
+	total := 0
+	for line := range strings.Lines(n.kubectl(ctx, "get", "events", "--field-selector=reason="+reason, "-o",
+		`jsonpath={range .items[*]}{.series.count},{"\n"}{end}`)) {
+		times, err := strconv.Atoi("0" + strings.TrimRight(line, ",\n"))
+		Expect(err).NotTo(HaveOccurred())
+		total += max(1, times)
+	}
+	return total
+}
+
+// pods returns what the UIDs of the namespace's pods are.
+func (n namespace) pods(ctx context.Context) func() ([]string, error) {
+	return func() ([]string, error) {
+		output, err := kubectl(ctx, "-n", string(n), "get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
+		return strings.Fields(output), err
+	}
+}
+
+func uids(replicas map[string]replica) []string {
+	var uids []string
+	for _, r := range replicas {
+		uids = append(uids, r.uid)
+	}
+	return uids
+}
+
+// crash kills processes of the cluster, which are up again after the test.
+func crash(cluster *localcluster.Cluster, names ...string) {
+	GinkgoHelper()
+	DeferCleanup(func(ctx context.Context) { Expect(cluster.Up(ctx, localcluster.UpOptions{})).To(Succeed()) })
+	Expect(cluster.Kill(names...)).To(Succeed())
+}
+
+// processes returns those of a pod that run the program, as the machine sees them: it asks neither the API server nor the kubelet.
+func processes(pod replica, program string) []int {
+	GinkgoHelper()
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	Expect(err).NotTo(HaveOccurred())
+	var pids []int
+	for _, file := range files {
+		cgroups, _ := os.ReadFile(file)
+		command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline")) // empty if it has ended
+		if strings.Contains(string(cgroups), "/pod"+pod.uid+"/") && strings.Contains(string(command), program) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			Expect(err).NotTo(HaveOccurred())
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// signal sends a signal to what runs the program in a pod.
+func signal(pod replica, program string, s syscall.Signal) {
+	GinkgoHelper()
+	for _, pid := range processes(pod, program) {
+		Expect(syscall.Kill(pid, s)).To(Succeed())
+	}
+}
+
+// kill ends what runs the program in a pod, and waits until it has ended.
+func kill(pod replica, program string) {
+	GinkgoHelper()
+	pids := processes(pod, program)
+	Expect(pids).NotTo(BeEmpty())
+	signal(pod, program, syscall.SIGKILL)
+	Eventually(func() []int { return processes(pod, program) }).ShouldNot(ContainElement(BeElementOf(pids)))
+}
+
+// controllersNamespace is where the controller runs.
+const controllersNamespace = namespace("t9k-pytorch")
+
+// controllers returns the pods of the controller.
+func controllers(ctx context.Context) []replica {
+	GinkgoHelper()
+	var pods []replica
+	for _, pod := range controllersNamespace.replicas(ctx) {
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// noLeader holds the Lease while no controller may work.
+const noLeader = "nobody"
+
+// leader returns who holds the Lease of the controller.
+func leader(ctx context.Context) string {
+	GinkgoHelper()
+	return controllersNamespace.kubectl(ctx, "get", "lease", "pytorch-controller", "-o", "jsonpath={.spec.holderIdentity}")
+}
+
+// controllerOf returns the pod of the controller that holds the Lease by that name.
+func controllerOf(ctx context.Context, holder string) replica {
+	GinkgoHelper()
+	name, _, _ := strings.Cut(holder, "_")
+	pods := controllersNamespace.replicas(ctx)
+	Expect(pods).To(HaveKey(name))
+	return pods[name]
+}
+
+// holdLease keeps a controller that starts from here on from working.
+func holdLease(ctx context.Context) {
+	GinkgoHelper()
+	DeferCleanup(releaseLease)
+	controllersNamespace.kubectl(ctx, "patch", "lease", "pytorch-controller", "--type=merge", "-p",
+		fmt.Sprintf(`{"spec": {"holderIdentity": %q, "leaseDurationSeconds": 3600}}`, noLeader))
+}
+
+func releaseLease(ctx context.Context) {
+	GinkgoHelper()
+	if leader(ctx) == noLeader {
+		controllersNamespace.kubectl(ctx, "delete", "lease", "pytorch-controller")
+	}
+}
+
+// scaleController runs so many copies of the controller until the end of the test.
+func scaleController(ctx context.Context, copies int) {
+	GinkgoHelper()
+	scale := func(ctx context.Context, copies int) {
+		controllersNamespace.kubectl(ctx, "scale", "deployment/pytorch-controller", fmt.Sprintf("--replicas=%d", copies))
+		awaitController(ctx, HaveLen(copies))
+	}
+	DeferCleanup(scale, 1)
+	scale(ctx, copies)
+}
+
+// redeploy changes the controller by a JSON patch of its Deployment until the end of the test.
+func redeploy(ctx context.Context, patch string) {
+	GinkgoHelper()
+	revision := controllersNamespace.kubectl(ctx, "get", "deployment/pytorch-controller", "-o",
+		`jsonpath={.metadata.annotations.deployment\.kubernetes\.io/revision}`)
+	change := func(ctx context.Context, args ...string) {
+		former, err := controllersNamespace.pods(ctx)()
+		Expect(err).NotTo(HaveOccurred())
+		controllersNamespace.kubectl(ctx, args...)
+		awaitController(ctx, And(HaveLen(1), Not(ContainElement(BeElementOf(former)))))
+	}
+	DeferCleanup(change, "rollout", "undo", "deployment/pytorch-controller", "--to-revision="+revision)
+	change(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", patch)
+}
+
+// awaitController waits until the controller's pods are as they should be, and ready. What is not among them is gone, so
+// that it no longer holds the Lease.
+func awaitController(ctx context.Context, pods OmegaMatcher) {
+	GinkgoHelper()
+	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)
+	controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", "--timeout=120s")
+}
+
+// keepAnotherNode keeps the cluster from losing all its nodes at once, since it would then evict nothing. Nothing runs on it.
+func keepAnotherNode(ctx context.Context) {
+	GinkgoHelper()
+	const node = "e2e-another"
+	_, err := kubectlWith(ctx, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "spec": {"unschedulable": true}}`, node),
+		"create", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+	beating, stop := context.WithCancel(ctx)
+	DeferCleanup(func(ctx context.Context) {
+		stop()
+		_, err := kubectl(ctx, "delete", "node", node)
+		Expect(err).NotTo(HaveOccurred())
+	})
+	go func() {
+		for beating.Err() == nil {
+			_, _ = kubectl(beating, "patch", "node", node, "--subresource=status", "-p", fmt.Sprintf(
+				`{"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": %q}]}}`, time.Now().Format(time.RFC3339)))
+			select {
+			case <-beating.Done():
+			case <-time.After(5 * time.Second):
+			}
+		}
+	}()
+}
+
+// loadSkewedController builds the controller whose clock is wrong into an image, and loads that into the node.
+func loadSkewedController(ctx context.Context, cluster *localcluster.Cluster, image string) {
+	GinkgoHelper()
+	binary := filepath.Join(GinkgoT().TempDir(), "skewed-controller")
+	for _, build := range []struct {
+		folder, environment string
+		args                []string
+	}{
+		{"pytorch", "CGO_ENABLED=0", []string{"build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./test/skewed-controller"}},
+		{"hack/tools", "GOWORK=off", []string{"run", "./image", "-binary", binary, "-name", image, "-output", binary + ".tar"}},
+	} {
+		command := exec.CommandContext(ctx, "go", build.args...)
+		command.Dir = filepath.Join(root, build.folder)
+		command.Env = append(os.Environ(), build.environment)
+		output, err := command.CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), "%s", output)
+	}
+	Expect(cluster.LoadImages(ctx, binary+".tar")).To(Succeed())
+}
