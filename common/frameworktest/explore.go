@@ -46,14 +46,6 @@ func explorations() []exploration {
 			failures: []string{"fails", "is deleted"}, edits: []edit{pauses, deletes}, budget: all, briefly: 2,
 		},
 		{
-			name: "all restart, and the user pauses the job", shape: two(onFailure, scopeJob, limit(1)),
-			failures: []string{"fails"}, edits: []edit{pauses}, budget: all, briefly: 2, most: 4,
-		},
-		{
-			name: "each restarts alone, and the user deletes the job", shape: two(onFailure, scopeReplica, limit(1)),
-			failures: []string{"fails"}, edits: []edit{deletes}, budget: all, briefly: 2, most: 4,
-		},
-		{
 			name: "one failure restarts all", shape: two(onFailure, scopeJob, limit(1)),
 			failures: lost, edits: user, budget: all, most: 2,
 		},
@@ -118,12 +110,20 @@ func explorations() []exploration {
 			failures: []string{"fails"}, edits: []edit{pauses}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1},
 		},
 		{
-			name: "a new controller is shown the past, each restarts alone", shape: two(onFailure, scopeReplica, limit(1)), timeTravel: true,
-			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
-		},
-		{
 			name: "everybody is slow", shape: two(onFailure, scopeJob, limit(1)),
 			failures: []string{"fails"}, edits: []edit{pauses}, budget: spent{failures: 2, crashes: 1, ticks: 2}, briefly: 2,
+		},
+		{
+			name: "each restarts alone, and the user deletes the job", shape: two(onFailure, scopeReplica, limit(1)),
+			failures: []string{"fails"}, edits: []edit{deletes}, budget: all, briefly: 2, most: 4,
+		},
+		{
+			name: "all restart, and the user pauses the job", shape: two(onFailure, scopeJob, limit(1)),
+			failures: []string{"fails"}, edits: []edit{pauses}, budget: all, briefly: 2, most: 4,
+		},
+		{
+			name: "a new controller is shown the past, each restarts alone", shape: two(onFailure, scopeReplica, limit(1)), timeTravel: true,
+			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 	}
 }
