@@ -225,10 +225,10 @@ func (m *machine) meet(c call, do func() answer) answer {
 	s := m.state
 	fault := m.fault
 	m.fault = ""
-	switch fault {
-	case refuse:
+	if fault == refuse {
 		return answer{err: apierrors.NewServiceUnavailable("the API server is restarting")}
-	case lose:
+	}
+	if fault == lose {
 		s.frozen |= c.resource
 		do()
 		return answer{err: apierrors.NewTimeoutError(c.String()+": the connection was lost", 0)}
