@@ -174,8 +174,10 @@ func (p *planner) cleanUp() {
 	}
 	if !pending {
 		// Under None the tasks say that a pod which is missing is gone, and are then final.
-		p.decision.Irrevocable = p.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone &&
-			slices.ContainsFunc(p.replicas, func(r replica) bool { return r.pod == nil && isAlive(r.recorded) })
+		if p.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone &&
+			slices.ContainsFunc(p.replicas, func(r replica) bool { return r.pod == nil && isAlive(r.recorded) }) {
+			p.decision.Irrevocable = true
+		}
 		p.setTasks()
 	}
 	p.expire()

@@ -43,7 +43,11 @@ func explorations() []exploration {
 	return []exploration{
 		{
 			name: "one replica, and all that may go wrong in one life", shape: one(onFailure, limit(1)),
-			failures: []string{"fails", "is deleted"}, edits: []edit{pauses, deletes}, budget: all, briefly: 2,
+			failures: []string{"fails", "is deleted"}, edits: []edit{pauses, deletes}, budget: all, briefly: 3,
+		},
+		{
+			name: "one replica, and a new controller is shown the past", shape: one(onFailure, limit(1)), timeTravel: true,
+			failures: []string{"fails"}, edits: []edit{pauses}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
 			name: "one failure restarts all", shape: two(onFailure, scopeJob, limit(1)),
