@@ -19,7 +19,7 @@ demo: images ## Start a local Kubernetes and train on it, from nothing to Succee
 
 .PHONY: test
 test: $(BIN)/localcluster ## Run the unit and integration tests of every module
-	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; go test $(foreach m,$(MODULES),./$m/...); go test -count=1 ./test/repository
+	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; go test -timeout 30m $(foreach m,$(MODULES),./$m/...); go test -count=1 ./test/repository ./test/mutants
 	cd hack/tools && GOWORK=off go test ./...
 
 .PHONY: fuzz
@@ -32,7 +32,7 @@ explore: ## Look at all lives of small jobs, with all that may go wrong; takes a
 
 .PHONY: mutants
 mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine
-	MUTANTS=true go test -count=1 -timeout 60m ./test/mutants
+	MUTANTS=true go test -count=1 -timeout 60m -v ./test/mutants
 
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]

@@ -95,6 +95,17 @@ var mutants = map[string]mutant{
 	},
 }
 
+// The list follows the engine.
+func TestMutantsFit(t *testing.T) {
+	t.Parallel()
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m.overlay(t, filepath.Join("..", "..", "common", "engine", m.file))
+		})
+	}
+}
+
 func TestExplorationFindsEveryMutant(t *testing.T) {
 	if os.Getenv("MUTANTS") == "" {
 		t.Skip("it builds the engine once a mutant: run it by `make mutants`")
