@@ -38,8 +38,8 @@ type snapshot struct {
 	FailureWindow time.Duration
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period; 0 is for ever.
 	NodeLostDelay time.Duration
-	// BuildPod makes the pod of a member. An error speaks of the template.
-	BuildPod func(gang framework.Gang, member framework.Member, current attempt) (*corev1.Pod, error)
+	// BuildPod makes the pod of a member, which waits until the names of others resolve. An error speaks of the template.
+	BuildPod func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error)
 }
 
 // observation is what the cluster holds of the job.
@@ -300,7 +300,7 @@ func (p *planner) createMissing() {
 			p.wakeAt(r.recorded.RestartTime.Time)
 			continue
 		}
-		pod, err := p.job.BuildPod(p.gang, r.member, r.attempt())
+		pod, err := p.job.BuildPod(p.gang, r.member, p.awaited(*r), r.attempt())
 		if err != nil {
 			p.decision.Creates = nil
 			p.refusal = err.Error()
@@ -309,6 +309,19 @@ func (p *planner) createMissing() {
 		p.decision.Creates = append(p.decision.Creates, pod)
 		p.decision.Irrevocable = p.decision.Irrevocable || all > 0 // which pods are gone must not be guessed
 	}
+}
+
+// awaited lists the members whose names must resolve before a replica starts: the leader, and those that every replica reaches out
+// to. A name that is gone for good is not waited for.
+func (p *planner) awaited(r replica) []framework.Member {
+	var members []framework.Member
+	for _, peer := range p.replicas {
+		isAwaited := peer.member.Rank == 0 || peer.member.Role.Awaited
+		if isAwaited && peer.member.Rank != r.member.Rank && !peer.done && !peer.succeeded() {
+			members = append(members, peer.member)
+		}
+	}
+	return members
 }
 
 func (p *planner) wakeAt(t time.Time) {

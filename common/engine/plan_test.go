@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 func TestFirstReconcileCreatesEverything(t *testing.T) {
@@ -112,6 +113,53 @@ func TestPlanDeletesPodsOfNoReplica(t *testing.T) {
 	)
 	diff(t, "deletions", []string{"job-worker-1"}, names(d.Deletes))
 	diff(t, "aggregate", &batchv1beta1.Aggregate{Running: 1}, d.Status.Aggregate)
+}
+
+func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
+	t.Parallel()
+	awaited := func(r batchv1beta1.Role) batchv1beta1.Role {
+		r.Awaited = true
+		return r
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		sees []*corev1.Pod
+		// want is whom each new replica waits for.
+		want map[string][]string
+	}{
+		"for the leader, where nobody else is awaited": {
+			job:  job(role("master", 1), role("worker", 2)),
+			want: map[string][]string{"job-master-0": nil, "job-worker-0": {"job-master-0"}, "job-worker-1": {"job-master-0"}},
+		},
+		"for all that are awaited, but not for themselves": {
+			job: job(awaited(role("chief", 1)), awaited(role("worker", 1)), role("evaluator", 1)),
+			want: map[string][]string{
+				"job-chief-0": {"job-worker-0"}, "job-worker-0": {"job-chief-0"}, "job-evaluator-0": {"job-chief-0", "job-worker-0"},
+			},
+		},
+		"not for whose part is over": {
+			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)), awaited(role("ps", 1))).
+				scope(batchv1beta1.RestartScopeReplica).
+				saw(time.Minute, pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)),
+			sees: []*corev1.Pod{pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0)), pod("job-worker-2", running)},
+			want: map[string][]string{"job-ps-0": {"job-chief-0", "job-worker-2"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := map[string][]string{}
+			build := tc.job.BuildPod
+			tc.job.BuildPod = func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
+				got[member.Name] = nil
+				for _, peer := range awaited {
+					got[member.Name] = append(got[member.Name], peer.Name)
+				}
+				return build(gang, member, awaited, current)
+			}
+			tc.job.sees(tc.sees...)
+			diff(t, "awaited peers", tc.want, got)
+		})
+	}
 }
 
 func TestPlanHoldsWhatCannotRun(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// waitContainer is the init container that waits until the leader's name resolves.
-	waitContainer = "wait-for-leader"
+	// waitContainer is the init container that waits until the names of peers resolve.
+	waitContainer = "wait-for-peers"
 	// waitTimeout is how long it waits before it lets the replica try by itself.
 	waitTimeout = 10 * time.Minute
 )
@@ -34,10 +34,10 @@ func jobLabels(kind, job string) map[string]string {
 	}
 }
 
-// buildPod makes the pod of a member from its template, except for what the framework adds. Where the template sets
-// something that the job needs its own way, the job's way wins.
-func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, current attempt,
-	template *corev1.PodTemplateSpec, mainContainers []string, waitImage string,
+// buildPod makes the pod of a member, which waits for the awaited ones, from its template, except for what the framework adds. Where
+// the template sets something that the job needs its own way, the job's way wins.
+func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, awaited []framework.Member,
+	current attempt, template *corev1.PodTemplateSpec, mainContainers []string, waitImage string,
 ) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -69,11 +69,11 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 	if main.TerminationMessagePolicy == "" {
 		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
-	if member.Rank > 0 {
+	if len(awaited) > 0 {
 		if err := canWait(member.Role.Type, pod.Spec); err != nil {
 			return nil, err
 		}
-		wait := waitForLeader(gang, waitImage)
+		wait := waitForPeers(gang, awaited, waitImage)
 		if pod.Spec.Resources != nil {
 			wait.Resources = corev1.ResourceRequirements{} // the pod's are for all, and might be less
 		}
@@ -82,7 +82,7 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 	return pod, nil
 }
 
-// canWait returns an error if the container that waits for the leader cannot be one of the pod's.
+// canWait returns an error if the container that waits for peers cannot be one of the pod's.
 func canWait(roleType string, spec corev1.PodSpec) error {
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		if c.Name == waitContainer {
@@ -95,18 +95,22 @@ func canWait(roleType string, spec corev1.PodSpec) error {
 	return nil
 }
 
-// waitForLeader returns the init container that holds a replica back until the leader's name resolves: frameworks give up
+// waitForPeers returns the init container that holds a replica back until the names of peers resolve: frameworks give up
 // on a name that does not resolve, while they wait for a peer that does not listen yet. It meets the restricted Pod
 // Security standard. It asks for little, with limits, so that a pod whose containers all have limits stays Guaranteed.
-func waitForLeader(gang framework.Gang, image string) corev1.Container {
+func waitForPeers(gang framework.Gang, awaited []framework.Member, image string) corev1.Container {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("100m"),
 		corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}
+	args := []string{"wait-dns", "--timeout", waitTimeout.String()}
+	for _, peer := range awaited {
+		args = append(args, gang.FQDN(peer))
+	}
 	return corev1.Container{
 		Name:      waitContainer,
 		Image:     image,
-		Args:      []string{"wait-dns", gang.FQDN(gang.Leader()), "--timeout", waitTimeout.String()},
+		Args:      args,
 		Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot:             new(true),

@@ -14,10 +14,10 @@ import (
 
 var owner = metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}
 
-// build makes the pod of the member of a rank: master-0 is 0, worker-0 is 1.
+// build makes the pod of the member of a rank, which waits for those of lower ranks: master-0 is 0, worker-0 is 1.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []batchv1beta1.Role{role("master", 1), role("worker", 1)})
-	return buildPod("TestJob", owner, gang, gang.Members[rank], attempt{job: 3}, template, []string{mainContainer}, "controller:test")
+	return buildPod("TestJob", owner, gang, gang.Members[rank], gang.Members[:rank], attempt{job: 3}, template, []string{mainContainer}, "controller:test")
 }
 
 func TestBuildPod(t *testing.T) {
@@ -37,9 +37,9 @@ func TestBuildPod(t *testing.T) {
 	}
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	wait := corev1.Container{
-		Name:      "wait-for-leader",
+		Name:      "wait-for-peers",
 		Image:     "controller:test",
-		Args:      []string{"wait-dns", "job-master-0.job.ns.svc.cluster.local", "--timeout", "10m0s"},
+		Args:      []string{"wait-dns", "--timeout", "10m0s", "job-master-0.job.ns.svc.cluster.local"},
 		Resources: corev1.ResourceRequirements{Requests: small, Limits: small},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
@@ -52,7 +52,7 @@ func TestBuildPod(t *testing.T) {
 		template corev1.PodTemplateSpec
 		want     *corev1.Pod
 	}{
-		"the leader waits for nobody": {
+		"a replica may have nobody to wait for": {
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer, Image: "training"}}}},
 			want: &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
@@ -156,20 +156,20 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 		"with an init container of the reserved name": {
 			rank: 1,
 			spec: corev1.PodSpec{
-				InitContainers: []corev1.Container{{Name: "wait-for-leader"}},
+				InitContainers: []corev1.Container{{Name: "wait-for-peers"}},
 				Containers:     []corev1.Container{{Name: mainContainer}},
 			},
-			wantErr: `the template of type "worker" has a container named "wait-for-leader", which is reserved`,
+			wantErr: `the template of type "worker" has a container named "wait-for-peers", which is reserved`,
 		},
 		"with a container of the reserved name": {
 			rank:    1,
-			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "wait-for-leader"}}},
-			wantErr: `the template of type "worker" has a container named "wait-for-leader", which is reserved`,
+			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "wait-for-peers"}}},
+			wantErr: `the template of type "worker" has a container named "wait-for-peers", which is reserved`,
 		},
 		"for another system than that of the container that waits": {
 			rank:    1,
 			spec:    corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}, Containers: []corev1.Container{{Name: mainContainer}}},
-			wantErr: `the template of type "worker" is for Windows, but the container "wait-for-leader" of its pods is for Linux`,
+			wantErr: `the template of type "worker" is for Windows, but the container "wait-for-peers" of its pods is for Linux`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ import (
 type Options struct {
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
-	// Image of the controller, which replicas run to wait for their leader.
+	// Image of the controller, which replicas run to wait for their peers.
 	Image string
 	// StatusInterval is the shortest time between two status writes of a job that only follow its replicas. Changes of
 	// its phase, conditions and counts are written at once.
@@ -216,7 +216,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		PeerGrace:      r.options.PeerGrace,
 		FailureWindow:  r.options.FailureWindow,
 		NodeLostDelay:  r.options.NodeLostDelay,
-		BuildPod: func(gang framework.Gang, member framework.Member, current attempt) (*corev1.Pod, error) {
+		BuildPod: func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
 			start := startOf(job.JobSpec().RunMode, job.JobStatus().Pauses, member.Role.Type)
 			start.prepare(r.framework.MainContainers(), template)
@@ -224,7 +224,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 				return nil, err
 			}
 			start.complete(r.framework.MainContainers(), template)
-			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, current, template, r.framework.MainContainers(), r.options.Image)
+			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, awaited, current, template, r.framework.MainContainers(), r.options.Image)
 		},
 	}
 }

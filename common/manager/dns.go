@@ -46,34 +46,39 @@ func clusterDomain(resolvConf string) string {
 func waitDNSCommand(logger logr.Logger) *cobra.Command {
 	var timeout, interval time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait-dns HOST",
-		Short: "Wait until a host name resolves, for the init container of a replica",
-		Args:  cobra.ExactArgs(1),
+		Use:   "wait-dns HOST...",
+		Short: "Wait until all host names resolve, for the init container of a replica",
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			waitForHost(cmd.Context(), logger, net.DefaultResolver.LookupHost, args[0], interval, timeout)
+			waitForHosts(cmd.Context(), logger, net.DefaultResolver.LookupHost, args, interval, timeout)
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait before going on without the name")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait in all before going on without the names")
 	cmd.Flags().DurationVar(&interval, "interval", 500*time.Millisecond, "time between two look-ups")
 	return cmd
 }
 
 type lookup func(ctx context.Context, host string) ([]string, error)
 
-func waitForHost(ctx context.Context, logger logr.Logger, look lookup, host string, interval, timeout time.Duration) {
-	// A trailing dot keeps the resolver from trying every search domain first.
-	name := strings.TrimSuffix(host, ".") + "."
+// waitForHosts waits for one host after the other, since it goes on only once all have resolved or the time for all of them is over.
+func waitForHosts(ctx context.Context, logger logr.Logger, look lookup, hosts []string, interval, timeout time.Duration) {
 	start := time.Now()
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
-		_, last = look(ctx, name)
-		return last == nil, nil
-	})
-	elapsed := time.Since(start).Round(time.Millisecond)
-	if err != nil {
-		logger.Info("the name does not resolve yet; going on without it", "host", host, "waited", elapsed.String(), "lastError", fmt.Sprint(last))
-		return
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for _, host := range hosts {
+		// A trailing dot keeps the resolver from trying every search domain first.
+		name := strings.TrimSuffix(host, ".") + "."
+		var last error
+		err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
+			_, last = look(ctx, name)
+			return last == nil, nil
+		})
+		elapsed := time.Since(start).Round(time.Millisecond)
+		if err != nil {
+			logger.Info("the name does not resolve yet; going on without it", "host", host, "waited", elapsed.String(), "lastError", fmt.Sprint(last))
+			return
+		}
+		logger.Info("the name resolves", "host", host, "waited", elapsed.String())
 	}
-	logger.Info("the name resolves", "host", host, "waited", elapsed.String())
 }

@@ -59,22 +59,39 @@ func TestClusterDomain(t *testing.T) {
 	})
 }
 
-func TestWaitForHost(t *testing.T) {
+func TestWaitForHosts(t *testing.T) {
 	t.Parallel()
-	const never = 1 << 30
+	const never = time.Hour
 	for name, tc := range map[string]struct {
-		host string
-		// resolves is the look-up that succeeds.
-		resolves    int
+		hosts []string
+		// resolves is when each name does.
+		resolves    map[string]time.Duration
 		stopAfter   time.Duration
 		wantElapsed time.Duration
-		wantLookups int
+		wantLookups []string
 	}{
-		"a name that resolves is not waited for":    {host: "leader.ns", resolves: 1, wantLookups: 1},
-		"a name that resolves later is":             {host: "leader.ns", resolves: 4, wantElapsed: 3 * time.Second, wantLookups: 4},
-		"a name that never resolves is given up on": {host: "leader.ns", resolves: never, wantElapsed: 10 * time.Second, wantLookups: 10},
-		"a name may have its dot already":           {host: "leader.ns.", resolves: 1, wantLookups: 1},
-		"a signal ends it":                          {host: "leader.ns", resolves: never, stopAfter: 2500 * time.Millisecond, wantElapsed: 2500 * time.Millisecond, wantLookups: 3},
+		"a name that resolves is not waited for": {
+			hosts: []string{"leader.ns"}, wantLookups: []string{"leader.ns."},
+		},
+		"a name that resolves later is": {
+			hosts: []string{"leader.ns"}, resolves: map[string]time.Duration{"leader.ns.": 1500 * time.Millisecond},
+			wantElapsed: 2 * time.Second, wantLookups: []string{"leader.ns.", "leader.ns.", "leader.ns."},
+		},
+		"all names are waited for, whichever resolves first": {
+			hosts: []string{"a.ns", "b.ns", "c.ns"}, resolves: map[string]time.Duration{"a.ns.": time.Second, "c.ns.": 2 * time.Second},
+			wantElapsed: 2 * time.Second, wantLookups: []string{"a.ns.", "a.ns.", "b.ns.", "c.ns.", "c.ns."},
+		},
+		"a name that never resolves is given up on, and there is no time for others": {
+			hosts: []string{"a.ns", "b.ns"}, resolves: map[string]time.Duration{"a.ns.": never},
+			wantElapsed: 3500 * time.Millisecond, wantLookups: []string{"a.ns.", "a.ns.", "a.ns.", "a.ns."},
+		},
+		"a name may have its dot already": {
+			hosts: []string{"leader.ns."}, wantLookups: []string{"leader.ns."},
+		},
+		"a signal ends it": {
+			hosts: []string{"leader.ns"}, resolves: map[string]time.Duration{"leader.ns.": never}, stopAfter: 1500 * time.Millisecond,
+			wantElapsed: 1500 * time.Millisecond, wantLookups: []string{"leader.ns.", "leader.ns."},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,24 +103,20 @@ func TestWaitForHost(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, tc.stopAfter)
 					defer cancel()
 				}
-				var names []string
+				var lookups []string
+				start := time.Now()
 				look := func(_ context.Context, host string) ([]string, error) {
-					names = append(names, host)
-					if len(names) < tc.resolves {
+					lookups = append(lookups, host)
+					if time.Since(start) < tc.resolves[host] {
 						return nil, errors.New("no such host")
 					}
 					return []string{"10.0.0.1"}, nil
 				}
-				start := time.Now()
-				waitForHost(ctx, logr.Discard(), look, tc.host, time.Second, 10*time.Second-time.Millisecond)
-				if elapsed := time.Since(start).Round(time.Second / 10); elapsed != tc.wantElapsed {
+				waitForHosts(ctx, logr.Discard(), look, tc.hosts, time.Second, 3500*time.Millisecond)
+				if elapsed := time.Since(start); elapsed != tc.wantElapsed {
 					t.Errorf("it took %s, want %s", elapsed, tc.wantElapsed)
 				}
-				var want []string
-				for range tc.wantLookups {
-					want = append(want, "leader.ns.")
-				}
-				if diff := cmp.Diff(want, names); diff != "" {
+				if diff := cmp.Diff(tc.wantLookups, lookups); diff != "" {
 					t.Errorf("unexpected look-ups (-want +got):\n%s", diff)
 				}
 			})

@@ -116,7 +116,7 @@ func Command[J framework.Job](c Controller[J]) *cobra.Command {
 	flags.DurationVar(&options.Engine.FailureWindow, "failure-window", options.Engine.FailureWindow, "time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause; 0 takes the first that is seen")
 	flags.DurationVar(&options.Engine.NodeLostDelay, "node-lost-delay", options.Engine.NodeLostDelay, "time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive")
 	flags.StringVar(&options.Engine.ClusterDomain, "cluster-domain", options.Engine.ClusterDomain, "DNS domain of the cluster (default: from /etc/resolv.conf, else "+defaultClusterDomain+")")
-	flags.StringVar(&options.Engine.Image, "image", options.Engine.Image, "image of this controller, which replicas run to wait for their leader (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)")
+	flags.StringVar(&options.Engine.Image, "image", options.Engine.Image, "image of this controller, which replicas run to wait for their peers (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)")
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	logging.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -164,7 +164,7 @@ func Run[J framework.Job](ctx context.Context, c Controller[J], config *rest.Con
 	if options.Engine.Image == "" {
 		options.Engine.Image, err = ownImage(ctx, mgr.GetAPIReader())
 		if err != nil {
-			return fmt.Errorf("finding the controller's own image, which replicas run to wait for their leader (--image): %w", err)
+			return fmt.Errorf("finding the controller's own image, which replicas run to wait for their peers (--image): %w", err)
 		}
 	}
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {

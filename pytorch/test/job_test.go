@@ -174,7 +174,7 @@ var _ = Describe("A job", func() {
 		Expect(p.Spec.InitContainers).To(HaveLen(1))
 		leader := "job-master-0.job." + job.Namespace + ".svc.cluster.local"
 		Expect(p.Spec.InitContainers[0].Image).To(Equal("controller:test"))
-		Expect(p.Spec.InitContainers[0].Args).To(Equal([]string{"wait-dns", leader, "--timeout", "10m0s"}))
+		Expect(p.Spec.InitContainers[0].Args).To(Equal([]string{"wait-dns", "--timeout", "10m0s", leader}))
 		Expect(p.Spec.Containers[0].TerminationMessagePolicy).To(Equal(corev1.TerminationMessageFallbackToLogsOnError))
 		env := map[string]string{}
 		for _, e := range p.Spec.Containers[0].Env {

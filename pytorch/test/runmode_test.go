@@ -119,6 +119,6 @@ spec:
 		Expect(main.ReadinessProbe).To(BeNil())
 		Expect(main.Env).To(ContainElement(HaveField("Name", "MASTER_ADDR")))
 		Expect(worker.Spec.InitContainers).To(HaveLen(1), "only the one that waits for the leader")
-		Expect(worker.Spec.InitContainers[0].Name).To(Equal("wait-for-leader"))
+		Expect(worker.Spec.InitContainers[0].Name).To(Equal("wait-for-peers"))
 	})
 })

@@ -109,7 +109,7 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 		for name := range jobs {
 			Eventually(ctx, func(g Gomega) {
 				since, err := kubectl(ctx, "-n", string(n), "get", "pod", name+"-worker-0", "-o",
-					`jsonpath={.status.initContainerStatuses[?(@.name=="wait-for-leader")].state.running.startedAt}`)
+					`jsonpath={.status.initContainerStatuses[?(@.name=="wait-for-peers")].state.running.startedAt}`)
 				g.Expect(err).NotTo(HaveOccurred())
 				started, err := time.Parse(time.RFC3339, since)
 				g.Expect(err).NotTo(HaveOccurred())

@@ -199,7 +199,7 @@ func (d distorter) metadata(object map[string]any) {
 var (
 	// words are texts for any field, among them many that some field takes and names of what the controllers add.
 	words = []string{
-		"", "a", "a", "b", "worker", "master", "job", "pytorch", "wait-for-leader", "UPPER", "1", "0", "-1", "7b", "qwen2.5-7b", "a.b", "a/b", "a_b",
+		"", "a", "a", "b", "worker", "master", "job", "pytorch", "wait-for-peers", "UPPER", "1", "0", "-1", "7b", "qwen2.5-7b", "a.b", "a/b", "a_b",
 		"-a", "a-", "-", " ", "a b", "\n", "\x00", "\u202e", "é", "日本語", "\U0001f525", "true", "null", "~", "%s%n", "{{.}}", "`id`", "$(MASTER_ADDR)",
 		"$$(RANK)", "$(", "$()", "$(WORLD_SIZE", "--rdzv_conf", "--rdzv_conf=", "--rdzv-conf=is_host=1", "--rdzv_endpoint=etcd:2379", "--nnodes=0",
 		"../..", "/", "/data", "//", "c:\\", "http://[::1]:0", "10.0.0.1", "::1", "100m", "1Gi", "2026-01-01T00:00:00Z", "t9k://pvc/claim/logs",
@@ -249,7 +249,7 @@ var (
 		"medium":                   {"", "Memory", "HugePages"},
 		"mountPath":                {"/data", "/code", "/dev/shm", "/", "relative", "/a:b"},
 		"mountPropagation":         {"None", "HostToContainer", "Bidirectional"},
-		"name":                     {"pytorch", "python", "main", "sidecar", "wait-for-leader", "data", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "A", "B", "linux", "windows"},
+		"name":                     {"pytorch", "python", "main", "sidecar", "wait-for-peers", "data", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "A", "B", "linux", "windows"},
 		"nodeName":                 {"node"},
 		"operator":                 {"In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt"},
 		"path":                     {"/", "/healthz", "relative", "a", "../.."},

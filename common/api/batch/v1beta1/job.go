@@ -40,6 +40,9 @@ type Role struct {
 	Replicas int32
 	// ScalingWeight is the role's share of an elastic job.
 	ScalingWeight int32
+	// Awaited says that every other replica waits until the names of this type's replicas resolve before it starts. The leader's
+	// is always waited for.
+	Awaited bool
 	// Indices of the replicas, ascending. Nil is 0 to Replicas-1: only an elastic job that was scaled down has others.
 	Indices []int32
 	// RestartPolicy of each replica.
