@@ -104,7 +104,7 @@ func (p *planner) forgetAdded() {
 	}
 }
 
-// announceScale tells the user that the number of replicas of an elastic job changes, which runs.
+// announceScale tells the user that the number of replicas of an elastic job that runs changes.
 func (p *planner) announceScale() {
 	status := p.job.Status
 	if p.job.Spec.Elastic == nil || p.decision.Status.StartTime == nil || p.decision.Status.Finished() {

@@ -314,9 +314,9 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refus
 	}})
 }
 
-// inBatches calls do for 0 to n-1 in parallel batches of 1, 2, 4, ... as batch/v1 Job does: a refusal that all calls would
-// meet, such as a quota, then costs one call and not n. It stops after the first batch with an error past which it may not go on, and
-// returns the first error of all.
+// inBatches calls do for 0 to n-1 in parallel batches of 1, 2, 4, ... as batch/v1 Job does. It stops after the first batch with an
+// error past which it may not go on, so that a refusal which all calls would meet, such as a quota, costs one call and not n. It returns
+// that error, or else the first of all.
 func inBatches(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	var first error
 	for start, size := 0, 1; start < n; start, size = start+size, min(size*2, maxBatch) {
@@ -328,11 +328,11 @@ func inBatches(n int, mayGoOn func(error) bool, do func(i int) error) error {
 		}
 		wg.Wait()
 		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+		if i := slices.IndexFunc(errs, func(err error) bool { return !mayGoOn(err) }); i >= 0 {
+			return errs[i]
+		}
 		if first == nil && len(errs) > 0 {
 			first = errs[0]
-		}
-		if slices.ContainsFunc(errs, func(err error) bool { return !mayGoOn(err) }) {
-			break
 		}
 	}
 	return first

@@ -63,6 +63,18 @@ func TestInBatches(t *testing.T) {
 	}
 }
 
+// The error that stops it is worth more than one that it went past.
+func TestInBatchesReturnsWhatStopsIt(t *testing.T) {
+	t.Parallel()
+	passed, stopped := errors.New("passed"), errors.New("stopped")
+	err := inBatches(3, func(err error) bool { return errors.Is(err, passed) }, func(i int) error {
+		return []error{passed, passed, stopped}[i]
+	})
+	if !errors.Is(err, stopped) {
+		t.Errorf("the error is %q, want %q", err, stopped)
+	}
+}
+
 // Tasks change with every step of every replica; everything else is worth a write at once.
 func TestOnlyFollowsReplicas(t *testing.T) {
 	t.Parallel()

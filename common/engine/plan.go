@@ -120,13 +120,12 @@ type planner struct {
 func plan(job snapshot, seen observation, now time.Time) decision {
 	p := &planner{job: job, seen: seen, now: now}
 	p.decision.Status = *job.Status.DeepCopy()
-	p.formGang(p.presentRoles())
-	p.replicas = p.observeReplicas()
-
 	p.forceDelete()
 	if job.Deleting {
 		return p.decision // what the job owns is garbage collected, but from lost nodes
 	}
+	p.formGang(p.presentRoles())
+	p.replicas = p.observeReplicas()
 	if job.Status.Finished() {
 		p.decision.Status.ObservedGeneration = job.Generation
 		p.cleanUp()

@@ -229,7 +229,8 @@ func (p *planner) mainContainerName(pod *corev1.Pod) string {
 	return ""
 }
 
-// setTasks writes what is seen of the replicas into the status.
+// setTasks writes what is seen of the replicas into the status, and tells the user if there are more or fewer of them. A plan
+// calls it once.
 func (p *planner) setTasks() {
 	p.announceScale()
 	status := &p.decision.Status

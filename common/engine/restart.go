@@ -125,7 +125,8 @@ func (p *planner) reportsDue() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	seen := p.now
-	if c := meta.FindStatusCondition(p.job.Status.Conditions, batchv1beta1.ConditionReplicaFailure); c != nil && c.Status == metav1.ConditionTrue {
+	c := meta.FindStatusCondition(p.job.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+	if c != nil && c.Status == metav1.ConditionTrue && p.awaitsReports() {
 		seen = c.LastTransitionTime.Time
 	}
 	return policy.ReportsDue(seen, p.now, p.job.FailureWindow)
@@ -135,12 +136,19 @@ func (p *planner) reportsDue() (time.Time, bool) {
 // of which there may be many, are only looked at when their time is over.
 func (p *planner) awaitReports(due time.Time) {
 	p.wakeAt(due)
-	if slices.ContainsFunc(p.replicas, func(r replica) bool { return r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)) }) {
+	if p.awaitsReports() {
 		return
 	}
 	p.setTasks()
 	p.settleReplicaFailure()
+	// It may be true of an earlier failure, too.
+	meta.FindStatusCondition(p.decision.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = *p.timestamp(p.now)
 	p.decision.Irrevocable = true
+}
+
+// awaitsReports says that a failure is recorded which takes all, and is yet to be judged.
+func (p *planner) awaitsReports() bool {
+	return slices.ContainsFunc(p.replicas, func(r replica) bool { return r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)) })
 }
 
 // rootFailure returns the failure or deletion that takes all replicas and that the others followed from, or nil if there is

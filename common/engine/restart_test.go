@@ -381,6 +381,29 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 	}
 }
 
+// Each failure has a window of its own: the condition may be true of an earlier one, and another controller may have set it by a clock
+// that is ahead.
+func TestEveryFailureHasItsWindow(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 3)).saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+		saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exited(137)), pod("job-worker-2", running))
+	j.window(2 * time.Second)
+	seen := func() metav1.Time {
+		return meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime
+	}
+	diff(t, "when the first failure was seen", ago(time.Hour), seen())
+	again := []*corev1.Pod{pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1))}
+	d := j.sees(again...)
+	diff(t, "wake-up after the second, before all run again", 2*time.Second, summarize(d).WakeIn)
+
+	j.Status = d.Status
+	diff(t, "when the second was seen", ago(0), seen())
+	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
+	diff(t, "backoffCount once its window is over", int32(2), j.sees(again...).Status.BackoffCount)
+	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
+	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.sees(again...).Status.BackoffCount)
+}
+
 // What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
 // nothing is counted.
 func TestDeletedReplicaIsReplaced(t *testing.T) {

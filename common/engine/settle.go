@@ -108,7 +108,7 @@ func isCreateFailure(reason string) bool {
 	return reason == batchv1beta1.ReasonNameConflict || reason == batchv1beta1.ReasonCreateFailed
 }
 
-// settleReplicaFailure is True from a failure on until every replica runs again.
+// settleReplicaFailure is True from a failure on until the job has recovered.
 func (p *planner) settleReplicaFailure() {
 	for i := range p.replicas {
 		r := &p.replicas[i]
@@ -131,12 +131,16 @@ func (p *planner) settleReplicaFailure() {
 			since = last[0].Time.Time // the controller saw it late
 		}
 		p.decision.RecoveryDuration = new(p.now.Sub(since))
-		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered,
-			"every replica runs again")
+		message := "every replica runs again"
+		if p.job.Spec.Elastic != nil {
+			message = "the job trains again"
+		}
+		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered, message)
 	}
 }
 
-// hasRecovered says that every replica that failed runs again. An elastic job may wait for replicas that have not failed.
+// hasRecovered says that every replica that was restarted alone runs again, and so does the job. An elastic job runs with fewer
+// replicas than it expects, also after all have been restarted.
 func (p *planner) hasRecovered() bool {
 	trains := p.trainsWithLess()
 	return !slices.ContainsFunc(p.replicas, func(r replica) bool {

@@ -91,6 +91,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		if l := job.JobSpec().RunPolicy.BackoffLimit; l != nil {
 			limit = *l
 		}
+		if s.counted > int(limit) && status.Phase != batchv1beta1.JobPhaseFailed && failed == 0 {
+			fail("%d failures have to count, and no more than %d may, but the job goes on", s.counted, limit)
+		}
 		if int(status.BackoffCount) != min(s.counted, int(limit)) {
 			fail("backoffCount is %d, but %d failures have to count", status.BackoffCount, s.counted)
 		}
@@ -109,11 +112,12 @@ func (x *exploration) staysAtRest(m *machine, s *state) []string {
 		m.writes = 0
 		next, laws := m.successor(s, action{do: func(m *machine) {
 			m.state.now = m.state.now.Add(horizon)
+			m.clock.SetTime(m.state.now)
 			begin(m)
 			m.state.dirty = false
 			m.goOn(nil, 1<<30)
 		}})
-		if m.writes > 0 || next.dirty || len(laws) > 0 {
+		if m.writes > 0 || next.dirty || !next.wakeAt.IsZero() || len(laws) > 0 {
 			wrong = append(wrong, fmt.Sprintf("the controller writes %d times at rest: %s, then %s", m.writes, s, next))
 		}
 	}

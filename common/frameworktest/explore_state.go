@@ -208,7 +208,7 @@ func (e *encoder) text(text string) { e.tokens = append(e.tokens, token{text: te
 func (e *encoder) objects(of, same objects) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if of[key] == same[key] {
-			e.text("= ")
+			e.text("= " + key + " ")
 			continue
 		}
 		e.text(key)

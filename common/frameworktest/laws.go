@@ -34,9 +34,14 @@ func checkLaws(t reporter, now objects, before, after client.Object) {
 	if !isJob || !remains {
 		return
 	}
-	checkStatus(t, *old.JobStatus(), *job.JobStatus())
-	if becomesTrue := isTrue(*job.JobStatus(), batchv1beta1.ConditionPaused) && !isTrue(*old.JobStatus(), batchv1beta1.ConditionPaused); becomesTrue && len(now.pods()) > 0 {
+	status := *job.JobStatus()
+	checkStatus(t, *old.JobStatus(), status)
+	becomesTrue := func(condition string) bool { return isTrue(status, condition) && !isTrue(*old.JobStatus(), condition) }
+	if becomesTrue(batchv1beta1.ConditionPaused) && len(now.pods()) > 0 {
 		t.Errorf("the job is said to be paused, but there are pods: %s", now.describe())
+	}
+	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && job.JobSpec().Elastic == nil && a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
+		t.Errorf("the job is said to run, but its aggregate is %+v", *a)
 	}
 }
 

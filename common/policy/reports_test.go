@@ -20,6 +20,7 @@ func TestReportsDue(t *testing.T) {
 		"all have reported":     {seen: 2 * time.Second, window: 2 * time.Second},
 		"we were away since":    {seen: time.Hour, window: 2 * time.Second},
 		"no window, no waiting": {seen: 0, window: 0},
+		"seen by a controller whose clock is ahead": {seen: -10 * time.Minute, window: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

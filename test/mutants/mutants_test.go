@@ -63,6 +63,10 @@ var mutants = map[string]mutant{
 	"the aggregate forgets who succeeded": {
 		"replica.go", "aggregate.Succeeded++", "",
 	},
+	"only the first failure counts": {
+		"replica.go", "r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))\n",
+		"r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))\nif r.outcome.Failure != nil && p.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Free = true\n}\n",
+	},
 	"what is not to blame counts": {
 		"restart.go", "if !cause.failure.Free {\n\t\tp.decision.Status.BackoffCount++", "if true {\n\t\tp.decision.Status.BackoffCount++",
 	},
@@ -80,6 +84,9 @@ var mutants = map[string]mutant{
 	},
 	"a pause believes that no pod is left": {
 		"pause.go", "p.decision.Irrevocable = true // a cache may lack", "_ = 0 // a cache may lack",
+	},
+	"a job is said to run while one waits": {
+		"settle.go", "case waiting == 0:", "case waiting <= 1:",
 	},
 	"a status is written at rest": {
 		"settle.go", "status.Reason = reason\n", "status.Reason = reason + p.now.Format(\"150405\")\n",

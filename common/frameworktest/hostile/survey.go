@@ -81,6 +81,9 @@ func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	}
 	close(numbers)
 	workers.Wait()
+	if tried := answers.Admitted.Load() - answers.Untried.Load(); tried < int64(s.Jobs)/10 || answers.Pods.Load() < tried/2 {
+		t.Errorf("too little could be tried: %s", answers)
+	}
 	return answers
 }
 
@@ -218,11 +221,15 @@ func (s *Survey[J]) explain(ctx context.Context, job J, name string, refused err
 	if bare == nil {
 		return fmt.Errorf("%s is not valid: %w", name, refused)
 	}
-	if err := s.Server.Create(ctx, bare, client.DryRunAll); err != nil {
+	switch err := s.Server.Create(ctx, bare, client.DryRunAll); {
+	case err == nil:
+		return fmt.Errorf("pod %s is not valid because of the controller, since its template is by itself: %w", name, refused)
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 		answers.BadTemplates.Add(1)
-		return nil //nolint:nilerr // it is right to refuse it
+		return nil // it is right to refuse it
+	default:
+		return fmt.Errorf("the API server fails at the bare pod %s: %w", name, err)
 	}
-	return fmt.Errorf("pod %s is not valid because of the controller, since its template is by itself: %w", name, refused)
 }
 
 // barePod returns the pod that the template of a replica makes by itself, or nil if no replica is of that name.

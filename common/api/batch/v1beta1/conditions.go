@@ -9,8 +9,8 @@ const (
 	// ConditionRunning is True while every replica runs or has done its part; of an elastic job at least minReplicas, the
 	// leader among them. False says what the job waits for.
 	ConditionRunning = "Running"
-	// ConditionReplicaFailure is True while a replica has failed and is not yet running again. Its normal state is absent
-	// or False.
+	// ConditionReplicaFailure is True while a replica has failed and is not yet running again; an elastic job need not wait for
+	// it if all were restarted. Its normal state is absent or False.
 	ConditionReplicaFailure = "ReplicaFailure"
 	// ConditionCompleted is True when the leader has succeeded. It is final.
 	ConditionCompleted = "Completed"
