@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES     := common pytorch test
-CONTROLLERS := pytorch
+MODULES     := common pytorch tensorflow test
+CONTROLLERS := pytorch tensorflow
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
 FUZZTIME    ?= 1m

@@ -1,0 +1,11 @@
+// The tensorflow-controller runs the TensorFlowTrainingJobs of a cluster.
+package main
+
+import (
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/tensorflow"
+)
+
+func main() {
+	manager.Main(tensorflow.Controller())
+}

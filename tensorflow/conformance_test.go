@@ -1,0 +1,21 @@
+package tensorflow
+
+import (
+	"testing"
+
+	"tensorstack.dev/jobs/common/frameworktest"
+	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.TensorFlowTrainingJob {
+		return &v1beta1.TensorFlowTrainingJob{Spec: v1beta1.TensorFlowTrainingJobSpec{
+			RunPolicy: s.RunPolicy,
+			RunMode:   s.RunMode,
+			ReplicaSpecs: []v1beta1.ReplicaSpec{{
+				Type: v1beta1.ReplicaTypeWorker, Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
+			}},
+		}}
+	})
+}

@@ -1,0 +1,108 @@
+// Package tensorflow runs TensorFlowTrainingJobs: it tells the engine how the replicas of a TensorFlow training find each other.
+package tensorflow
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+// Environment of the main container.
+const (
+	envConfig     = "TF_CONFIG"
+	envUnbuffered = "PYTHONUNBUFFERED"
+)
+
+const (
+	// portName marks the port that a replica listens on, as in the TFJob of Kubeflow.
+	portName = "tfjob-port"
+	// defaultPort is where it listens without one.
+	defaultPort = 2222
+	// maxVariable is the size of what Linux passes to a process as one variable, with its name: MAX_ARG_STRLEN.
+	maxVariable = 128 << 10
+)
+
+// Controller describes the tensorflow-controller.
+func Controller() manager.Controller[*v1beta1.TensorFlowTrainingJob] {
+	return manager.Controller[*v1beta1.TensorFlowTrainingJob]{
+		Name:        "tensorflow-controller",
+		AddToScheme: v1beta1.AddToScheme,
+		Framework:   tensorflow{},
+	}
+}
+
+type tensorflow struct{}
+
+var (
+	_ framework.Framework[*v1beta1.TensorFlowTrainingJob] = tensorflow{}
+	_ framework.Job                                       = &v1beta1.TensorFlowTrainingJob{}
+)
+
+func (tensorflow) NewJob() *v1beta1.TensorFlowTrainingJob { return &v1beta1.TensorFlowTrainingJob{} }
+
+func (tensorflow) MainContainers() []string { return []string{"tensorflow"} }
+
+func (t tensorflow) Wire(_ *v1beta1.TensorFlowTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+	main := framework.MainContainer(t.MainContainers(), template.Spec.Containers)
+	if main == nil {
+		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
+	}
+	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
+	if len(gang.Members) > 1 { // a program on its own has no cluster to be told of
+		value, err := t.config(gang, member)
+		if err != nil {
+			return err
+		}
+		env = append(env, corev1.EnvVar{Name: envConfig, Value: value})
+	}
+	main.Env = framework.WithDefaults(main.Env, env)
+	return nil
+}
+
+// config returns TF_CONFIG as https://www.tensorflow.org/guide/distributed_training#TF_CONFIG describes it.
+func (t tensorflow) config(gang framework.Gang, member framework.Member) (string, error) {
+	type task struct {
+		Type  string `json:"type"`
+		Index int32  `json:"index"`
+	}
+	config := struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    task                `json:"task"`
+	}{
+		Cluster: map[string][]string{},
+		Task:    task{Type: member.Role.Type, Index: member.Index},
+	}
+	for _, m := range gang.Members {
+		if v1beta1.ReplicaType(m.Role.Type).InCluster() {
+			address := fmt.Sprintf("%s:%d", gang.FQDN(m), t.port(m.Role))
+			config.Cluster[m.Role.Type] = append(config.Cluster[m.Role.Type], address)
+		}
+	}
+	value, err := json.Marshal(config)
+	if err != nil {
+		return "", err
+	}
+	if size := len(envConfig) + len("=") + len(value) + 1; size > maxVariable {
+		return "", fmt.Errorf("%s, which names %d replicas, takes %d bytes, and Linux passes at most %d to a process: use fewer replicas or a shorter name",
+			envConfig, len(gang.Members), size, maxVariable)
+	}
+	return string(value), nil
+}
+
+// port returns where the replicas of a role listen.
+func (t tensorflow) port(role batchv1beta1.Role) int32 {
+	if main := framework.MainContainer(t.MainContainers(), role.Template.Spec.Containers); main != nil {
+		for _, p := range main.Ports {
+			if p.Name == portName {
+				return p.ContainerPort
+			}
+		}
+	}
+	return defaultPort
+}
