@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 job=digits-torchrun
 
 bin/localcluster up
-bin/localcluster training-image
+bin/localcluster training-image pytorch
 eval "$(bin/localcluster env)"
 step() { printf '\n\033[1m$ %s\033[0m\n' "$*" >&2; "$@"; }
 

@@ -38,14 +38,21 @@ func cniFolder() string {
 
 // missingPackages returns the packages to install before a real node can run.
 func missingPackages() []string {
+	missing := packagesOfMissing(nodePrograms)
+	if cniFolder() == "" {
+		missing = append(missing, "containernetworking-plugins")
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// packagesOfMissing returns the packages that have those of the programs which are not installed.
+func packagesOfMissing(programs map[string]string) []string {
 	var missing []string
-	for program, pkg := range nodePrograms {
+	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, pkg)
 		}
-	}
-	if cniFolder() == "" {
-		missing = append(missing, "containernetworking-plugins")
 	}
 	slices.Sort(missing)
 	return slices.Compact(missing)

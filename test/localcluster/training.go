@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,37 +20,80 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// TrainingImage is the image that the PyTorch examples run.
-const TrainingImage = "tensorstack/pytorch-example:1.13.1"
+// trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. Its content, with
+// that of trainingBase, is the key of the cached image.
+type trainingImage struct {
+	Framework    string
+	Version      string   // of the framework
+	Packages     []string // of Debian
+	Requirements string   // the packages of PyPI, as a lock file of pip
+	Strip        []string // shell patterns that dpkg leaves out
+	Setup        string   // a shell script, which gets the root folder as $1 and that of the packages of PyPI as $2
+	Files        map[string]string
+}
 
-// training is all that the training image is made of: its digest is the key of the cached image.
-var training = struct {
+// The packages of PyPI, each with its version and hashes. training/tensorflow.in says how they get there.
+//
+//go:embed training/tensorflow.txt
+var tensorflowRequirements string
+
+// trainingImages are all there are: another framework is one more value.
+var trainingImages = []trainingImage{
+	{
+		Framework: "pytorch",
+		Version:   "1.13.1", // that of Debian
+		Packages:  []string{"python3-torch"},
+		Strip:     []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
+		Files: map[string]string{
+			"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run \"$@\"\n",
+		},
+	},
+	{
+		Framework:    "tensorflow",
+		Version:      "2.21.0",
+		Packages:     []string{"python3", "libstdc++6"}, // the packages of PyPI count on it
+		Requirements: tensorflowRequirements,
+		// What only the building of other programs needs: a third of it all.
+		Setup: `rm -r "$2/tensorflow/include" "$2/clang"
+`,
+	},
+}
+
+// trainingBase is what all training images are made of.
+var trainingBase = struct {
 	Suite    string
-	Packages []string
-	Strip    []string // shell patterns that dpkg leaves out
-	Setup    string   // a shell script that gets the root folder as $1
-	DataFrom string   // the package with the handwritten digits
-	DataPath string   // their path in it
-	Files    map[string]string
+	Python   string   // the version that the suite has
+	Strip    []string // as of an image, and so is what follows that of an image:
+	Setup    string
+	DataFrom string // the package with the handwritten digits
+	DataPath string // their path in it
 	Config   v1.Config
 }{
-	Suite:    "bookworm", // it has PyTorch 1.13.1, as the tag says
-	Packages: []string{"python3-torch"},
+	Suite:  "bookworm",
+	Python: "3.11",
 	Strip: []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
-		"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*",
 	},
-	// Some of torch asks who it runs as; and nothing of how this machine reaches its packages belongs into an image.
-	Setup: `set -e
+	// Programs that come from PyPI name the Python of this machine. Who runs the image cannot write the compiled files, and each
+	// start would take long without. Some of torch asks who it runs as. And nothing of how this machine reaches its packages
+	// belongs into an image.
+	Setup: `
+if [ -d "$2/bin" ]; then
+	sed -i '1s|^#!.*python.*|#!/usr/bin/python3|' "$2"/bin/*
+	mv "$2"/bin/* "$1/usr/local/bin"
+	rmdir "$2/bin"
+fi
+site=/usr/local/lib/python3.11/dist-packages
+rm -rf "$1$site"
+mv "$2" "$1$site"
+chmod -R u=rwX,go=rX "$1$site"
+chroot "$1" python3 -m compileall -q "$site"
 echo 'nonroot:x:65532:65532:nonroot:/tmp:/bin/sh' >> "$1/etc/passwd"
 echo 'nonroot:x:65532:' >> "$1/etc/group"
 rm -rf "$1"/etc/apt/sources.list* "$1"/etc/apt/*.d/99mmdebstrap "$1"/var/cache/debconf/* "$1"/var/log/*
 `,
 	DataFrom: "python3-sklearn",
 	DataPath: "sklearn/datasets/data/digits.csv.gz",
-	Files: map[string]string{
-		"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run \"$@\"\n",
-	},
 	Config: v1.Config{
 		User:       "65532:65532",
 		WorkingDir: "/tmp",
@@ -63,8 +107,44 @@ rm -rf "$1"/etc/apt/sources.list* "$1"/etc/apt/*.d/99mmdebstrap "$1"/var/cache/d
 	},
 }
 
-// TrainingImage builds the training image, once, and loads it into the real node, once.
-func (c *Cluster) TrainingImage(ctx context.Context) error {
+func (i trainingImage) name() string { return i.Framework + "-example" }
+
+func (i trainingImage) tag() string { return "tensorstack/" + i.name() + ":" + i.Version }
+
+// file returns the name of the cached image, which its content decides.
+func (i trainingImage) file() (string, error) {
+	inputs, err := json.Marshal([]any{trainingBase, i})
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	h.Write(inputs)
+	return i.name() + "-" + shortSum(h) + ".tar", nil
+}
+
+// TrainingFrameworks returns the names of the frameworks that training images are there for.
+func TrainingFrameworks() []string {
+	names := make([]string, 0, len(trainingImages))
+	for _, image := range trainingImages {
+		names = append(names, image.Framework)
+	}
+	return names
+}
+
+// TrainingImages builds the training images of the named frameworks, or of all if none is named, each once, and loads them
+// into the real node, once.
+func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) error {
+	if len(frameworks) == 0 {
+		frameworks = TrainingFrameworks()
+	}
+	var images []trainingImage
+	for _, framework := range frameworks {
+		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool { return image.Framework == framework })
+		if i < 0 {
+			return fmt.Errorf("no training image for %q: there are those for %s", framework, strings.Join(TrainingFrameworks(), ", "))
+		}
+		images = append(images, trainingImages[i])
+	}
 	kind, err := c.NodeKind()
 	if err != nil {
 		return err
@@ -73,46 +153,50 @@ func (c *Cluster) TrainingImage(ctx context.Context) error {
 		c.Progress.Printf("the nodes are simulated: there is nothing to build or load")
 		return nil
 	}
-	inputs, err := json.Marshal(training)
+	for _, image := range images {
+		if err := c.ensureTrainingImage(ctx, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) ensureTrainingImage(ctx context.Context, image trainingImage) error {
+	file, err := image.file()
 	if err != nil {
 		return err
 	}
-	h := sha256.New()
-	h.Write(inputs)
-	key := shortSum(h)
-	path := c.Paths.cache("images", "pytorch-example-"+key+".tar")
+	path := c.Paths.cache("images", file)
 	unlock, err := lockFile(path + ".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	tag := image.tag()
 	if !exists(path) {
-		if err := c.installPackages(ctx, missingProgram("mmdebstrap")...); err != nil {
+		programs := map[string]string{"mmdebstrap": "mmdebstrap"}
+		if image.Requirements != "" {
+			programs["pip3"] = "python3-pip"
+		}
+		if err := c.installPackages(ctx, packagesOfMissing(programs)...); err != nil {
 			return err
 		}
-		if err := c.Progress.Step("build "+TrainingImage+" (minutes)", func() error { return c.buildTraining(ctx, path) }); err != nil {
+		if err := c.Progress.Step("build "+tag+" (minutes)", func() error { return buildTraining(ctx, image, path) }); err != nil {
 			return err
 		}
 	}
-	loaded := c.Paths.state("training-image")
-	if was, err := os.ReadFile(loaded); err == nil && string(was) == key && c.hasImage(ctx, "docker.io/"+TrainingImage) {
-		c.Progress.Printf("%s is loaded", TrainingImage)
+	loaded := c.Paths.state("training-image-" + image.Framework)
+	if was, err := os.ReadFile(loaded); err == nil && string(was) == file && c.hasImage(ctx, "docker.io/"+tag) {
+		c.Progress.Printf("%s is loaded", tag)
 		return nil
 	}
-	if err := c.Progress.Step("load "+TrainingImage, func() error { return c.importImage(ctx, path) }); err != nil {
+	if err := c.Progress.Step("load "+tag, func() error { return c.importImage(ctx, path) }); err != nil {
 		return err
 	}
-	return writeFile(loaded, []byte(key))
+	return writeFile(loaded, []byte(file))
 }
 
-func missingProgram(name string) []string {
-	if _, err := exec.LookPath(name); err == nil {
-		return nil
-	}
-	return []string{name}
-}
-
-func (c *Cluster) buildTraining(ctx context.Context, path string) error {
+func buildTraining(ctx context.Context, image trainingImage, path string) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(path), ".training-")
 	if err != nil {
 		return err
@@ -127,28 +211,32 @@ func (c *Cluster) buildTraining(ctx context.Context, path string) error {
 		return err
 	}
 	rootfs, extra := filepath.Join(tmp, "rootfs.tar"), filepath.Join(tmp, "extra.tar")
-	if err := bootstrap(ctx, tmp, rootfs); err != nil {
+	packages := filepath.Join(tmp, "packages")
+	if err := installRequirements(ctx, tmp, packages, image.Requirements); err != nil {
 		return err
 	}
-	digits, err := packageFile(ctx, tmp, training.DataFrom, training.DataPath)
+	if err := bootstrap(ctx, image, tmp, packages, rootfs); err != nil {
+		return err
+	}
+	digits, err := packageFile(ctx, tmp, trainingBase.DataFrom, trainingBase.DataPath)
 	if err != nil {
 		return err
 	}
 	files := []file{
 		{name: "data/", mode: 0o755},
-		{name: "data/" + filepath.Base(training.DataPath), mode: 0o644, data: digits},
+		{name: "data/" + filepath.Base(trainingBase.DataPath), mode: 0o644, data: digits},
 		{name: "usr/local/bin/python", link: "/usr/bin/python3"},
 	}
-	for name, text := range training.Files {
+	for name, text := range image.Files {
 		files = append(files, file{name: name, mode: 0o755, data: []byte(text)})
 	}
 	if err := writeTar(extra, files...); err != nil {
 		return err
 	}
-	if err := writeImage(path, TrainingImage, training.Config, rootfs, extra); err != nil {
+	if err := writeImage(path, image.tag(), trainingBase.Config, rootfs, extra); err != nil {
 		return err
 	}
-	removeOthers(path, "pytorch-example-*.tar")
+	removeOthers(path, image.name()+"-*.tar")
 	return nil
 }
 
@@ -162,8 +250,29 @@ func removeOthers(path, pattern string) {
 	}
 }
 
-// bootstrap makes a Debian root file system from this machine's own apt sources, proxy and keys.
-func bootstrap(ctx context.Context, tmp, rootfs string) error {
+// installRequirements installs packages of PyPI into a folder, for the Python of the image, from wherever the pip of this
+// machine is set up to take them. The hashes say that they are the right ones.
+func installRequirements(ctx context.Context, tmp, packages, requirements string) error {
+	if err := os.Mkdir(packages, 0o755); err != nil || requirements == "" {
+		return err
+	}
+	lock := filepath.Join(tmp, "requirements.txt")
+	if err := os.WriteFile(lock, []byte(requirements), 0o644); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "pip3", "install", "--quiet", "--disable-pip-version-check",
+		"--target", packages, "--python-version", trainingBase.Python, "--only-binary=:all:", "--no-compile",
+		"--no-deps", "--require-hashes", "--requirement", lock) // the lock file is complete
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pip3 install: %w\n%s\nThe package index (pip3 config list) must be reachable for a first build", err, lastLines(out, 15))
+	}
+	return nil
+}
+
+// bootstrap makes a Debian root file system from this machine's own apt sources, proxy and keys, with a folder of Python
+// packages moved into it.
+func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs string) error {
 	sources, err := aptSources()
 	if err != nil {
 		return err
@@ -175,25 +284,26 @@ func bootstrap(ctx context.Context, tmp, rootfs string) error {
 	}
 	settings += "Dir::Etc::netrc \"/etc/apt/auth.conf\";\nDir::Etc::netrcparts \"/etc/apt/auth.conf.d\";\n"
 	apt, setup := filepath.Join(tmp, "apt.conf"), filepath.Join(tmp, "setup.sh")
-	if err := errors.Join(os.WriteFile(apt, []byte(settings), 0o644), os.WriteFile(setup, []byte(training.Setup), 0o755)); err != nil {
+	script := "set -e\n" + image.Setup + trainingBase.Setup
+	if err := errors.Join(os.WriteFile(apt, []byte(settings), 0o644), os.WriteFile(setup, []byte(script), 0o755)); err != nil {
 		return err
 	}
 	args := []string{
 		"--mode=root", "--variant=essential", "--format=tar",
-		"--include=" + strings.Join(training.Packages, ","),
+		"--include=" + strings.Join(image.Packages, ","),
 		"--aptopt=" + apt,
-		"--customize-hook=sh " + setup + ` "$1"`,
+		"--customize-hook=sh " + setup + ` "$1" ` + packages,
 	}
-	for _, pattern := range training.Strip {
+	for _, pattern := range slices.Concat(trainingBase.Strip, image.Strip) {
 		args = append(args, "--dpkgopt=path-exclude="+pattern)
 	}
-	cmd := exec.CommandContext(ctx, "mmdebstrap", append(append(args, training.Suite, rootfs), sources...)...)
+	cmd := exec.CommandContext(ctx, "mmdebstrap", append(append(args, trainingBase.Suite, rootfs), sources...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	// Interrupted, it must unmount what it mounted.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must have Debian %s", err, lastLines(out, 15), training.Suite)
+		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must have Debian %s", err, lastLines(out, 15), trainingBase.Suite)
 	}
 	return nil
 }

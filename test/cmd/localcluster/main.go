@@ -102,10 +102,11 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			RunE:  func(cmd *cobra.Command, files []string) error { return cluster.LoadImages(cmd.Context(), files...) },
 		},
 		{
-			Use:   "training-image",
-			Short: "Build the image of the PyTorch examples and load it into the node",
-			Args:  cobra.NoArgs,
-			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.TrainingImage(cmd.Context()) },
+			Use:   "training-image [FRAMEWORK...]",
+			Short: "Build the images of the examples, or those of the named frameworks, and load them into the node",
+			RunE: func(cmd *cobra.Command, frameworks []string) error {
+				return cluster.TrainingImages(cmd.Context(), frameworks...)
+			},
 		},
 		{
 			Use:   "assets",

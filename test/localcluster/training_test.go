@@ -1,0 +1,121 @@
+package localcluster
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The examples of a framework run the training image of that framework, in the version that is built.
+func TestExamplesRunTrainingImages(t *testing.T) {
+	repo, err := FindRepo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imageLine := regexp.MustCompile(`(?m)^ *image: (tensorstack/.*-example:.*)$`)
+	for _, image := range trainingImages {
+		t.Run(image.Framework, func(t *testing.T) {
+			manifests, err := filepath.Glob(filepath.Join(repo, "examples", image.Framework, "*.yaml"))
+			if err != nil || len(manifests) == 0 {
+				t.Fatalf("manifests %v, error %v", manifests, err)
+			}
+			for _, manifest := range manifests {
+				content, err := os.ReadFile(manifest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, match := range imageLine.FindAllStringSubmatch(string(content), -1) {
+					if match[1] != image.tag() {
+						t.Errorf("%s runs %s, and what is built is %s", manifest, match[1], image.tag())
+					}
+				}
+			}
+		})
+	}
+}
+
+// What goes into one image must not have another built anew, nor remove it from the cache.
+func TestTrainingImageKeys(t *testing.T) {
+	file := func(image trainingImage) string {
+		t.Helper()
+		file, err := image.file()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	image := trainingImage{Framework: "a", Version: "1", Requirements: "x==1 --hash=sha256:0"}
+	for what, change := range map[string]func(*trainingImage){
+		"its version":         func(i *trainingImage) { i.Version = "2" },
+		"a package of Debian": func(i *trainingImage) { i.Packages = []string{"python3"} },
+		"its lock file":       func(i *trainingImage) { i.Requirements = "x==2 --hash=sha256:1" },
+		"what is left out":    func(i *trainingImage) { i.Strip = []string{"/usr/include/*"} },
+		"its setup":           func(i *trainingImage) { i.Setup = "true" },
+		"a file":              func(i *trainingImage) { i.Files = map[string]string{"bin/x": ""} },
+		"the framework":       func(i *trainingImage) { i.Framework = "b" },
+	} {
+		changed := image
+		change(&changed)
+		if file(changed) == file(image) {
+			t.Errorf("the key does not tell %s", what)
+		}
+	}
+}
+
+func TestRemoveOthersKeepsOtherImages(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"pytorch-example-1.tar", "pytorch-example-2.tar", "tensorflow-example-1.tar", "pytorch-example-1.tar.lock"} {
+		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeOthers(filepath.Join(dir, "pytorch-example-2.tar"), trainingImage{Framework: "pytorch"}.name()+"-*.tar")
+
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, entry := range entries {
+		files = append(files, entry.Name())
+	}
+	want := []string{"pytorch-example-1.tar.lock", "pytorch-example-2.tar", "tensorflow-example-1.tar"}
+	if !slices.Equal(files, want) {
+		t.Errorf("the cache has %v, want %v", files, want)
+	}
+}
+
+// pip is told not to look for what packages require: the lock file must have it all, pinned, and with hashes.
+func TestTrainingRequirementsAreLocked(t *testing.T) {
+	pinned := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) \\$`)
+	for _, image := range trainingImages {
+		versions := map[string]string{}
+		var last string
+		for line := range strings.Lines(image.Requirements) {
+			line = strings.TrimRight(line, "\n")
+			match := pinned.FindStringSubmatch(line)
+			switch {
+			case match != nil:
+				last = match[1]
+				versions[last] = match[2]
+			case line == "" || strings.HasPrefix(strings.TrimSpace(line), "#"):
+			case !strings.HasPrefix(line, "    --hash=sha256:") || last == "":
+				t.Errorf("%s: %q neither pins a package nor is its hash", image.Framework, line)
+			}
+		}
+		if image.Requirements != "" && !slices.Contains([]string{versions[image.Framework], versions[image.Framework+"-cpu"]}, image.Version) {
+			t.Errorf("the image for %s %s has %v", image.Framework, image.Version, versions)
+		}
+	}
+}
+
+func TestUnknownTrainingImage(t *testing.T) {
+	err := (&Cluster{}).TrainingImages(t.Context(), "pytorch", "torch")
+	want := `no training image for "torch": there are those for pytorch, tensorflow`
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
