@@ -1,0 +1,44 @@
+"""What the examples share: who this process is, the handwritten digits, and the network that learns to read them.
+
+The network is of tf_keras, which is Keras 2: the Keras 3 of `tf.keras` trains on one machine only.
+"""
+import argparse
+import gzip
+import json
+import os
+
+import numpy
+import tf_keras as keras
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, to have time to watch")
+parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
+
+
+def introduce():
+    """Returns the type and index of this process, as TF_CONFIG says, and prints them. A job of one replica has no TF_CONFIG."""
+    config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+    task = config.get("task", {"type": "worker", "index": 0})
+    # An evaluator is not in the cluster: it looks on from outside.
+    replicas = sum(len(addresses) for addresses in config.get("cluster", {"worker": [""]}).values())
+    print(f"{task['type']} {task['index']}, replicas in the cluster {replicas}, on {os.uname().nodename}", flush=True)
+    return task["type"], task["index"]
+
+
+def load(path):
+    """Returns the training and the testing data, each as images and digits. The last fifth is for testing."""
+    with gzip.open(path, "rt") as f:
+        table = numpy.loadtxt(f, delimiter=",", dtype=numpy.float32)
+    images, digits = table[:, :-1] / 16, table[:, -1].astype(numpy.int64)
+    border = len(table) * 4 // 5
+    return (images[:border], digits[:border]), (images[border:], digits[border:])
+
+
+def network():
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.Input((64,)), keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10)])
+
+
+def report(epoch, loss, accuracy):
+    print(f"epoch {epoch:2d}  loss {loss:.4f}  accuracy {accuracy:.3f}", flush=True)

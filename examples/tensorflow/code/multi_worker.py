@@ -1,0 +1,36 @@
+"""Trains on all workers of the job together, each on its share of every batch: tf.distribute.MultiWorkerMirroredStrategy.
+
+It needs nothing but TF_CONFIG, which the controller sets. When a worker is lost the others cannot go on: all start again.
+"""
+import time
+
+import digits
+import tensorflow as tf
+import tf_keras as keras
+
+args = digits.parser.parse_args()
+kind, index = digits.introduce()
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+BATCH = 64  # of all workers together
+train, test = digits.load(args.data)
+options = tf.data.Options()
+# The data are one file, and not a file for each worker.
+options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+batches = tf.data.Dataset.from_tensor_slices(train).shuffle(len(train[0]), seed=0).batch(BATCH, drop_remainder=True)
+tests = tf.data.Dataset.from_tensor_slices(test).batch(len(test[0]))
+
+with strategy.scope():
+    model = digits.network()
+    model.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+
+
+class Report(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs):
+        if kind == "chief" or index == 0:
+            digits.report(epoch + 1, logs["loss"], logs["val_accuracy"])
+        time.sleep(args.pause)
+
+
+model.fit(batches.with_options(options), validation_data=tests.with_options(options), epochs=args.epochs, verbose=0,
+          callbacks=[Report()])
