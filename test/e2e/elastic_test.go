@@ -45,7 +45,7 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch"), func() {
 		after := n.replicas(ctx)
 		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid), "the leader's pod stays")
 		Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
-		Expect(n.failures(ctx, "digits-elastic")).To(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
+		Expect(n.failures(ctx, "ptjob/digits-elastic")).To(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
 		Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).To(Equal("1"))
 	})
 
@@ -67,7 +67,7 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch"), func() {
 				Expect(replica.uid).NotTo(Equal(before[name].uid), "%s is a new pod", name)
 			}
 			Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).To(Equal(counted))
-			Expect(n.failures(ctx, "digits-elastic")).To(ConsistOf(HavePrefix(cause)))
+			Expect(n.failures(ctx, "ptjob/digits-elastic")).To(ConsistOf(HavePrefix(cause)))
 		},
 		Entry("with its leader, whose pod is deleted", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "delete", "pod", "digits-elastic-worker-0")

@@ -47,7 +47,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		hurt.isRestarted(ctx, lost)
 		hurt.completes(ctx)
 		Expect(hurt.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-		Expect(hurt.failures(ctx, "steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+		Expect(hurt.failures(ctx, "ptjob/steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
 		well.completes(ctx)
 		Expect(well.account(ctx)).To(Equal(account{pods: 2}))
 		Expect(well.replicas(ctx)).To(Equal(trained))
@@ -69,7 +69,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			hurt.completes(ctx)
 			Expect(hurt.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
 			// Both have died by the time that the kubelet can say so, and it may tell of the other first.
-			Expect(hurt.failures(ctx, "steady")).To(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
+			Expect(hurt.failures(ctx, "ptjob/steady")).To(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
 			well.completes(ctx)
 			Expect(well.account(ctx)).To(Equal(account{pods: 2}))
 			Expect(well.replicas(ctx)).To(Equal(trained))
@@ -100,7 +100,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(), "it knows now")
 		n.completes(ctx)
 		Expect(n.account(ctx)).To(Equal(account{attempt: 1, restarts: 2, pods: 4}))
-		Expect(n.failures(ctx, "steady")).To(ConsistOf(MatchRegexp("^steady-worker-. NodeLost counted=false on " + lost["steady-worker-0"].node)))
+		Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf(MatchRegexp("^steady-worker-. NodeLost counted=false on " + lost["steady-worker-0"].node)))
 	})
 
 	It("leaves a node with its controller when that is tainted, and trains again when there is a node", func(ctx context.Context) {
@@ -119,7 +119,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		n.isRestarted(ctx, lost)
 		n.completes(ctx)
 		Expect(n.account(ctx)).To(Equal(account{attempt: 1, restarts: 2, pods: 4}))
-		Expect(n.failures(ctx, "steady")).To(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
+		Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
 	})
 
 	DescribeTable("is restarted once for a worker that dies as another copy of the controller takes over from one",
@@ -138,7 +138,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			n.isRestarted(ctx, lost)
 			n.completes(ctx)
 			Expect(n.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-			Expect(n.failures(ctx, "steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+			Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
 			Expect(leader(ctx)).NotTo(Equal(former))
 		},
 		Entry("that is killed", syscall.SIGKILL, syscall.SIGCONT),
@@ -163,7 +163,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 				n.isRestarted(ctx, lost)
 				n.completes(ctx)
 				Expect(n.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-				Expect(n.failures(ctx, "steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+				Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
 				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p", `{"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}}`)
 				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", "--timeout=60s")
 			},

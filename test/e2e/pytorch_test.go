@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-const leftovers = "ptjob,pods,services,endpointslices"
+const leftovers = "training,pods,services,endpointslices"
 
 var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 	DescribeTable("trains for real: the examples as they stand",

@@ -37,7 +37,7 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 			for _, cause := range causes {
 				failures = append(failures, cause+" on "+lost[strings.Fields(cause)[0]].node)
 			}
-			Expect(n.failures(ctx, "digits")).To(ConsistOf(BeElementOf(failures)))
+			Expect(n.failures(ctx, "ptjob/digits")).To(ConsistOf(BeElementOf(failures)))
 			replacements := n.replicas(ctx)
 			Expect(replacements).To(HaveLen(2))
 			for name, replacement := range replacements {
@@ -88,7 +88,7 @@ spec:
 
 			Expect(n.kubectl(ctx, "get", "ptjob", "greedy", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
 				To(Equal("BackoffLimitExceeded 0"))
-			Expect(n.failures(ctx, "greedy")).To(ConsistOf(failure + " on " + n.replicas(ctx)["greedy-worker-0"].node))
+			Expect(n.failures(ctx, "ptjob/greedy")).To(ConsistOf(failure + " on " + n.replicas(ctx)["greedy-worker-0"].node))
 		},
 		Entry("more memory than its limit", "memory: 128Mi",
 			"b'x' * 2**30",
@@ -105,7 +105,7 @@ spec:
 func (n namespace) failures(ctx context.Context, job string) []string {
 	GinkgoHelper()
 	var failures []string
-	for line := range strings.Lines(n.kubectl(ctx, "get", "ptjob", job, "-o",
+	for line := range strings.Lines(n.kubectl(ctx, "get", job, "-o",
 		`jsonpath={range .status.failures[*]}{.replica} {.reason} {.exitCode} counted={.counted} on {.node}{"\n"}{end}`)) {
 		failures = append(failures, strings.Join(strings.Fields(line), " "))
 	}
