@@ -109,7 +109,9 @@ func (b *jobBuilder) peerGrace(grace time.Duration) *jobBuilder {
 
 // refusing lets every pod be refused for its template.
 func (b *jobBuilder) refusing(message string) *jobBuilder {
-	b.BuildPod = func(framework.Gang, framework.Member, []framework.Member, attempt) (*corev1.Pod, error) { return nil, errors.New(message) }
+	b.BuildPod = func(framework.Gang, framework.Member, []framework.Member, attempt) (*corev1.Pod, error) {
+		return nil, errors.New(message)
+	}
 	return b
 }
 

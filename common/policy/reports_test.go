@@ -15,11 +15,11 @@ func TestReportsDue(t *testing.T) {
 		// want is how long from now to wait; 0 is not at all.
 		want time.Duration
 	}{
-		"seen at this moment":   {seen: 0, window: 2 * time.Second, want: 2 * time.Second},
-		"seen a moment ago":     {seen: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond},
-		"all have reported":     {seen: 2 * time.Second, window: 2 * time.Second},
-		"we were away since":    {seen: time.Hour, window: 2 * time.Second},
-		"no window, no waiting": {seen: 0, window: 0},
+		"seen at this moment":                       {seen: 0, window: 2 * time.Second, want: 2 * time.Second},
+		"seen a moment ago":                         {seen: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond},
+		"all have reported":                         {seen: 2 * time.Second, window: 2 * time.Second},
+		"we were away since":                        {seen: time.Hour, window: 2 * time.Second},
+		"no window, no waiting":                     {seen: 0, window: 0},
 		"seen by a controller whose clock is ahead": {seen: -10 * time.Minute, window: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
