@@ -11,48 +11,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
 // scale sets the number of replicas as kubectl scale and autoscalers do, by the scale subresource.
 func scale(ctx context.Context, job *v1beta1.PyTorchTrainingJob, replicas int) {
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
-	Expect(k8s.SubResource("scale").Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
-}
-
-// pods returns a function that lists the pods, for Eventually.
-func pods(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() []string {
-	return func() []string { return podNames(ctx, job) }
+	Expect(cluster.Client.SubResource("scale").Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 var _ = Describe("An elastic job", func() {
 	It("is scaled up and down while its other pods stay", func(ctx context.Context) {
-		job := start(ctx, 2, elasticTorchrun)
-		run(ctx, job, "job-worker-0", "job-worker-1")
-		leader, peer := pod(ctx, job, "job-worker-0"), pod(ctx, job, "job-worker-1")
+		job := cluster.Start(ctx, 2, elasticTorchrun)
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		leader, peer := cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1")
 		Expect(leader.Spec.Containers[0].Command).To(ContainElement("--nnodes=1:4"))
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
 		scale(ctx, job, 3)
-		Eventually(ctx, pods(ctx, job)).Should(ConsistOf("job-worker-0", "job-worker-1", "job-worker-2"))
-		Eventually(ctx, func() string { return condition(get(ctx, job), batchv1beta1.ConditionRunning).Reason }).Should(Equal(batchv1beta1.ReasonPartiallyRunning))
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0", "job-worker-1", "job-worker-2"))
+		Eventually(ctx, func() string {
+			return integration.Condition(cluster.Get(ctx, job), batchv1beta1.ConditionRunning).Reason
+		}).Should(Equal(batchv1beta1.ReasonPartiallyRunning))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
-		run(ctx, job, "job-worker-2")
-		Eventually(ctx, func() string { return condition(get(ctx, job), batchv1beta1.ConditionRunning).Reason }).Should(Equal(batchv1beta1.ReasonReplicasRunning))
+		cluster.Run(ctx, job, "job-worker-2")
+		Eventually(ctx, func() string {
+			return integration.Condition(cluster.Get(ctx, job), batchv1beta1.ConditionRunning).Reason
+		}).Should(Equal(batchv1beta1.ReasonReplicasRunning))
 
-		Expect(pod(ctx, job, "job-worker-1").UID).To(Equal(peer.UID))
+		Expect(cluster.Pod(ctx, job, "job-worker-1").UID).To(Equal(peer.UID))
 		scale(ctx, job, 1)
-		Eventually(ctx, pods(ctx, job)).Should(ConsistOf("job-worker-0"))
-		Expect(pod(ctx, job, "job-worker-0").UID).To(Equal(leader.UID))
-		Expect(get(ctx, job).Status.Failures).To(BeEmpty())
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0"))
+		Expect(cluster.Pod(ctx, job, "job-worker-0").UID).To(Equal(leader.UID))
+		Expect(cluster.Get(ctx, job).Status.Failures).To(BeEmpty())
 		Expect(job.Status.BackoffCount).To(BeZero())
 	})
 
 	It("shows autoscalers what they need: its size and its pods", func(ctx context.Context) {
-		job := start(ctx, 2, elasticTorchrun)
+		job := cluster.Start(ctx, 2, elasticTorchrun)
 		scale := &autoscalingv1.Scale{}
 		Eventually(ctx, func() int32 {
-			Expect(k8s.SubResource("scale").Get(ctx, job, scale)).To(Succeed())
+			Expect(cluster.Client.SubResource("scale").Get(ctx, job, scale)).To(Succeed())
 			return scale.Status.Replicas
 		}).Should(Equal(int32(2)))
 		Expect(scale.Spec.Replicas).To(Equal(int32(2)))
@@ -60,19 +60,19 @@ var _ = Describe("An elastic job", func() {
 	})
 
 	It("gives up first what does not run", func(ctx context.Context) {
-		job := start(ctx, 3, elasticTorchrun, "spec: {elastic: {expectedReplicas: 3}}")
-		run(ctx, job, "job-worker-0", "job-worker-2")
-		edit(ctx, job, "spec: {elastic: {expectedReplicas: 2}}")
-		Eventually(ctx, pods(ctx, job)).Should(ConsistOf("job-worker-0", "job-worker-2"))
+		job := cluster.Start(ctx, 3, elasticTorchrun, "spec: {elastic: {expectedReplicas: 3}}")
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-2")
+		cluster.Edit(ctx, job, "spec: {elastic: {expectedReplicas: 2}}")
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0", "job-worker-2"))
 	})
 
 	It("shares its replicas among its types by their weights, of which the master stays one", func(ctx context.Context) {
-		job := start(ctx, 4, elasticTorchrun, "spec: {elastic: {minReplicas: 1, maxReplicas: 20, expectedReplicas: 4}}", replicaSpecs(
+		job := cluster.Start(ctx, 4, elasticTorchrun, "spec: {elastic: {minReplicas: 1, maxReplicas: 20, expectedReplicas: 4}}", integration.ReplicaSpecs(
 			"type: node, scalingWeight: 2, replicas: 7", "type: spot, scalingWeight: 1", "type: master, scalingWeight: 9, replicas: 5"))
-		Expect(podNames(ctx, job)).To(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-spot-0"))
+		Expect(cluster.PodNames(ctx, job)).To(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-spot-0"))
 		scale(ctx, job, 7)
-		Eventually(ctx, pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-node-2", "job-node-3", "job-spot-0", "job-spot-1"))
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-node-2", "job-node-3", "job-spot-0", "job-spot-1"))
 		scale(ctx, job, 2)
-		Eventually(ctx, pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0"))
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0"))
 	})
 })

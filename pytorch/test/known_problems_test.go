@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
@@ -66,10 +67,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 var _ = Describe("A job of many replicas", func() {
 	It("has its pods created many at a time", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
+		namespace := cluster.NewNamespace(ctx)
 		creations := podCreations.hold(namespace)
-		job := jobFrom(namespace, replicaSpecs("type: worker, replicas: 7"))
-		Expect(k8s.Create(ctx, job)).To(Succeed())
+		job := cluster.Create(ctx, namespace, integration.ReplicaSpecs("type: worker, replicas: 7"))
 		for _, atOnce := range []int{1, 2, 4} {
 			var batch []release
 			for range atOnce {
@@ -81,8 +81,8 @@ var _ = Describe("A job of many replicas", func() {
 				letThrough()
 			}
 		}
-		Eventually(ctx, pods(ctx, typed(job))).Should(HaveLen(7))
-		Expect(plane.Writes.In(namespace, "/services")).To(HaveLen(1), "one Service for all")
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(7))
+		Expect(cluster.Writes.In(namespace, "/services")).To(HaveLen(1), "one Service for all")
 	})
 
 	It("recovers as one: all of 128 start anew when one fails, which counts once", func(ctx context.Context) {
@@ -91,33 +91,31 @@ var _ = Describe("A job of many replicas", func() {
 			return Eventually(ctx, actual).WithTimeout(2 * time.Minute).WithPolling(200 * time.Millisecond)
 		}
 		began := time.Now()
-		object := jobFrom(newNamespace(ctx), replicaSpecs("type: worker, replicas: 128, restartPolicy: OnFailure"))
-		Expect(k8s.Create(ctx, object)).To(Succeed())
-		job := typed(object)
-		patient(pods(ctx, job)).Should(HaveLen(replicas))
-		run(ctx, job, podNames(ctx, job)...)
-		patient(phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		job := cluster.Create(ctx, cluster.NewNamespace(ctx), integration.ReplicaSpecs("type: worker, replicas: 128, restartPolicy: OnFailure"))
+		patient(cluster.Pods(ctx, job)).Should(HaveLen(replicas))
+		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
+		patient(cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
 		before := podUIDs(ctx, job)
-		exit(ctx, job, "job-worker-77", 1, "")
+		cluster.Exit(ctx, job, "job-worker-77", 1, "")
 		patient(func() map[string]types.UID { return podUIDs(ctx, job) }).Should(And(
 			HaveLen(replicas), Satisfy(func(now map[string]types.UID) bool { return !sharesPod(before, now) })), "every pod is a new one")
-		run(ctx, job, podNames(ctx, job)...)
-		patient(func() string { return get(ctx, job).Status.Ready }).Should(Equal("128/128"))
+		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
+		patient(func() string { return cluster.Get(ctx, job).Status.Ready }).Should(Equal("128/128"))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
 		Expect(job.Status.BackoffCount).To(Equal(int32(1)))
 		Expect(job.Status.Tasks[0].RestartCount).To(Equal(int32(replicas)))
 
 		// What only follows the replicas is written at intervals, however many they are.
-		intervals := int(time.Since(began)/plane.Options().Engine.StatusInterval) + 1
-		Expect(len(plane.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals", intervals)
+		intervals := int(time.Since(began)/cluster.Options().Engine.StatusInterval) + 1
+		Expect(len(cluster.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals", intervals)
 	})
 })
 
 // podUIDs returns the UIDs of the job's pods by name.
 func podUIDs(ctx context.Context, job *v1beta1.PyTorchTrainingJob) map[string]types.UID {
 	var list corev1.PodList
-	Expect(k8s.List(ctx, &list, client.InNamespace(job.Namespace))).To(Succeed())
+	Expect(cluster.Client.List(ctx, &list, client.InNamespace(job.Namespace))).To(Succeed())
 	uids := map[string]types.UID{}
 	for _, p := range list.Items {
 		uids[p.Name] = p.UID
@@ -133,11 +131,6 @@ func sharesPod(before, now map[string]types.UID) bool {
 		}
 	}
 	return false
-}
-
-// aggregate returns a function that reads how many replicas are in which phase, for Eventually.
-func aggregate(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() *batchv1beta1.Aggregate {
-	return func() *batchv1beta1.Aggregate { return get(ctx, job).Status.Aggregate }
 }
 
 // refuseDeletions makes the API server refuse to delete pods in a namespace. It returns what ends that.
@@ -163,58 +156,56 @@ func refuseDeletions(ctx context.Context, namespace string) (allow func()) {
 			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
 	}
-	Expect(k8s.Create(ctx, policy)).To(Succeed())
-	Expect(k8s.Create(ctx, binding)).To(Succeed())
+	Expect(cluster.Client.Create(ctx, policy)).To(Succeed())
+	Expect(cluster.Client.Create(ctx, binding)).To(Succeed())
 	probe := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
-	Expect(k8s.Create(ctx, probe)).To(Succeed())
-	Eventually(ctx, func() error { return k8s.Delete(ctx, probe, client.DryRunAll) }).Should(MatchError(ContainSubstring(reason)))
+	Expect(cluster.Client.Create(ctx, probe)).To(Succeed())
+	Eventually(ctx, func() error { return cluster.Client.Delete(ctx, probe, client.DryRunAll) }).Should(MatchError(ContainSubstring(reason)))
 	return func() {
-		Expect(k8s.Delete(ctx, binding)).To(Succeed())
-		Expect(k8s.Delete(ctx, policy)).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, binding)).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, policy)).To(Succeed())
 	}
 }
 
 var _ = Describe("A job that has ended", func() {
 	It("has its pods deleted however often the API server refuses that, and stays as it ended", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
+		namespace := cluster.NewNamespace(ctx)
 		allow := refuseDeletions(ctx, namespace)
-		object := jobFrom(namespace, twoWorkers("OnFailure", "activeDeadlineSeconds: 1"))
-		Expect(k8s.Create(ctx, object)).To(Succeed())
-		job := typed(object)
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
-		ended := get(ctx, job).DeepCopy()
-		deletions := func() int { return len(plane.Writes.In(namespace, "/pods/job-worker-")) }
+		job := cluster.Create(ctx, namespace, twoWorkers("OnFailure", "activeDeadlineSeconds: 1"))
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
+		ended := cluster.Get(ctx, job).DeepCopy()
+		deletions := func() int { return len(cluster.Writes.In(namespace, "/pods/job-worker-")) }
 		Eventually(ctx, deletions).Should(BeNumerically(">=", 3), "it tries again, with nothing to wake it")
-		Expect(podNames(ctx, job)).To(HaveLen(2))
+		Expect(cluster.PodNames(ctx, job)).To(HaveLen(2))
 
 		allow()
-		Eventually(ctx, pods(ctx, job)).Should(BeEmpty())
-		Expect(get(ctx, job).Status.Conditions).To(Equal(ended.Status.Conditions))
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(BeEmpty())
+		Expect(cluster.Get(ctx, job).Status.Conditions).To(Equal(ended.Status.Conditions))
 		Expect(job.Status.CompletionTime).To(Equal(ended.Status.CompletionTime))
 	})
 
 	It("is not run again when somebody deletes what is left of it", func(ctx context.Context) {
-		job := start(ctx, 2, twoWorkers("Always", "cleanUpPolicy: None"))
-		run(ctx, job, "job-worker-0", "job-worker-1")
-		exit(ctx, job, "job-worker-0", 0, "")
-		Eventually(ctx, aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Running: 1}))
+		job := cluster.Start(ctx, 2, twoWorkers("Always", "cleanUpPolicy: None"))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		cluster.Exit(ctx, job, "job-worker-0", 0, "")
+		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Running: 1}))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseSucceeded))
-		ended := get(ctx, job).DeepCopy()
-		created := len(plane.Writes.In(job.Namespace, "/pods"))
+		ended := cluster.Get(ctx, job).DeepCopy()
+		created := len(cluster.Writes.In(job.Namespace, "/pods"))
 
-		Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.GracePeriodSeconds(0))).To(Succeed())
-		Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}})).To(Succeed())
-		Eventually(ctx, aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}), "it has seen that they are gone")
+		Expect(cluster.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}})).To(Succeed())
+		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}), "it has seen that they are gone")
 		// Once it has seen another change, it has done all that it does about these.
-		edit(ctx, job, "spec: {runPolicy: {backoffLimit: 7}}")
-		Eventually(ctx, func() bool { return get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
+		cluster.Edit(ctx, job, "spec: {runPolicy: {backoffLimit: 7}}")
+		Eventually(ctx, func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
 
-		Expect(podNames(ctx, job)).To(BeEmpty())
-		Expect(plane.Writes.In(job.Namespace, "/pods")).To(HaveLen(created))
-		Expect(plane.Writes.In(job.Namespace, "/services")).To(HaveLen(1))
+		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
+		Expect(cluster.Writes.In(job.Namespace, "/pods")).To(HaveLen(created))
+		Expect(cluster.Writes.In(job.Namespace, "/services")).To(HaveLen(1))
 		Expect(job.Status.Conditions).To(Equal(ended.Status.Conditions))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseSucceeded))
 	})
@@ -222,32 +213,30 @@ var _ = Describe("A job that has ended", func() {
 
 var _ = Describe("A job of the name of one that was just deleted", func() {
 	It("starts as soon as the pods of that are gone, and takes none of them for its own", func(ctx context.Context) {
-		former := get(ctx, start(ctx, 2))
-		old := []*corev1.Pod{pod(ctx, former, "job-worker-0"), pod(ctx, former, "job-worker-1")}
+		former := cluster.Start(ctx, 2)
+		old := []*corev1.Pod{cluster.Pod(ctx, former, "job-worker-0"), cluster.Pod(ctx, former, "job-worker-1")}
 		for _, p := range old {
-			Expect(plane.ChangePod(ctx, p, func(p *corev1.Pod) { kubelet.Run(p, "node", time.Now()) })).To(Succeed())
+			Expect(cluster.ChangePod(ctx, p, func(p *corev1.Pod) { kubelet.Run(p, "node", time.Now()) })).To(Succeed())
 		}
 		// The garbage collector, which does not run here, deletes what the job owns. The pods take their time.
-		Expect(k8s.Delete(ctx, former)).To(Succeed())
-		Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name}})).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, former)).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name}})).To(Succeed())
 		for _, p := range old {
-			Expect(k8s.Delete(ctx, p)).To(Succeed())
+			Expect(cluster.Client.Delete(ctx, p)).To(Succeed())
 		}
 
-		object := jobFrom(former.Namespace)
-		Expect(k8s.Create(ctx, object)).To(Succeed())
-		job := typed(object)
-		Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
+		job := cluster.Create(ctx, former.Namespace)
+		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
 		for _, p := range old {
-			Expect(pod(ctx, job, p.Name).UID).To(Equal(p.UID))
-			Expect(k8s.Delete(ctx, p, client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(cluster.Pod(ctx, job, p.Name).UID).To(Equal(p.UID))
+			Expect(cluster.Client.Delete(ctx, p, client.GracePeriodSeconds(0))).To(Succeed())
 		}
 
 		for _, p := range old {
-			Expect(metav1.IsControlledBy(replacement(ctx, p), job)).To(BeTrue())
+			Expect(metav1.IsControlledBy(cluster.Replacement(ctx, p), job)).To(BeTrue())
 		}
 		Eventually(ctx, func() metav1.ConditionStatus {
-			return condition(get(ctx, job), batchv1beta1.ConditionInitialized).Status
+			return integration.Condition(cluster.Get(ctx, job), batchv1beta1.ConditionInitialized).Status
 		}).Should(Equal(metav1.ConditionTrue))
 		Expect(job.Status.Failures).To(BeEmpty())
 		Expect(job.Status.BackoffCount).To(BeZero())
@@ -256,36 +245,34 @@ var _ = Describe("A job of the name of one that was just deleted", func() {
 
 var _ = Describe("A job that asks for a queue", func() {
 	It("has nothing that could wait for a group, or be left behind: it is held as a whole, elastic or not", func(ctx context.Context) {
-		object := jobFrom(newNamespace(ctx), elasticTorchrun, `spec: {scheduler: {t9kScheduler: {queue: default}}}`)
-		Expect(k8s.Create(ctx, object)).To(Succeed())
-		job := typed(object)
-		Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNotSupported))
-		Expect(condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionFalse))
+		job := cluster.Create(ctx, cluster.NewNamespace(ctx), elasticTorchrun, `spec: {scheduler: {t9kScheduler: {queue: default}}}`)
+		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNotSupported))
+		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionFalse))
 		scale(ctx, job, 4)
-		Eventually(ctx, func() bool { return get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
+		Eventually(ctx, func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
 
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhasePending))
 		Expect(job.Status.StartTime).To(BeNil(), "no time runs")
-		Eventually(ctx, func() []string { return eventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNotSupported))
-		Expect(plane.Writes.In(job.Namespace, "")).To(HaveEach(Or(HaveSuffix("/status"), HaveSuffix("/events"))), "nothing is created")
-		Expect(plane.Writes.In(job.Namespace, "/status")).To(HaveLen(2), "one write a change of the job")
+		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNotSupported))
+		Expect(cluster.Writes.In(job.Namespace, "")).To(HaveEach(Or(HaveSuffix("/status"), HaveSuffix("/events"))), "nothing is created")
+		Expect(cluster.Writes.In(job.Namespace, "/status")).To(HaveLen(2), "one write a change of the job")
 	})
 })
 
 var _ = Describe("The metrics", func() {
 	It("count the jobs of each phase as the API server has them", func(ctx context.Context) {
-		ended := start(ctx, 2, twoWorkers("Never", ""))
-		exit(ctx, ended, "job-worker-0", 0, "")
-		failed := start(ctx, 2, twoWorkers("Never", ""))
-		exit(ctx, failed, "job-worker-0", 1, "")
-		running := start(ctx, 2)
-		run(ctx, running, "job-worker-0", "job-worker-1")
-		Eventually(ctx, phase(ctx, ended)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
-		Eventually(ctx, phase(ctx, failed)).Should(Equal(batchv1beta1.JobPhaseFailed))
-		Eventually(ctx, phase(ctx, running)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		ended := cluster.Start(ctx, 2, twoWorkers("Never", ""))
+		cluster.Exit(ctx, ended, "job-worker-0", 0, "")
+		failed := cluster.Start(ctx, 2, twoWorkers("Never", ""))
+		cluster.Exit(ctx, failed, "job-worker-0", 1, "")
+		running := cluster.Start(ctx, 2)
+		cluster.Run(ctx, running, "job-worker-0", "job-worker-1")
+		Eventually(ctx, cluster.Phase(ctx, ended)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
+		Eventually(ctx, cluster.Phase(ctx, failed)).Should(Equal(batchv1beta1.JobPhaseFailed))
+		Eventually(ctx, cluster.Phase(ctx, running)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		Eventually(ctx, func(g Gomega) {
 			var list v1beta1.PyTorchTrainingJobList
-			g.Expect(k8s.List(ctx, &list)).To(Succeed())
+			g.Expect(cluster.Client.List(ctx, &list)).To(Succeed())
 			want := map[string]int{}
 			for _, job := range list.Items {
 				want[string(job.Status.Phase)]++

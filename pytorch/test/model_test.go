@@ -98,15 +98,15 @@ func (s *apiServer) patch(ctx context.Context, job *v1beta1.PyTorchTrainingJob, 
 }
 
 func realAPIServer(ctx context.Context) *apiServer {
-	return &apiServer{Client: k8s, namespace: newNamespace(ctx), change: func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
-		Expect(plane.ChangePod(ctx, pod, change)).To(Succeed())
+	return &apiServer{Client: cluster.Client, namespace: cluster.NewNamespace(ctx), change: func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
+		Expect(cluster.ChangePod(ctx, pod, change)).To(Succeed())
 	}}
 }
 
 func modelAPIServer() *apiServer {
-	cluster := frameworktest.NewCluster(k8s.Scheme(), clock.RealClock{})
-	return &apiServer{Client: cluster.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
-		cluster.Change(pod, change)
+	model := frameworktest.NewCluster(cluster.Client.Scheme(), clock.RealClock{})
+	return &apiServer{Client: model.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
+		model.Change(pod, change)
 	}}
 }
 
@@ -162,7 +162,7 @@ var _ = DescribeTable("The model of the API server, on which the crash tests run
 	Entry("to a patch of the status of a job", func(ctx context.Context, s *apiServer) {
 		job := s.createJob(ctx)
 		if s.namespace != "ns" { // the controller writes to the real job once
-			Eventually(ctx, func() string { return get(ctx, job).Status.Reason }).ShouldNot(BeEmpty())
+			Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).ShouldNot(BeEmpty())
 		}
 		s.patch(ctx, job, func(status *batchv1beta1.JobStatus) {
 			status.BackoffCount = 3

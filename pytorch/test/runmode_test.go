@@ -6,24 +6,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
-)
-
-// edit applies a merge patch to a job, as kubectl patch does.
-func edit(ctx context.Context, job *v1beta1.PyTorchTrainingJob, patch string) {
-	json, err := yaml.YAMLToJSON([]byte(patch))
-	Expect(err).NotTo(HaveOccurred())
-	Expect(k8s.Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, json))).To(Succeed())
-}
-
-const (
-	paused  = "spec: {runMode: {pause: {enabled: true}}}"
-	resumed = "spec: {runMode: {pause: {enabled: false}}}"
 )
 
 // resumable is a job of two workers, launched by torchrun, that starts otherwise after a pause.
@@ -39,8 +25,8 @@ spec:
 func args(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() [][]string {
 	return func() [][]string {
 		var list [][]string
-		for _, name := range podNames(ctx, job) {
-			list = append(list, pod(ctx, job, name).Spec.Containers[0].Args)
+		for _, name := range cluster.PodNames(ctx, job) {
+			list = append(list, cluster.Pod(ctx, job, name).Spec.Containers[0].Args)
 		}
 		return list
 	}
@@ -48,71 +34,71 @@ func args(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() [][]strin
 
 var _ = Describe("A job that is paused", func() {
 	It("loses its pods, and comes back as resumeSpecs says", func(ctx context.Context) {
-		job := start(ctx, 2, resumable)
+		job := cluster.Start(ctx, 2, resumable)
 		Expect(args(ctx, job)()).To(Equal([][]string{{"train.py"}, {"train.py"}}))
-		run(ctx, job, "job-worker-0", "job-worker-1")
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
-		edit(ctx, job, paused)
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
-		Expect(podNames(ctx, job)).To(BeEmpty())
+		cluster.Edit(ctx, job, integration.Paused)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
+		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 		Expect(job.Status.StartTime).To(BeNil())
-		Expect(condition(job, batchv1beta1.ConditionPaused).Status).To(BeEquivalentTo("True"))
+		Expect(integration.Condition(job, batchv1beta1.ConditionPaused).Status).To(BeEquivalentTo("True"))
 
-		edit(ctx, job, resumed)
+		cluster.Edit(ctx, job, integration.Resumed)
 		Eventually(ctx, args(ctx, job)).Should(Equal([][]string{{"train.py", "--resume"}, {"train.py", "--resume"}}))
-		Expect(pod(ctx, job, "job-worker-0").Spec.Containers[0].Command).To(ContainElement(HavePrefix("--rdzv_id=")))
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseResuming))
+		Expect(cluster.Pod(ctx, job, "job-worker-0").Spec.Containers[0].Command).To(ContainElement(HavePrefix("--rdzv_id=")))
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseResuming))
 		Expect(job.Status.StartTime).NotTo(BeNil())
-		run(ctx, job, "job-worker-0", "job-worker-1")
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		Expect(job.Status.BackoffCount).To(BeZero())
-		Eventually(ctx, func() []string { return eventReasons(ctx, job) }).Should(ContainElements("Paused", "Resumed"))
+		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElements("Paused", "Resumed"))
 	})
 
 	It("from the start makes a first start, to which resumeSpecs do not apply", func(ctx context.Context) {
-		job := start(ctx, 0, resumable, paused)
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
-		edit(ctx, job, resumed)
+		job := cluster.Start(ctx, 0, resumable, integration.Paused)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
+		cluster.Edit(ctx, job, integration.Resumed)
 		Eventually(ctx, args(ctx, job)).Should(Equal([][]string{{"train.py"}, {"train.py"}}))
 	})
 
 	It("has what it was given meanwhile when it is resumed", func(ctx context.Context) {
-		job := start(ctx, 2, twoWorkers("OnFailure", ""))
-		edit(ctx, job, paused)
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
-		edit(ctx, job, `
+		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", ""))
+		cluster.Edit(ctx, job, integration.Paused)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
+		cluster.Edit(ctx, job, `
 spec:
   replicaSpecs:
   - {type: worker, replicas: 3, template: {spec: {containers: [{name: pytorch, image: training, args: [other.py]}]}}}
 `)
-		edit(ctx, job, resumed)
+		cluster.Edit(ctx, job, integration.Resumed)
 		Eventually(ctx, args(ctx, job)).Should(Equal([][]string{{"other.py"}, {"other.py"}, {"other.py"}}))
 	})
 
 	It("has all its time again after a pause", func(ctx context.Context) {
-		job := start(ctx, 2, twoWorkers("OnFailure", "activeDeadlineSeconds: 2"))
-		edit(ctx, job, paused)
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
+		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "activeDeadlineSeconds: 2"))
+		cluster.Edit(ctx, job, integration.Paused)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
 		started := job.CreationTimestamp.Time
 		Eventually(ctx, func() time.Duration { return time.Since(started) }).Should(BeNumerically(">", 3*time.Second))
-		Expect(get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePaused))
-		edit(ctx, job, resumed)
-		Eventually(ctx, phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
+		Expect(cluster.Get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePaused))
+		cluster.Edit(ctx, job, integration.Resumed)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
 		Expect(job.Status.StartTime.Sub(started)).To(BeNumerically(">", 2*time.Second))
-		Expect(condition(job, batchv1beta1.ConditionFailed).Reason).To(Equal(batchv1beta1.ReasonDeadlineExceeded))
+		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Reason).To(Equal(batchv1beta1.ReasonDeadlineExceeded))
 	})
 })
 
 var _ = Describe("A job in debug mode", func() {
 	It("has everything but its training", func(ctx context.Context) {
-		job := start(ctx, 2, resumable, `
+		job := cluster.Start(ctx, 2, resumable, `
 spec:
   runMode: {pause: null, debug: {enabled: true, replicaSpecs: [{type: worker, skipInitContainer: true}]}}
   replicaSpecs:
   - {type: worker, replicas: 2, template: {spec: {initContainers: [{name: fetch, image: training}], containers: [{name: pytorch, image: training, args: [train.py], readinessProbe: {exec: {command: ["true"]}}}]}}}
 `)
-		worker := pod(ctx, job, "job-worker-1")
+		worker := cluster.Pod(ctx, job, "job-worker-1")
 		main := worker.Spec.Containers[0]
 		Expect(main.Command).To(Equal([]string{"sleep", "inf"}))
 		Expect(main.Args).To(BeEmpty())

@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// crdFile matches the CRD of a kind in its folder config.
+const crdFile = "crd/*_*.yaml"
+
+// DescribeCRD has the specs of the CRD as it is shipped.
+func DescribeCRD() bool {
+	return Describe("The CRD", func() {
+		var manifest []byte
+		BeforeEach(func() {
+			files, err := filepath.Glob(filepath.Join(config, crdFile))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(files).To(HaveLen(1))
+			manifest, err = os.ReadFile(files[0])
+			Expect(err).NotTo(HaveOccurred())
+		})
+
+		It("fits into the annotation that kubectl apply keeps", func() {
+			Expect(len(asJSON(string(manifest)))).To(BeNumerically("<", 200<<10))
+		})
+
+		It("describes every field of ours", func() {
+			var crd apiextensionsv1.CustomResourceDefinition
+			Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
+			Expect(crd.Spec.Versions).To(HaveLen(1))
+			Expect(undescribed("", *crd.Spec.Versions[0].Schema.OpenAPIV3Schema)).To(BeEmpty())
+		})
+	})
+}
+
+// undescribed lists the fields below a schema that have no description, embedded core types left out.
+func undescribed(path string, schema apiextensionsv1.JSONSchemaProps) []string {
+	var found []string
+	for name, property := range schema.Properties {
+		switch name {
+		case "template", "resources", "metadata", "conditions":
+			continue
+		}
+		if property.Description == "" {
+			found = append(found, path+"."+name)
+		}
+		found = append(found, undescribed(path+"."+name, property)...)
+		if property.Items != nil {
+			found = append(found, undescribed(path+"."+name+"[]", *property.Items.Schema)...)
+		}
+	}
+	return found
+}

@@ -1,0 +1,56 @@
+package integration
+
+import (
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/controlplane"
+	"tensorstack.dev/jobs/common/frameworktest/hostile"
+	"tensorstack.dev/jobs/common/manager"
+)
+
+// AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the manifests that the
+// patterns match. It keeps the processors busy, so that it belongs into a package of its own, test/hostile in the kind's module,
+// which runs beside others. The controller is installed in the namespace.
+func AskAboutOddJobs[J framework.Job](
+	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
+) {
+	t.Helper()
+	folder := filepath.Join("..", config)
+	plane, err := controlplane.Start(t.Context(), folder, namespace, controller.Name, controller.AddToScheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	survey := hostile.Survey[J]{Controller: controller, Namespace: "default", Jobs: jobs, Seed: seed}
+
+	config := rest.CopyConfig(plane.Config)
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{} // there are many
+	if survey.Server, err = client.New(config, client.Options{Scheme: plane.Client.Scheme()}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, crdFile))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the CRDs of the controller are %q, want one: %v", files, err)
+	}
+	if survey.CRD, err = hostile.ReadCRD(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	kind, err := plane.Client.GroupVersionKindFor(controller.Framework.NewJob())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if survey.Manifests, err = hostile.Manifests(kind.Kind, manifests...); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(survey.Ask(t))
+}

@@ -1,0 +1,167 @@
+package integration
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Patches that pause a job and resume it.
+const (
+	Paused  = "spec: {runMode: {pause: {enabled: true}}}"
+	Resumed = "spec: {runMode: {pause: {enabled: false}}}"
+)
+
+// everything is a patch that gives a job all that can never be changed.
+const everything = `
+spec:
+  scheduler: {t9kScheduler: {queue: default}}
+  runMode: {debug: {enabled: false, replicaSpecs: [{type: worker}]}, pause: {enabled: false, resumeSpecs: [{type: worker, args: [a]}]}}
+`
+
+// Apply asks the API server whether it takes the valid job with a merge patch applied, and returns it with its defaults. A dry run
+// passes through all of the validation and leaves nothing behind.
+func (c *Cluster[J]) Apply(ctx context.Context, patch string) (map[string]any, error) {
+	job := c.Manifest(metav1.NamespaceDefault, patch)
+	err := c.Client.Create(ctx, job, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+	return job.Object, err
+}
+
+// ExpectRefused is the body of a table of bad input: merge patches onto the valid job, and what the answer must say of the field.
+func (c *Cluster[J]) ExpectRefused(ctx context.Context, patch, wantField, wantMessage string) {
+	_, err := c.Apply(ctx, patch)
+	Expect(err).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
+}
+
+// ExpectAccepted is the body of a table of good input: merge patches onto the valid job.
+func (c *Cluster[J]) ExpectAccepted(ctx context.Context, patch string) {
+	_, err := c.Apply(ctx, patch)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// ExpectChangeRefused is the body of a table of changes that a job refuses: a merge patch onto the valid job before it is created, one
+// after, and what the answer must say of the field. A job that pauses is paused by then.
+func (c *Cluster[J]) ExpectChangeRefused(ctx context.Context, before, after, wantField, wantMessage string) {
+	Expect(c.change(ctx, before, after)).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
+}
+
+// ExpectChangeAllowed is the body of a table of changes that a job takes.
+func (c *Cluster[J]) ExpectChangeAllowed(ctx context.Context, before, after string) {
+	Expect(c.change(ctx, before, after)).To(Succeed())
+}
+
+func (c *Cluster[J]) change(ctx context.Context, before, after string) error {
+	job := c.Create(ctx, c.NewNamespace(ctx), before)
+	if job.JobSpec().RunMode.Pausing() {
+		Eventually(ctx, c.Phase(ctx, job)).Should(BeEquivalentTo("Paused"))
+	}
+	return c.patch(ctx, job, after, client.DryRunAll)
+}
+
+// BadInput is what every kind of job refuses. The function returns a patch that adds fields, of a YAML flow mapping, to the main
+// container of type worker.
+func BadInput(mainContainer func(fields string) string) []TableEntry {
+	return []TableEntry{
+		Entry("activeDeadlineSeconds 0", `spec: {runPolicy: {activeDeadlineSeconds: 0}}`,
+			"spec.runPolicy.activeDeadlineSeconds", "should be greater than or equal to 1"),
+		Entry("activeDeadlineSeconds that are centuries", `spec: {runPolicy: {activeDeadlineSeconds: 9223372036854775807}}`,
+			"spec.runPolicy.activeDeadlineSeconds", "should be less than or equal to 2147483647"),
+		Entry("negative backoffLimit", `spec: {runPolicy: {backoffLimit: -1}}`,
+			"spec.runPolicy.backoffLimit", "should be greater than or equal to 0"),
+		Entry("negative ttlSecondsAfterFinished", `spec: {runPolicy: {ttlSecondsAfterFinished: -1}}`,
+			"spec.runPolicy.ttlSecondsAfterFinished", "should be greater than or equal to 0"),
+		Entry("an unknown cleanUpPolicy", `spec: {runPolicy: {cleanUpPolicy: Some}}`,
+			"spec.runPolicy.cleanUpPolicy", `supported values: "All", "Unfinished", "None"`),
+		Entry("an unknown restartScope", `spec: {runPolicy: {restartScope: Pod}}`,
+			"spec.runPolicy.restartScope", `supported values: "Replica", "Job"`),
+		Entry("priority above 100", `spec: {scheduler: {t9kScheduler: {queue: default, priority: 101}}}`,
+			"spec.scheduler.t9kScheduler.priority", "should be less than or equal to 100"),
+		Entry("negative priority", `spec: {scheduler: {t9kScheduler: {queue: default, priority: -1}}}`,
+			"spec.scheduler.t9kScheduler.priority", "should be greater than or equal to 0"),
+		Entry("no queue", `spec: {scheduler: {t9kScheduler: {priority: 1}}}`,
+			"spec.scheduler.t9kScheduler.queue", "Required value"),
+		Entry("debug and pause both on", `spec: {runMode: {debug: {enabled: true}, pause: {enabled: true}}}`,
+			"spec.runMode", "debug and pause cannot both be enabled: disable one of them"),
+		Entry("a job name that cannot name a Service", `metadata: {name: qwen2.5-7b}`,
+			"metadata.name", "metadata.name must be a DNS-1035 label, since the job's Service is named like it"),
+		Entry("a job name that begins with a digit", `metadata: {name: 7b}`,
+			"metadata.name", "metadata.name must be a DNS-1035 label"),
+		Entry("a job name too long for its pods' names", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-12345}`,
+			"metadata.name", "metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"),
+		Entry("an unknown field", `spec: {replicaSpec: []}`,
+			"spec.replicaSpec", `unknown field "spec.replicaSpec"`),
+		Entry("an unknown field of a container", mainContainer("imagee: training"),
+			"containers[0].imagee", "unknown field"),
+		// One job that the controller cannot read would keep it from reading any.
+		Entry("a port that has more than 32 bits", mainContainer("livenessProbe: {httpGet: {port: 2147483648}}"),
+			"containers[0].livenessProbe.httpGet.port", "should be less than or equal to 2147483647"),
+		Entry("a negative port that has more than 32 bits", mainContainer("livenessProbe: {tcpSocket: {port: -2147483649}}"),
+			"containers[0].livenessProbe.tcpSocket.port", "should be greater than or equal to -2147483648"),
+		Entry("a quantity whose exponent has a fraction", mainContainer("resources: {limits: {memory: 1e1.5}}"),
+			"containers[0].resources.limits.memory", "should match"),
+		Entry("a quantity whose exponent takes minutes to read", mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
+			"containers[0].resources.limits.memory", "should match"),
+	}
+}
+
+// GoodInput is what every kind of job takes. The function is that of BadInput.
+func GoodInput(mainContainer func(fields string) string) []TableEntry {
+	return []TableEntry{
+		Entry("the plainest job", `{}`),
+		Entry("the longest job name that its pods' names allow", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}`),
+		Entry("quantities and ports of every form", mainContainer(`resources: {limits: {cpu: 100m, memory: "+1.5Gi", a/b: 2, a/c: ".5e3", a/d: "5.E-2"}},
+			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`)),
+		Entry("a paused job with resumeSpecs", `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
+	}
+}
+
+// BadElastic is what the kinds that have spec.elastic refuse there.
+func BadElastic() []TableEntry {
+	return []TableEntry{
+		Entry("elastic without limits", `spec: {elastic: {enabled: true}}`,
+			"spec.elastic", "minReplicas and maxReplicas are required when elastic is enabled"),
+		Entry("elastic with minReplicas above maxReplicas", `spec: {elastic: {enabled: true, minReplicas: 3, maxReplicas: 2}}`,
+			"spec.elastic.minReplicas", "minReplicas must not be greater than maxReplicas"),
+		Entry("elastic with minReplicas 0", `spec: {elastic: {enabled: true, minReplicas: 0, maxReplicas: 2}}`,
+			"spec.elastic.minReplicas", "should be greater than or equal to 1"),
+		Entry("elastic with maxReplicas over 2,000", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2001}}`,
+			"spec.elastic.maxReplicas", "should be less than or equal to 2000"),
+		Entry("expectedReplicas below minReplicas", `spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 1}}`,
+			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
+		Entry("expectedReplicas above maxReplicas", `spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 5}}`,
+			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
+	}
+}
+
+// RefusedChanges are those that every kind of job refuses.
+func RefusedChanges() []TableEntry {
+	return []TableEntry{
+		Entry("debug, even while paused", Paused, `spec: {runMode: {debug: {enabled: false}}}`, "spec", "runMode.debug cannot be changed"),
+		Entry("switching debug on", everything, `spec: {runMode: {debug: {enabled: true}}}`, "spec.runMode.debug", "runMode.debug cannot be changed"),
+		Entry("removing debug", everything, `spec: {runMode: {debug: null}}`, "spec", "runMode.debug cannot be changed"),
+		Entry("resumeSpecs", everything, `spec: {runMode: {pause: {resumeSpecs: [{type: worker, args: [b]}]}}}`,
+			"spec.runMode.pause.resumeSpecs", "runMode.pause.resumeSpecs cannot be changed"),
+		Entry("adding resumeSpecs while pausing", `{}`, `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker}]}}}`,
+			"spec", "runMode.pause.resumeSpecs cannot be changed"),
+		Entry("the queue", everything, `spec: {scheduler: {t9kScheduler: {queue: other}}}`, "spec.scheduler", "scheduler cannot be changed"),
+		Entry("removing the scheduler", everything, `spec: {scheduler: null}`, "spec", "scheduler cannot be changed"),
+		Entry("adding a scheduler", `{}`, `spec: {scheduler: {t9kScheduler: {queue: default}}}`, "spec", "scheduler cannot be changed"),
+	}
+}
+
+// AllowedChanges are those that every kind of job takes.
+func AllowedChanges() []TableEntry {
+	return []TableEntry{
+		Entry("pausing a job without a run mode", `{}`, Paused),
+		Entry("pausing", everything, Paused),
+		Entry("resuming", Paused, Resumed),
+		Entry("resuming by leaving the run mode out", Paused, `spec: {runMode: null}`),
+		Entry("backoffLimit", `{}`, `spec: {runPolicy: {backoffLimit: 7}}`),
+		Entry("the whole run policy", `spec: {runPolicy: {activeDeadlineSeconds: 5, restartScope: Replica}}`,
+			`spec: {runPolicy: {activeDeadlineSeconds: null, cleanUpPolicy: None, ttlSecondsAfterFinished: 5, restartScope: Job}}`),
+		Entry("labels of a job that is not paused", `{}`, `metadata: {labels: {a: b}}`),
+	}
+}

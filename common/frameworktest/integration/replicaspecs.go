@@ -1,0 +1,114 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+)
+
+// newImage is a patch that changes the template of ReplicaSpecs("type: worker") and nothing else.
+const newImage = "spec:\n  replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: other}]}}}]\n"
+
+// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have it: one entry a YAML flow mapping, each with a
+// template. More fields of the spec can be appended.
+func ReplicaSpecs(entries ...string) string {
+	var patch strings.Builder
+	patch.WriteString("spec:\n  replicaSpecs:\n")
+	for _, entry := range entries {
+		fmt.Fprintf(&patch, "  - {%s, template: {spec: {containers: [{name: main, image: training}]}}}\n", entry)
+	}
+	return patch.String()
+}
+
+// MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has these fields, of a YAML flow mapping.
+func MainContainer(fields string) string {
+	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: training, " + fields + "}]}}}]}"
+}
+
+// TenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two, and the
+// fields to its workers.
+func TenDigits(fields string) string {
+	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + ReplicaSpecs("type: worker, "+fields)
+}
+
+// BadReplicaSpecs is what the kinds that have spec.replicaSpecs refuse there.
+func BadReplicaSpecs() []TableEntry {
+	return []TableEntry{
+		Entry("no replicaSpecs", `spec: {replicaSpecs: null}`,
+			"spec.replicaSpecs", "Required value"),
+		Entry("empty replicaSpecs", `spec: {replicaSpecs: []}`,
+			"spec.replicaSpecs", "should have at least 1 items"),
+		Entry("two replicaSpecs of one type", ReplicaSpecs("type: worker", "type: worker"),
+			"spec.replicaSpecs[1]", `Duplicate value: {"type":"worker"}`),
+		Entry("negative replicas", ReplicaSpecs("type: worker, replicas: -1"),
+			"spec.replicaSpecs[0].replicas", "should be greater than or equal to 0"),
+		Entry("more than 2,000 replicas in all", ReplicaSpecs("type: ps", "type: worker, replicas: 2000"),
+			"spec.replicaSpecs", "at most 2000 replicas in all are allowed"),
+		Entry("an unknown restartPolicy", ReplicaSpecs("type: worker, restartPolicy: Sometimes"),
+			"spec.replicaSpecs[0].restartPolicy", `supported values: "Always", "OnFailure", "Never", "ExitCode"`),
+		Entry("a template with an empty list of containers", `spec: {replicaSpecs: [{type: worker, template: {spec: {containers: []}}}]}`,
+			"spec.replicaSpecs[0].template", "at least one container is required"),
+		Entry("a template without a pod spec", `spec: {replicaSpecs: [{type: worker, template: {}}]}`,
+			"spec.replicaSpecs[0].template", "at least one container is required"),
+		Entry("no template", `spec: {replicaSpecs: [{type: worker}]}`,
+			"spec.replicaSpecs[0].template", "Required value"),
+		Entry("debug of a type that the job does not have", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: ps}]}}}`,
+			"spec.runMode", "runMode.debug.replicaSpecs names a type that is not among replicaSpecs"),
+		Entry("resumeSpecs of a type that the job does not have", `spec: {runMode: {pause: {resumeSpecs: [{type: ps}]}}}`,
+			"spec.runMode", "runMode.pause.resumeSpecs names a type that is not among replicaSpecs"),
+		Entry("a job name too long for its last pod's name", TenDigits("replicas: 11"),
+			"metadata.name", "metadata.name is too long"),
+	}
+}
+
+// GoodReplicaSpecs is what these kinds take there.
+func GoodReplicaSpecs() []TableEntry {
+	return []TableEntry{
+		Entry("a type with 0 replicas", ReplicaSpecs("type: worker", "type: ps, replicas: 0")),
+		Entry("2,000 replicas in all", ReplicaSpecs("type: ps", "type: worker, replicas: 1999")),
+		Entry("a job name whose last pod's name just fits", TenDigits("replicas: 10")),
+		Entry("labels and annotations on a template",
+			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, image: training}]}}}]}`),
+	}
+}
+
+// RefusedReplicaSpecChanges are those that these kinds refuse.
+func RefusedReplicaSpecChanges() []TableEntry {
+	return []TableEntry{
+		Entry("a template of a job that is not paused", ReplicaSpecs("type: worker"), newImage,
+			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused"),
+		Entry("replicas of a job that is not paused", ReplicaSpecs("type: worker"), ReplicaSpecs("type: worker, replicas: 3"),
+			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused"),
+		Entry("a template together with pausing", ReplicaSpecs("type: worker"), newImage+"  runMode: {pause: {enabled: true}}\n",
+			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused: wait for its condition Paused"),
+		Entry("the types, even while paused", Paused, ReplicaSpecs("type: chief"), "spec.replicaSpecs", "the types of replicaSpecs cannot be changed"),
+		Entry("another type, even while paused", Paused, ReplicaSpecs("type: worker", "type: ps"), "spec.replicaSpecs", "the types of replicaSpecs cannot be changed"),
+	}
+}
+
+// AllowedReplicaSpecChanges are those that these kinds take.
+func AllowedReplicaSpecChanges() []TableEntry {
+	return []TableEntry{
+		Entry("a template while paused", Paused, newImage),
+		Entry("replicas while paused", ReplicaSpecs("type: worker")+"  runMode: {pause: {enabled: true}}\n", ReplicaSpecs("type: worker, replicas: 3")),
+		Entry("a template together with resuming", Paused, newImage+"  runMode: {pause: {enabled: false}}\n"),
+	}
+}
+
+// BadTensorBoardSpecs is what the kinds that have spec.tensorboardSpec refuse there.
+func BadTensorBoardSpecs() []TableEntry {
+	return []TableEntry{
+		Entry("a malformed fileset", `spec: {tensorboardSpec: {trainingLogFilesets: ["pvc/claim/logs"]}}`,
+			"spec.tensorboardSpec.trainingLogFilesets[0]", "a fileset must look like t9k://pvc/<claim>/<path> or t9k://minio/<secret>/<bucket>/<path>"),
+		Entry("a MinIO fileset without a bucket", `spec: {tensorboardSpec: {trainingLogFilesets: ["t9k://minio/secret"]}}`,
+			"spec.tensorboardSpec.trainingLogFilesets[0]", "a fileset must look like"),
+	}
+}
+
+// GoodTensorBoardSpecs is what these kinds take there.
+func GoodTensorBoardSpecs() []TableEntry {
+	return []TableEntry{
+		Entry("filesets", `spec: {tensorboardSpec: {trainingLogFilesets: ["t9k://pvc/logs/a/b", "t9k://pvc/logs", "t9k://minio/secret/bucket/a"]}}`),
+	}
+}
