@@ -234,7 +234,7 @@ var (
 	// knownWords are what makes sense in a field of this name, somewhere.
 	knownWords = map[string][]string{
 		"apiVersion":               {"v1"},
-		"args":                     {"/code/train.py", "--epochs=3", "$(RANK)", "$(MASTER_ADDR):$(MASTER_PORT)", ""},
+		"args":                     {"/code/train.py", "--epochs=3", "$(RANK)", "$(MASTER_ADDR):$(MASTER_PORT)", "$(TF_CONFIG)", ""},
 		"claimName":                {"data"},
 		"command":                  {"python", "train.py", "sleep", "inf", "$(RANK)", ""},
 		"dnsPolicy":                {"ClusterFirst", "Default", "None", "ClusterFirstWithHostNet"},
@@ -249,7 +249,7 @@ var (
 		"medium":                   {"", "Memory", "HugePages"},
 		"mountPath":                {"/data", "/code", "/dev/shm", "/", "relative", "/a:b"},
 		"mountPropagation":         {"None", "HostToContainer", "Bidirectional"},
-		"name":                     {"pytorch", "python", "main", "sidecar", "wait-for-peers", "data", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "A", "B", "linux", "windows"},
+		"name":                     {"pytorch", "python", "tensorflow", "main", "sidecar", "wait-for-peers", "data", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "TF_CONFIG", "tfjob-port", "A", "B", "linux", "windows"},
 		"nodeName":                 {"node"},
 		"operator":                 {"In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt"},
 		"path":                     {"/", "/healthz", "relative", "a", "../.."},

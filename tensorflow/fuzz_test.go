@@ -1,0 +1,80 @@
+package tensorflow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/hostile"
+	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+func FuzzSpec(f *testing.F) {
+	manifests, err := hostile.Manifests(v1beta1.Kind, "../examples/tensorflow/*.yaml", "testdata/hostile.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	hostile.Fuzz(f, Controller(), "config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml", manifests, checkEnv)
+}
+
+// checkEnv checks that TF_CONFIG tells every replica who it is and where the others are, unless its template says something else or
+// there are no others.
+func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
+	own := map[string][]corev1.EnvVar{}
+	cluster := map[string][]string{}
+	count := int32(0)
+	for _, r := range begun.Job.Spec.ReplicaSpecs {
+		main := mainContainer(r.Template.Spec)
+		own[string(r.Type)] = main.Env
+		port := int32(2222)
+		if i := slices.IndexFunc(main.Ports, func(p corev1.ContainerPort) bool { return p.Name == "tfjob-port" }); i >= 0 {
+			port = main.Ports[i].ContainerPort
+		}
+		for i := range *r.Replicas {
+			count++
+			if r.Type != "evaluator" {
+				name := framework.MemberName(begun.Job.Name, string(r.Type), i)
+				address := fmt.Sprintf("%s.%s.%s.svc.cluster.local:%d", name, begun.Job.Name, begun.Job.Namespace, port)
+				cluster[string(r.Type)] = append(cluster[string(r.Type)], address)
+			}
+		}
+	}
+	var errs []error
+	for _, pod := range begun.Pods {
+		roleType := pod.Labels[batchv1beta1.LabelReplicaType]
+		env := mainContainer(pod.Spec).Env
+		named := func(e corev1.EnvVar) bool { return e.Name == envConfig }
+		i := slices.IndexFunc(env, named)
+		switch {
+		case slices.ContainsFunc(own[roleType], named):
+			continue
+		case count == 1 && i < 0:
+			continue
+		case count == 1 || i < 0:
+			errs = append(errs, fmt.Errorf("pod %s of %d has the wrong environment: %v", pod.Name, count, env))
+			continue
+		}
+		config, err := parse(env[i].Value)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s has %q: %w", pod.Name, env[i].Value, err))
+		}
+		if name := framework.MemberName(begun.Job.Name, config.Task.Type, config.Task.Index); name != pod.Name {
+			errs = append(errs, fmt.Errorf("pod %s takes itself for %s", pod.Name, name))
+		}
+		if diff := cmp.Diff(cluster, config.Cluster); diff != "" {
+			errs = append(errs, fmt.Errorf("pod %s knows of another cluster (-want +got):\n%s", pod.Name, diff))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func mainContainer(spec corev1.PodSpec) *corev1.Container {
+	return framework.MainContainer(tensorflow{}.MainContainers(), spec.Containers)
+}
