@@ -119,7 +119,7 @@ func explorations() []exploration {
 		},
 		{
 			name: "each restarts alone, and the user deletes the job", shape: two(onFailure, scopeReplica, limit(1)),
-			failures: []string{"fails"}, edits: []edit{deletes}, budget: all, briefly: 2, most: 4,
+			failures: []string{"fails"}, edits: []edit{deletes}, budget: all, briefly: 2,
 		},
 		{
 			name: "all restart, and the user pauses the job", shape: two(onFailure, scopeJob, limit(1)),
