@@ -35,12 +35,13 @@ func job(roles ...batchv1beta1.Role) *jobBuilder {
 		Generation:     1,
 		Selector:       "batch.tensorstack.dev/job-name=job",
 		ClusterDomain:  "cluster.local",
+		Image:          "controller:test",
 		MainContainers: []string{mainContainer},
 		Spec:           batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
 	}}
 	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
 		owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: b.Name, UID: b.UID, Controller: new(true)}
-		return buildPod("TestJob", owner, gang, member, awaited, current, member.Role.Template.DeepCopy(), b.MainContainers, "controller:test")
+		return buildPod("TestJob", owner, gang, member, awaited, current, member.Role.Template.DeepCopy(), b.MainContainers)
 	}
 	return b
 }

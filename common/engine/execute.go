@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -233,6 +234,9 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 	if len(d.Creates) == 0 {
 		return nil
 	}
+	if err := r.createSecret(ctx, job); err != nil {
+		return err
+	}
 	inTheWay := func(err error) bool { // of this pod alone
 		var refused *refusal
 		return errors.As(err, &refused) && refused.reason == batchv1beta1.ReasonNameConflict
@@ -243,6 +247,26 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 	r.emit(job, []event{{
 		Type: corev1.EventTypeNormal, Reason: "Created", Action: "Create", Message: fmt.Sprintf("created %d replicas", len(d.Creates)),
 	}})
+	return nil
+}
+
+// createSecret creates the Secret that the replicas share, if they do and there is none yet.
+func (r *Reconciler[J]) createSecret(ctx context.Context, job J) error {
+	withSecret, ok := r.framework.(framework.SecretFramework[J])
+	if !ok {
+		return nil
+	}
+	secret, err := withSecret.NewSecret(job)
+	if err != nil {
+		return fmt.Errorf("making the Secret of the job: %w", err)
+	}
+	secret.Namespace = job.GetNamespace()
+	secret.Labels = jobLabels(r.gvk.Kind, job.GetName())
+	secret.OwnerReferences = []metav1.OwnerReference{r.ownerOf(job)}
+	// Without the option the client would have Secrets in its cache, which it may not read.
+	if err := r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency); !apierrors.IsAlreadyExists(err) {
+		return refusedOrFailed("secret "+secret.Name, err)
+	}
 	return nil
 }
 
@@ -264,20 +288,26 @@ func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Ob
 	}
 	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
 	err = r.client.Create(ctx, object)
+	if !apierrors.IsAlreadyExists(err) {
+		return refusedOrFailed(what, err)
+	}
+	existing := &metav1.PartialObjectMetadata{}
+	existing.SetGroupVersionKind(gvk)
+	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
+		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
+	}
+	if metav1.IsControlledBy(existing, job) {
+		return fmt.Errorf("%s is the job's, but the cache does not have it yet", what)
+	}
+	return &refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
+		"the job needs %s, but one exists that is not the job's: delete it or rename the job", what)}
+}
+
+// refusedOrFailed tells the errors of a creation apart: of type *refusal is what another try does not mend by itself.
+func refusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsAlreadyExists(err):
-		existing := &metav1.PartialObjectMetadata{}
-		existing.SetGroupVersionKind(gvk)
-		if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
-			return fmt.Errorf("reading %s, which is in the way: %w", what, err)
-		}
-		if metav1.IsControlledBy(existing, job) {
-			return fmt.Errorf("%s is the job's, but the cache does not have it yet", what)
-		}
-		return &refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
-			"the job needs %s, but one exists that is not the job's: delete it or rename the job", what)}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
 		// An internal error is how the API server reports an admission webhook that does not answer.
 		return &refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}

@@ -30,6 +30,8 @@ type snapshot struct {
 
 	// ClusterDomain is the DNS domain of the cluster.
 	ClusterDomain string
+	// Image of the controller.
+	Image string
 	// MainContainers are the names by which pods mark their main container.
 	MainContainers []string
 	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves.
@@ -239,6 +241,7 @@ func (p *planner) deadline() (time.Time, bool) {
 func (p *planner) formGang(roles []batchv1beta1.Role) {
 	p.job.Spec.Roles = roles
 	p.gang = framework.NewGang(p.job.Namespace, p.job.Name, p.job.UID, p.job.ClusterDomain, jobAttempt(p.decision.Status), roles)
+	p.gang.Image = p.job.Image
 }
 
 // jobAttempt counts how often the pods of all replicas were replaced together. It never falls.

@@ -3,14 +3,11 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -37,7 +34,7 @@ func jobLabels(kind, job string) map[string]string {
 // buildPod makes the pod of a member, which waits for the awaited ones, from its template, except for what the framework adds. Where
 // the template sets something that the job needs its own way, the job's way wins.
 func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, awaited []framework.Member,
-	current attempt, template *corev1.PodTemplateSpec, mainContainers []string, waitImage string,
+	current attempt, template *corev1.PodTemplateSpec, mainContainers []string,
 ) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -70,57 +67,16 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
 	if len(awaited) > 0 {
-		if err := canWait(member.Role.Type, pod.Spec); err != nil {
+		// Frameworks give up on a name that does not resolve, while they wait for a peer that does not listen yet.
+		args := []string{"wait-dns", "--timeout", waitTimeout.String()}
+		for _, peer := range awaited {
+			args = append(args, gang.FQDN(peer))
+		}
+		if err := framework.AddHelper(member.Role.Type, &pod.Spec, waitContainer, gang.Image, args); err != nil {
 			return nil, err
 		}
-		wait := waitForPeers(gang, awaited, waitImage)
-		if pod.Spec.Resources != nil {
-			wait.Resources = corev1.ResourceRequirements{} // the pod's are for all, and might be less
-		}
-		pod.Spec.InitContainers = slices.Insert(slices.Clone(pod.Spec.InitContainers), 0, wait)
 	}
 	return pod, nil
-}
-
-// canWait returns an error if the container that waits for peers cannot be one of the pod's.
-func canWait(roleType string, spec corev1.PodSpec) error {
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		if c.Name == waitContainer {
-			return fmt.Errorf("the template of type %q has a container named %q, which is reserved", roleType, waitContainer)
-		}
-	}
-	if spec.OS != nil && spec.OS.Name == corev1.Windows {
-		return fmt.Errorf("the template of type %q is for Windows, but the container %q of its pods is for Linux", roleType, waitContainer)
-	}
-	return nil
-}
-
-// waitForPeers returns the init container that holds a replica back until the names of peers resolve: frameworks give up
-// on a name that does not resolve, while they wait for a peer that does not listen yet. It meets the restricted Pod
-// Security standard. It asks for little, with limits, so that a pod whose containers all have limits stays Guaranteed.
-func waitForPeers(gang framework.Gang, awaited []framework.Member, image string) corev1.Container {
-	resources := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("100m"),
-		corev1.ResourceMemory: resource.MustParse("64Mi"),
-	}
-	args := []string{"wait-dns", "--timeout", waitTimeout.String()}
-	for _, peer := range awaited {
-		args = append(args, gang.FQDN(peer))
-	}
-	return corev1.Container{
-		Name:      waitContainer,
-		Image:     image,
-		Args:      args,
-		Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
-		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot:             new(true),
-			RunAsUser:                ptr.To[int64](65532),
-			AllowPrivilegeEscalation: new(false),
-			ReadOnlyRootFilesystem:   new(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-	}
 }
 
 // buildService makes the headless Service that gives the members their names. Their addresses are published before they

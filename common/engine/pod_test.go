@@ -17,7 +17,8 @@ var owner = metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: 
 // build makes the pod of the member of a rank, which waits for those of lower ranks: master-0 is 0, worker-0 is 1.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []batchv1beta1.Role{role("master", 1), role("worker", 1)})
-	return buildPod("TestJob", owner, gang, gang.Members[rank], gang.Members[:rank], attempt{job: 3}, template, []string{mainContainer}, "controller:test")
+	gang.Image = "controller:test"
+	return buildPod("TestJob", owner, gang, gang.Members[rank], gang.Members[:rank], attempt{job: 3}, template, []string{mainContainer})
 }
 
 func TestBuildPod(t *testing.T) {
@@ -213,4 +214,18 @@ func TestAttempt(t *testing.T) {
 	for want, a := range map[string]attempt{"0": {}, "2": {job: 2}, "0.2": {replica: 2}, "12.3": {job: 12, replica: 3}} {
 		diff(t, "label", want, a.String())
 	}
+}
+
+// A framework may have helper containers of its own.
+func TestGangKnowsTheImageOfTheController(t *testing.T) {
+	t.Parallel()
+	b := job(role("worker", 2))
+	var images []string
+	build := b.BuildPod
+	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
+		images = append(images, gang.Image)
+		return build(gang, member, awaited, current)
+	}
+	b.sees()
+	diff(t, "images", []string{"controller:test", "controller:test"}, images)
 }

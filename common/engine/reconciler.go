@@ -212,19 +212,20 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		Spec:           job.JobSpec(),
 		Status:         *job.JobStatus(),
 		ClusterDomain:  r.options.ClusterDomain,
+		Image:          r.options.Image,
 		MainContainers: r.framework.MainContainers(),
 		PeerGrace:      r.options.PeerGrace,
 		FailureWindow:  r.options.FailureWindow,
 		NodeLostDelay:  r.options.NodeLostDelay,
 		BuildPod: func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
-			start := startOf(job.JobSpec().RunMode, job.JobStatus().Pauses, member.Role.Type)
+			start := startOf(job.JobSpec(), job.JobStatus().Pauses, member.Role.Type)
 			start.prepare(r.framework.MainContainers(), template)
 			if err := r.framework.Wire(job, gang, member, template); err != nil {
 				return nil, err
 			}
 			start.complete(r.framework.MainContainers(), template)
-			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, awaited, current, template, r.framework.MainContainers(), r.options.Image)
+			return buildPod(r.gvk.Kind, r.ownerOf(job), gang, member, awaited, current, template, r.framework.MainContainers())
 		},
 	}
 }

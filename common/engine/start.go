@@ -18,10 +18,14 @@ type start struct {
 }
 
 // startOf returns how the replicas of a type start: in debug mode, after a pause, or plainly.
-func startOf(mode *batchv1beta1.RunMode, pauses int32, roleType string) start {
+func startOf(spec batchv1beta1.JobSpec, pauses int32, roleType string) start {
+	mode := spec.RunMode
 	switch {
 	case mode.Debugging():
-		s := start{idles: true, command: []string{"sleep", "inf"}}
+		s := start{idles: true}
+		if !spec.HasLauncher {
+			s.command = []string{"sleep", "inf"}
+		}
 		for _, spec := range mode.Debug.ReplicaSpecs {
 			if spec.Type == roleType {
 				s.skipInitContainers = spec.SkipInitContainer
@@ -32,10 +36,15 @@ func startOf(mode *batchv1beta1.RunMode, pauses int32, roleType string) start {
 		}
 		return s
 	case mode != nil && mode.Pause != nil && pauses > 0:
-		for _, spec := range mode.Pause.ResumeSpecs {
-			if spec.Type == roleType {
-				return start{skipInitContainers: spec.SkipInitContainer, command: spec.Command, args: spec.Args}
+		for _, resume := range mode.Pause.ResumeSpecs {
+			if resume.Type != roleType {
+				continue
 			}
+			s := start{skipInitContainers: resume.SkipInitContainer}
+			if !spec.HasLauncher {
+				s.command, s.args = resume.Command, resume.Args
+			}
+			return s
 		}
 	}
 	return start{}
@@ -64,14 +73,14 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 // complete changes the template once the framework has wired it.
 func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
 	main := framework.MainContainer(mainContainers, template.Spec.Containers)
-	if main == nil || len(s.command) == 0 {
+	if main == nil {
 		return
-	}
-	// Where the framework has a command of its own, the args are what that runs.
-	if s.idles || !slices.Equal(main.Command, s.command) {
-		main.Command, main.Args = s.command, s.args
 	}
 	if s.idles {
 		main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = nil, nil, nil
+	}
+	// Where the framework has a command of its own, the args are what that runs.
+	if len(s.command) > 0 && (s.idles || !slices.Equal(main.Command, s.command)) {
+		main.Command, main.Args = s.command, s.args
 	}
 }

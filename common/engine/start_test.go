@@ -41,7 +41,9 @@ func TestStart(t *testing.T) {
 		pauses int32
 		// launcher is the command by which the framework launches what the args say; empty if it does not.
 		launcher []string
-		want     corev1.PodSpec
+		// own says that the kind has a launcher.
+		own  bool
+		want corev1.PodSpec
 	}{
 		"plainly": {want: template},
 		"plainly, by a launcher": {
@@ -58,6 +60,14 @@ func TestStart(t *testing.T) {
 		},
 		"debug: a command for its type replaces the args too": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}),
+			want: with(container([]string{"sshd", "-D"}, nil, nil)),
+		},
+		"debug: the command that the kind has for it": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker"}), own: true, launcher: []string{"serve"},
+			want: with(container([]string{"serve"}, []string{"train.py"}, nil)),
+		},
+		"debug: a command in place of that of the kind": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}), own: true, launcher: []string{"serve"},
 			want: with(container([]string{"sshd", "-D"}, nil, nil)),
 		},
 		"debug: a command for another type": {
@@ -98,6 +108,11 @@ func TestStart(t *testing.T) {
 			pauses: 1, launcher: []string{"torchrun"},
 			want: with(container([]string{"python3"}, []string{"resume.py"}, probe)),
 		},
+		"resumed without init containers, while the rest is for the kind to do": {
+			mode:   resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}, SkipInitContainer: true}),
+			pauses: 1, own: true, launcher: []string{"launch", "resume.py"},
+			want: with(container([]string{"launch", "resume.py"}, []string{"train.py"}, probe), sidecar),
+		},
 		"resumed without init containers": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", SkipInitContainer: true}), pauses: 1,
 			want: with(template.Containers[1], sidecar),
@@ -106,7 +121,7 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := corev1.PodTemplateSpec{Spec: *template.DeepCopy()}
-			s := startOf(tc.mode, tc.pauses, "worker")
+			s := startOf(batchv1beta1.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}, tc.pauses, "worker")
 			s.prepare([]string{mainContainer}, &got)
 			if tc.launcher != nil {
 				got.Spec.Containers[1].Command = tc.launcher // as Wire would
@@ -121,7 +136,7 @@ func TestStart(t *testing.T) {
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}
-	s := startOf(&batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}, 0, "worker")
+	s := startOf(batchv1beta1.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}, 0, "worker")
 	s.prepare(nil, template)
 	s.complete(nil, template)
 	diff(t, "template", &corev1.PodTemplateSpec{}, template)

@@ -34,6 +34,12 @@ type Framework[J Job] interface {
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
+// SecretFramework is a Framework whose replicas share a secret. NewSecret returns it anew, with a name that no other job's has, since an
+// object of that name is taken for the job's own: the controller may create Secrets and not read them. Only the first is kept.
+type SecretFramework[J Job] interface {
+	NewSecret(job J) (*corev1.Secret, error)
+}
+
 // MainContainer returns the container of the list whose exit is the replica's outcome, or nil if there is none.
 func MainContainer(names []string, containers []corev1.Container) *corev1.Container {
 	for _, name := range names {

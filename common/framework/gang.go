@@ -18,6 +18,8 @@ type Gang struct {
 	Attempt int32
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
+	// Image of the controller, which helper containers run.
+	Image string
 	// Members in rank order; the first is the leader.
 	Members []Member
 }

@@ -154,6 +154,9 @@ func (c *Cluster) create(object client.Object) error {
 	object.SetUID(types.UID(fmt.Sprintf("uid-%d", c.uids)))
 	object.SetCreationTimestamp(c.now())
 	object.SetGeneration(1)
+	if secret, ok := object.(*corev1.Secret); ok {
+		secret.Data = nil // each time another, so that no state would be like an earlier one
+	}
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		if job := c.live().job(); job != nil {

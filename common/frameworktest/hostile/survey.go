@@ -224,7 +224,8 @@ func (s *Survey[J]) explain(ctx context.Context, job J, name string, refused err
 	switch err := s.Server.Create(ctx, bare, client.DryRunAll); {
 	case err == nil:
 		return fmt.Errorf("pod %s is not valid because of the controller, since its template is by itself: %w", name, refused)
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
+		// An internal error is what some admission plugins make of names that are none.
 		answers.BadTemplates.Add(1)
 		return nil // it is right to refuse it
 	default:

@@ -245,7 +245,7 @@ func (c *Cluster[J]) EventReasons(ctx context.Context, job J) []string {
 }
 
 // ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks what it has cost the API server:
-// one write a pod, one Service, four of its status and four events at most, and nothing else.
+// one write a pod, one Service, one Secret if its kind has one, four of its status and four events at most, and nothing else.
 func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	GinkgoHelper()
 	// Events are written asynchronously; the last one is the job's end.
@@ -255,8 +255,13 @@ func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	writes := func(path string) int { return len(c.Writes.In(job.GetNamespace(), path)) }
 	Expect(writes("/pods")).To(Equal(pods), "one write a pod")
 	Expect(writes("/services")).To(Equal(1))
+	secrets := 0
+	if _, hasSecret := c.Controller.Framework.(framework.SecretFramework[J]); hasSecret {
+		secrets = 1
+	}
+	Expect(writes("/secrets")).To(Equal(secrets))
 	Expect(writes("/status")).To(BeNumerically("<=", 4))
 	Expect(writes("/events")).To(BeNumerically("<=", 4))
-	other := writes("/") - writes("/pods") - writes("/services") - writes("/status") - writes("/events")
+	other := writes("/") - writes("/pods") - writes("/services") - writes("/secrets") - writes("/status") - writes("/events")
 	Expect(other).To(BeZero(), "nothing else is written: %v", c.Writes.In(job.GetNamespace(), "/"))
 }

@@ -90,7 +90,7 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 		Entry("a job name that begins with a digit", `metadata: {name: 7b}`,
 			"metadata.name", "metadata.name must be a DNS-1035 label"),
 		Entry("a job name too long for its pods' names", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-12345}`,
-			"metadata.name", "metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"),
+			"metadata.name is too long: the pods are named <name>-", "-<index>, which must fit into 63 characters"),
 		Entry("an unknown field", `spec: {replicaSpec: []}`,
 			"spec.replicaSpec", `unknown field "spec.replicaSpec"`),
 		Entry("an unknown field of a container", mainContainer("imagee: training"),

@@ -22,6 +22,9 @@ type JobSpec struct {
 	Rendezvous bool
 	// RunMode of the job; nil is the plain one.
 	RunMode *RunMode
+	// HasLauncher says that the kind launches the training by a command line of its own, and not by that of the template. It is then for
+	// the kind to do what resumeSpecs say, and what a replica runs in debug mode unless the user says what.
+	HasLauncher bool
 	// Elastic scaling; nil where it is off or has no effect.
 	Elastic *ElasticConfig
 	// Notice says what of the spec has no effect; empty if all has.
