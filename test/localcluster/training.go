@@ -30,12 +30,26 @@ type trainingImage struct {
 	Strip        []string // shell patterns that dpkg leaves out
 	Setup        string   // a shell script, which gets the root folder as $1 and that of the packages of PyPI as $2
 	Files        map[string]string
+	Source       *sourcePackage `json:",omitempty"` // left out of the keys of images without, which must stay as they are
+	Env          []string       `json:",omitempty"` // as above, besides that of all images
 }
 
-// The packages of PyPI, each with its version and hashes. training/tensorflow.in says how they get there.
-//
-//go:embed training/tensorflow.txt
-var tensorflowRequirements string
+// sourcePackage is a package of PyPI that is there as source only, so that it is built here. It must come out the same wherever
+// that is: it has no compiled parts, and its Env keeps it from looking around.
+type sourcePackage struct {
+	Name        string
+	Requirement string   // the package, as a line of a lock file of pip
+	Tools       []string // what builds it, as such lines
+	Env         []string
+}
+
+// The packages of PyPI, each with its version and hashes. The .in file beside says how they get there.
+var (
+	//go:embed training/tensorflow.txt
+	tensorflowRequirements string
+	//go:embed training/deepspeed.txt
+	deepspeedRequirements string
+)
 
 // trainingImages are all there are: another framework is one more value.
 var trainingImages = []trainingImage{
@@ -56,6 +70,28 @@ var trainingImages = []trainingImage{
 		// What only the building of other programs needs: a third of it all.
 		Setup: `rm -r "$2/tensorflow/include" "$2/clang"
 `,
+	},
+	{
+		Framework: "deepspeed",
+		Version:   "0.14.5",
+		// DeepSpeed runs pdsh, pkill, hostname and bash, and imports distutils.
+		Packages:     []string{"python3-torch", "python3-distutils", "pdsh", "procps", "hostname", "bash"},
+		Requirements: deepspeedRequirements,
+		Strip:        []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
+		// The ssh of the jobs is the controller's. That of Debian, which pdsh requires, would only hide that it is missing.
+		Setup: `chroot "$1" dpkg --purge --force-depends openssh-client
+`,
+		Source: &sourcePackage{
+			Name:        "deepspeed",
+			Requirement: "deepspeed==0.14.5 --hash=sha256:4f841224ab1bcc0307907ed10bac1861ee0cbaf99738e16f850fa6dab15ddc5a",
+			Tools: []string{
+				"setuptools==79.0.1 --hash=sha256:e147c0549f27767ba362f9da434eab9c5dc0045d5304feb602a0af001089fc51",
+				"wheel==0.45.1 --hash=sha256:708e7481cc80179af0e556bbf0cc00b8444c7321e2700b8d8580231d13017248",
+			},
+			// No kernels compiled ahead, and no commit of whatever repository is around in the version.
+			Env: []string{"DS_BUILD_OPS=0", "DS_BUILD_STRING= "},
+		},
+		Env: []string{"DS_ACCELERATOR=cpu"}, // or each start warns that no other was found
 	},
 }
 
@@ -212,7 +248,7 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 	}
 	rootfs, extra := filepath.Join(tmp, "rootfs.tar"), filepath.Join(tmp, "extra.tar")
 	packages := filepath.Join(tmp, "packages")
-	if err := installRequirements(ctx, tmp, packages, image.Requirements); err != nil {
+	if err := installRequirements(ctx, image, tmp, packages); err != nil {
 		return err
 	}
 	if err := bootstrap(ctx, image, tmp, packages, rootfs); err != nil {
@@ -233,7 +269,9 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 	if err := writeTar(extra, files...); err != nil {
 		return err
 	}
-	if err := writeImage(path, image.tag(), trainingBase.Config, rootfs, extra); err != nil {
+	config := trainingBase.Config
+	config.Env = slices.Concat(config.Env, image.Env)
+	if err := writeImage(path, image.tag(), config, rootfs, extra); err != nil {
 		return err
 	}
 	removeOthers(path, image.name()+"-*.tar")
@@ -250,20 +288,39 @@ func removeOthers(path, pattern string) {
 	}
 }
 
-// installRequirements installs packages of PyPI into a folder, for the Python of the image, from wherever the pip of this
-// machine is set up to take them. The hashes say that they are the right ones.
-func installRequirements(ctx context.Context, tmp, packages, requirements string) error {
-	if err := os.Mkdir(packages, 0o755); err != nil || requirements == "" {
+// installRequirements installs the packages of PyPI into a folder, for the Python of the image.
+func installRequirements(ctx context.Context, image trainingImage, tmp, packages string) error {
+	if err := os.Mkdir(packages, 0o755); err != nil || image.Requirements == "" {
 		return err
 	}
+	options := []string{"--target", packages, "--python-version", trainingBase.Python, "--no-compile"}
+	source := image.Source
+	if source == nil {
+		return pipInstall(ctx, tmp, image.Requirements, nil, options...)
+	}
+	// pip would take any version of what builds a package, and without a hash. Nor would it know whether a wheel that it has built
+	// before came out of the same tools.
+	tools := filepath.Join(tmp, "tools")
+	if err := pipInstall(ctx, tmp, strings.Join(source.Tools, "\n"), nil, "--target", tools); err != nil {
+		return err
+	}
+	options = append(options, "--no-binary", source.Name, "--no-build-isolation", "--no-cache-dir")
+	return pipInstall(ctx, tmp, image.Requirements+source.Requirement, append(source.Env, "PYTHONPATH="+tools), options...)
+}
+
+// pipInstall installs the packages of a lock file, from wherever the pip of this machine is set up to take them. The hashes say
+// that they are the right ones.
+func pipInstall(ctx context.Context, tmp, requirements string, env []string, options ...string) error {
 	lock := filepath.Join(tmp, "requirements.txt")
 	if err := os.WriteFile(lock, []byte(requirements), 0o644); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "pip3", "install", "--quiet", "--disable-pip-version-check",
-		"--target", packages, "--python-version", trainingBase.Python, "--only-binary=:all:", "--no-compile",
-		"--no-deps", "--require-hashes", "--requirement", lock) // the lock file is complete
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	args := []string{
+		"install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
+		"--no-deps", "--require-hashes", "--requirement", lock, // the lock file is complete
+	}
+	cmd := exec.CommandContext(ctx, "pip3", append(args, options...)...)
+	cmd.Env = slices.Concat(os.Environ(), env, []string{"TMPDIR=" + tmp})
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pip3 install: %w\n%s\nThe package index (pip3 config list) must be reachable for a first build", err, lastLines(out, 15))
 	}

@@ -55,6 +55,8 @@ func TestTrainingImageKeys(t *testing.T) {
 		"what is left out":    func(i *trainingImage) { i.Strip = []string{"/usr/include/*"} },
 		"its setup":           func(i *trainingImage) { i.Setup = "true" },
 		"a file":              func(i *trainingImage) { i.Files = map[string]string{"bin/x": ""} },
+		"what is built":       func(i *trainingImage) { i.Source = &sourcePackage{Name: "y"} },
+		"a variable":          func(i *trainingImage) { i.Env = []string{"X=1"} },
 		"the framework":       func(i *trainingImage) { i.Framework = "b" },
 	} {
 		changed := image
@@ -88,9 +90,11 @@ func TestRemoveOthersKeepsOtherImages(t *testing.T) {
 	}
 }
 
-// pip is told not to look for what packages require: the lock file must have it all, pinned, and with hashes.
+// pip is told not to look for what packages require: the lock file must have it all, pinned, and with hashes. So must what is
+// built, and what builds it.
 func TestTrainingRequirementsAreLocked(t *testing.T) {
 	pinned := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) \\$`)
+	pinnedInOneLine := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) --hash=sha256:[0-9a-f]{64}$`)
 	for _, image := range trainingImages {
 		versions := map[string]string{}
 		var last string
@@ -106,6 +110,16 @@ func TestTrainingRequirementsAreLocked(t *testing.T) {
 				t.Errorf("%s: %q neither pins a package nor is its hash", image.Framework, line)
 			}
 		}
+		if source := image.Source; source != nil {
+			for _, line := range append(source.Tools, source.Requirement) {
+				if !pinnedInOneLine.MatchString(line) {
+					t.Errorf("%s: %q does not pin a package with a hash", image.Framework, line)
+				}
+			}
+			if match := pinnedInOneLine.FindStringSubmatch(source.Requirement); match != nil && match[1] == source.Name {
+				versions[source.Name] = match[2]
+			}
+		}
 		if image.Requirements != "" && !slices.Contains([]string{versions[image.Framework], versions[image.Framework+"-cpu"]}, image.Version) {
 			t.Errorf("the image for %s %s has %v", image.Framework, image.Version, versions)
 		}
@@ -114,7 +128,7 @@ func TestTrainingRequirementsAreLocked(t *testing.T) {
 
 func TestUnknownTrainingImage(t *testing.T) {
 	err := (&Cluster{}).TrainingImages(t.Context(), "pytorch", "torch")
-	want := `no training image for "torch": there are those for pytorch, tensorflow`
+	want := `no training image for "torch": there are those for pytorch, tensorflow, deepspeed`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
