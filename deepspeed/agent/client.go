@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// call is a command line of ssh.
+type call struct {
+	host    string
+	port    int
+	noStdin bool
+	command string
+}
+
+// Options of OpenSSH's client, without and with an argument. All but -n and -p are accepted without effect: how to connect to
+// a worker is settled, and pdsh and DeepSpeed pass what they would pass to OpenSSH.
+const (
+	sshFlags   = "1246AaCfGgKkMNnqsTtVvXxYy"
+	sshOptions = "BbcDEeFIiJLlmOoPpQRSWw"
+)
+
+// parseCall understands a command line as OpenSSH does: options come before the host and directly after it.
+func parseCall(args []string) (call, error) {
+	var c call
+	for len(args) > 0 {
+		arg := args[0]
+		switch {
+		case len(arg) > 1 && arg[0] == '-':
+			used, err := c.parseOptions(arg[1:], args[1:])
+			if err != nil {
+				return c, err
+			}
+			args = args[1+used:]
+		case c.host == "":
+			c.host = arg[strings.LastIndex(arg, "@")+1:]
+			args = args[1:]
+		default:
+			c.command = strings.Join(args, " ")
+			return c, nil
+		}
+	}
+	if c.host == "" {
+		return c, errors.New("usage: ssh [options] [user@]host command")
+	}
+	return c, fmt.Errorf("no command for %s: this ssh only runs commands; for a shell use kubectl exec", c.host)
+}
+
+// parseOptions takes options that share a dash, and returns how many of the arguments that follow belong to them.
+func (c *call) parseOptions(letters string, following []string) (int, error) {
+	for i, letter := range letters {
+		switch {
+		case strings.ContainsRune(sshOptions, letter):
+			value, used := letters[i+1:], 0
+			if value == "" {
+				if len(following) == 0 {
+					return 0, fmt.Errorf("option -%c needs an argument", letter)
+				}
+				value, used = following[0], 1
+			}
+			if letter != 'p' {
+				return used, nil
+			}
+			port, err := strconv.ParseUint(value, 10, 16)
+			c.port = int(port)
+			if err != nil || port == 0 {
+				return 0, fmt.Errorf("option -p needs a port, got %q", value)
+			}
+			return used, nil
+		case letter == 'n':
+			c.noStdin = true
+		case !strings.ContainsRune(sshFlags, letter):
+			return 0, fmt.Errorf("unknown option -%c", letter)
+		}
+	}
+	return 0, nil
+}
+
+// sink is a stream that may be broken, when pdsh is gone.
+type sink struct {
+	file   *os.File
+	broken func()
+}
+
+// Write never fails, so that the end of the command is heard of whatever becomes of its output.
+func (s sink) Write(p []byte) (int, error) {
+	if _, err := s.file.Write(p); err != nil {
+		s.broken()
+	}
+	return len(p), nil
+}
+
+// isNodeCommand says whether DeepSpeed starts the ranks of a host by the command. What it ends them by names the module last.
+func isNodeCommand(command string) bool {
+	return strings.Contains(command, "-m deepspeed.launcher.launch ")
+}
+
+// sshMain is the command line of ssh. It returns the exit code.
+func sshMain(args []string) int {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
+	o := defaults()
+	c, err := parseCall(args)
+	if err == nil {
+		var code int
+		if code, err = c.report(&o, signals); err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(o.stderr, "ssh:", err)
+	return exitLost
+}
+
+// report runs the command, and tells launch of it if it is a node command.
+func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
+	socket := os.Getenv(envSocket)
+	if !isNodeCommand(c.command) {
+		socket = ""
+	}
+	r, err := openReporter(socket, c.host)
+	if err != nil {
+		return exitLost, err
+	}
+	code, err := c.run(o, signals, r.over)
+	r.end(code)
+	return code, err
+}
+
+// run runs the command on the host. It ends early by a signal, when end is closed, or when nobody reads what the command says:
+// the server is asked to end the command, so that it is known when all processes on the host have ended.
+func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}) (int, error) {
+	if key, ok := os.LookupEnv(envKey); ok {
+		o.key = key
+	}
+	if port, err := strconv.Atoi(os.Getenv(envPort)); err == nil {
+		o.port = port
+	}
+	if c.port != 0 {
+		o.port = c.port
+	}
+	key, err := readKey(o.key)
+	if err != nil {
+		return exitLost, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-signals:
+		case <-end:
+		case <-ctx.Done():
+		}
+	}()
+	client, err := dialer{key: key, port: o.port, timing: o.timing}.dial(ctx, c.host)
+	if err != nil {
+		return exitLost, err
+	}
+	session, err := client.NewSession()
+	if err != nil {
+		return exitLost, fmt.Errorf("%s: %w", c.host, err)
+	}
+	if !c.noStdin {
+		session.Stdin = os.Stdin
+	}
+	session.Stdout, session.Stderr = sink{o.stdout, cancel}, sink{o.stderr, cancel}
+	if err := session.Start(c.command); err != nil {
+		return exitLost, fmt.Errorf("%s does not run the command, its log may say why: %w", c.host, err)
+	}
+	context.AfterFunc(ctx, func() { _ = session.Signal(ssh.SIGTERM) })
+	err = session.Wait()
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
+		return exit.ExitStatus(), nil
+	}
+	if err != nil {
+		return exitLost, fmt.Errorf("lost %s: %w", c.host, err)
+	}
+	return 0, nil
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// runElastic runs the launcher with the workers that are there, and starts it again when these have changed.
+func (l *launcher) runElastic(ctx context.Context) error {
+	for {
+		workers := l.settle(ctx)
+		if workers == nil {
+			return &exitError{code: exitTerminated}
+		}
+		if err := l.writeHostfile(workers); err != nil {
+			return err
+		}
+		l.log.Printf("launching with %d workers: %s", len(workers), l.names(workers))
+		attempt, stop := context.WithCancel(ctx)
+		changed := make(chan bool, 1)
+		go func() {
+			changed <- l.changed(attempt, workers)
+			stop()
+		}()
+		code, err := l.run(attempt)
+		stop()
+		switch {
+		case err != nil:
+			return err
+		case code == 0:
+			return nil
+		case <-changed && ctx.Err() == nil:
+			l.log.Printf("the workers have changed")
+		case ctx.Err() != nil || !l.lost(ctx, workers):
+			return &exitError{code: code}
+		default:
+			l.log.Printf("the training ended with %d since the workers have changed", code)
+		}
+	}
+}
+
+// present returns the workers that accept ssh.
+func (l *launcher) present(ctx context.Context) []int {
+	workers := firstWorkers(l.max)
+	var present []int
+	for i, err := range l.reach(ctx, l.key, workers) {
+		if err == nil {
+			present = append(present, workers[i])
+		}
+	}
+	return present
+}
+
+// settle waits until enough workers are there, and for some time no other ones. It returns nil when the context ends.
+func (l *launcher) settle(ctx context.Context) []int {
+	var workers []int
+	reminded, since := time.Now(), time.Now()
+	for {
+		now := l.present(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !slices.Equal(now, workers):
+			workers, since = now, time.Now()
+		case len(now) >= l.min && slices.Contains(now, 0) && time.Since(since) >= l.timing.settle:
+			return now
+		case time.Since(reminded) >= l.timing.remind:
+			reminded = time.Now()
+			l.log.Printf("still waiting for at least %d workers, %s among them; there are %d: %s", l.min, l.hostOf(0), len(now), l.names(now))
+		}
+		if !pause(ctx, l.timing.retry) {
+			return nil
+		}
+	}
+}
+
+// changed returns true once other workers are there, in two looks running. It returns false when the context ends.
+func (l *launcher) changed(ctx context.Context, workers []int) bool {
+	for before := workers; pause(ctx, l.timing.probe); {
+		now := l.present(ctx)
+		if ctx.Err() == nil && !slices.Equal(now, workers) && slices.Equal(now, before) {
+			return true
+		}
+		before = now
+	}
+	return false
+}
+
+// lost says whether a failure that has just happened came from a change of the workers, which may show a little later.
+func (l *launcher) lost(ctx context.Context, workers []int) bool {
+	for start := time.Now(); ; {
+		if now := l.present(ctx); ctx.Err() == nil && !slices.Equal(now, workers) {
+			return true
+		}
+		if time.Since(start) >= l.timing.blame || !pause(ctx, l.timing.retry) {
+			return false
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// training is a launcher that says how many hosts it has once all of them train, which they do until they are released.
+var training = `
+(` + pdsh(`echo >$UP; read go <$RELEASE`) + `exit $code) &
+for host in $(cut -d" " -f1 $HOSTFILE); do read up <$UP; done
+wc -l <$HOSTFILE >$STARTED
+wait $!
+exit $?
+`
+
+func newElasticJob(t *testing.T, workers int) *job {
+	t.Helper()
+	j := newJob(t, 1)
+	up := j.fifo("up")
+	j.environment = append(j.environment, "UP="+up.Name())
+	for i := 1; i < workers; i++ {
+		j.start(i)
+	}
+	j.min, j.max = 1, 3
+	return j
+}
+
+func (j *job) launchInBackground(script string) <-chan error {
+	launched := make(chan error, 1)
+	go func() { launched <- launch(j.t.Context(), j.options, j.launcher(script)) }()
+	return launched
+}
+
+func (j *job) wantStarted(hosts string) {
+	j.t.Helper()
+	if got := j.waitStarted(); got != hosts {
+		j.t.Errorf("started with %s hosts, want %s", got, hosts)
+	}
+}
+
+func TestElasticLaunchFollowsTheWorkers(t *testing.T) {
+	j := newElasticJob(t, 2)
+	launched := j.launchInBackground(training)
+	j.wantStarted("2")
+	j.start(2)
+	j.wantStarted("3")
+	j.servers[1].stop()
+	j.wantStarted("2")
+	hostfile, err := os.ReadFile(j.hostfile)
+	if want := "127.0.0.1 slots=1\n127.0.2.1 slots=1\n"; err != nil || string(hostfile) != want {
+		t.Errorf("got the hostfile %q, want %q", hostfile, want)
+	}
+	_, _ = j.release.WriteString(strings.Repeat("go\n", 2))
+	if err := <-launched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestElasticLaunchSurvivesALostWorker(t *testing.T) {
+	j := newElasticJob(t, 2)
+	j.timing.probe, j.grace = time.Hour, 0 // the failure is seen first
+	launched := j.launchInBackground(training)
+	j.wantStarted("2")
+	j.lines[1].cut()
+	j.wantStarted("1")
+	_, _ = j.release.WriteString("go\n")
+	if err := <-launched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestElasticLaunchWaitsForEnoughWorkers(t *testing.T) {
+	j := newElasticJob(t, 1)
+	j.min, j.timing.remind = 2, time.Millisecond
+	launched := j.launchInBackground(training)
+	for !strings.Contains(j.logged.String(), "still waiting for at least 2 workers, 127.0.0.1 among them; there are 1: 127.0.0.1") {
+		select {
+		case err := <-launched:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	j.start(2)
+	j.wantStarted("2")
+	_, _ = j.release.WriteString(strings.Repeat("go\n", 2))
+	if err := <-launched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestElasticLaunchFailsAsTheTrainingDoes(t *testing.T) {
+	j := newElasticJob(t, 2)
+	if code := codeOf(<-j.launchInBackground(pdsh("exit 3") + "exit $code")); code != 3 {
+		t.Errorf("got %d, want 3", code)
+	}
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestHostfileIsWrittenInPlace(t *testing.T) {
+	o := options{host: "digits-worker-%d.digits", slots: 4, hostfile: filepath.Join(t.TempDir(), "hostfile")}
+	if err := o.writeHostfile([]int{0, 1, 10}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(o.hostfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.writeHostfile([]int{0, 10}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(o.hostfile)
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was replaced, %v", err)
+	}
+	got, _ := os.ReadFile(o.hostfile)
+	if diff := cmp.Diff("digits-worker-0.digits slots=4\ndigits-worker-10.digits slots=4\n", string(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestInstall(t *testing.T) {
+	folder := t.TempDir()
+	for range 2 { // the init container may run again
+		if err := install(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]string{}
+	for _, name := range []string{"agent", "ssh", "hostfile"} {
+		info, err := os.Lstat(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = info.Mode().String()
+	}
+	want := map[string]string{"agent": "-rwxr-xr-x", "ssh": "Lrwxrwxrwx", "hostfile": "-rw-rw-rw-"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	output, err := exec.Command(filepath.Join(folder, "ssh")).CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(output), "ssh: usage: ") {
+		t.Errorf("got %s, %v", output, err)
+	}
+}
+
+func TestInitExitsAsTheAgentDoes(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "TEST_INIT=yes")
+	_ = cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != exitLost {
+		t.Errorf("got %d, want %d, as ssh without arguments", got, exitLost)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	tests := map[string]struct {
+		flags   string
+		wantErr string
+	}{
+		"host without index":  {"--host=a --workers=2", "--host must have one %d for the worker's index and no other %, got \"a\""},
+		"host with a percent": {"--host=a%d%s", "--host must have one %d for the worker's index and no other %, got \"a%d%s\""},
+		"no workers":          {"--host=a%d --workers=0", "--workers and --slots must be at least 1, got 0 and 1"},
+		"too few at most":     {"--host=a%d --min-workers=3 --max-workers=2", "--min-workers must be from 1 to --max-workers, got 3 and 2"},
+		"no key":              {"--host=a%d --key=no-such-file", "reading the job's key: open no-such-file: no such file or directory: it comes from the job's Secret, and everyone in the pod must be able to read it"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cmd := Command()
+			cmd.SetArgs(append([]string{"serve"}, strings.Fields(tc.flags)...))
+			err := cmd.ExecuteContext(t.Context())
+			if err == nil || err.Error() != tc.wantErr {
+				t.Errorf("got %v\nwant %s", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestReminderNamesWhoIsMissing(t *testing.T) {
+	j := newJob(t, 1)
+	j.workers, j.timing.remind = 8, time.Millisecond
+	launched := make(chan error, 1)
+	go func() { launched <- launch(t.Context(), j.options, []string{"true"}) }()
+	for !strings.Contains(j.logged.String(), "still waiting for 7 workers: 127.0.1.1, 127.0.2.1, 127.0.3.1, 127.0.4.1, 127.0.5.1, ...; the last: ") {
+		select {
+		case err := <-launched:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for i := 1; i < 8; i++ {
+		j.start(i)
+	}
+	if err := <-launched; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// runInit runs the agent as a child and adopts every other process, as the first process of a container has to: what outlives
+// its parent would stay a zombie otherwise, since the agent waits for its own children only. It returns the agent's exit code.
+func runInit(args []string) int {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	agent, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}) //nolint:gosec // our own program and arguments
+	if err != nil {
+		return exitCodeOf(err)
+	}
+	go func() {
+		for s := range signals {
+			_ = agent.Signal(s)
+		}
+	}()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return exitCodeOf(os.NewSyscallError("wait4", err))
+		case pid == agent.Pid:
+			return statusCode(status)
+		}
+	}
+}
+
+// statusCode returns an exit status as a shell does.
+func statusCode(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return exitSignal + int(status.Signal())
+	}
+	return status.ExitStatus()
+}

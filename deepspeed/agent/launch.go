@@ -1,0 +1,264 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// launcher runs the command that starts the training.
+type launcher struct {
+	*options
+	key     ssh.Signer
+	command []string
+}
+
+// launch is the command of worker 0. Its exit code is that of the training.
+func launch(ctx context.Context, o *options, command []string) error {
+	if err := o.findNeeded(); err != nil {
+		return err
+	}
+	key, err := readKey(o.key)
+	if err != nil {
+		return err
+	}
+	listener, err := o.listen()
+	if err != nil {
+		return err
+	}
+	defer startServer(o, key, listener).stop()
+	l := &launcher{options: o, key: key, command: command}
+	if o.max > 0 {
+		return l.runElastic(ctx)
+	}
+	workers := firstWorkers(o.workers)
+	if err := o.writeHostfile(workers); err != nil {
+		return err
+	}
+	if !l.await(ctx, workers) {
+		return &exitError{code: exitTerminated}
+	}
+	code, err := l.run(ctx)
+	if err == nil && code != 0 {
+		err = &exitError{code: code}
+	}
+	return err
+}
+
+// run is the command for people: it becomes the launcher.
+func run(o *options, command []string) error {
+	cmd, err := o.launcherCommand(command)
+	if err != nil {
+		return err
+	}
+	//nolint:gosec // it runs what it is told to
+	return &exitError{code: exitCannotRun, err: fmt.Errorf("running %s: %w", cmd.Path, syscall.Exec(cmd.Path, cmd.Args, cmd.Env))}
+}
+
+// findNeeded says which programs the image lacks before anything waits for anyone.
+func (o *options) findNeeded() error {
+	var missing []string
+	for _, name := range o.need {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &exitError{code: exitNotFound, err: fmt.Errorf("the image lacks %s, which the launcher of DeepSpeed needs: "+
+		"install it in the image (pdsh is a package of Linux distributions, deepspeed one of pip), or launch by customCommand", strings.Join(missing, " and "))}
+}
+
+// launcherCommand prepares the command. A launcher that cannot be run ends the agent as it would end a shell.
+func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it runs what it is told to
+	if cmd.Err != nil {
+		return nil, &exitError{code: exitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err)}
+	}
+	cmd.Env = o.launcherEnvironment()
+	return cmd, nil
+}
+
+// await returns when all workers accept ssh, or false when the context ends. Only the job's own deadline limits the time.
+func (l *launcher) await(ctx context.Context, missing []int) bool {
+	l.log.Printf("waiting for %d workers to accept ssh", len(missing))
+	for reminded := time.Now(); ; {
+		var still []int
+		var last error
+		for i, err := range l.reach(ctx, l.key, missing) {
+			if err != nil {
+				still, last = append(still, missing[i]), err
+			}
+		}
+		if len(still) == 0 {
+			return ctx.Err() == nil
+		}
+		missing = still
+		if time.Since(reminded) >= l.timing.remind {
+			reminded = time.Now()
+			l.log.Printf("still waiting for %d workers: %s; the last: %v", len(missing), l.names(missing), last)
+		}
+		if !pause(ctx, l.timing.retry) {
+			return false
+		}
+	}
+}
+
+// names lists some workers for a line of the log.
+func (l *launcher) names(workers []int) string {
+	const most = 5
+	var names []string
+	for _, w := range workers[:min(most, len(workers))] {
+		names = append(names, l.hostOf(w))
+	}
+	if len(workers) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
+}
+
+// pause returns false if the context ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// run runs the launcher once, and returns when it and all that it started on the hosts has ended.
+func (l *launcher) run(ctx context.Context) (int, error) {
+	r, err := openReports()
+	if err != nil {
+		return 0, err
+	}
+	cmd, err := l.launcherCommand(l.command)
+	if err == nil {
+		cmd.Env = append(cmd.Env, envSocket+"="+r.socket)
+		cmd.Stdout, cmd.Stderr = l.stdout, l.stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err = cmd.Start(); err != nil {
+			err = &exitError{code: exitCannotRun, err: fmt.Errorf("the launcher cannot be run: %w", err)}
+		}
+	}
+	if err != nil {
+		r.close(0)
+		return 0, err
+	}
+	l.log.Printf("running %s", l.command[0])
+	e := l.watch(ctx, cmd, r)
+	if !r.close(l.timing.kill) {
+		l.log.Printf("the connections to some workers do not end; going on without them")
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the launcher left behind
+	code, why := e.exitCode()
+	if why != "" {
+		l.log.Print(why)
+	}
+	return code, nil
+}
+
+// watch returns how the launcher ended, which may be by us: if the context ends, or if a node command failed and the launcher
+// does not end of it.
+func (l *launcher) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending {
+	exited := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(exited) }()
+	e := ending{trust: l.trust}
+	failed, done := r.failed, ctx.Done()
+	if l.trust {
+		failed = nil
+	}
+	var timer <-chan time.Time
+	var nodes *nodes // as they stood before we ended anything
+	end := func() {
+		n := r.now()
+		nodes = &n
+		failed, done = nil, nil
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		timer = time.After(l.timing.kill)
+	}
+	for {
+		select {
+		case <-exited:
+			if nodes == nil {
+				n := r.now()
+				nodes = &n
+			}
+			e.nodes = *nodes
+			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
+				e.launcher = statusCode(status)
+			}
+			return e
+		case <-done:
+			e.terminated = true
+			l.log.Printf("ending the launcher")
+			end()
+		case <-failed:
+			n := r.now()
+			l.log.Printf("worker %s ended with %d; the launcher has %s to end by itself", n.first, shellCode(n.cause()), l.grace)
+			timer = time.After(l.grace)
+		case <-timer:
+			switch {
+			case nodes != nil:
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+				timer = nil
+			case r.now().cause() == 0: // the launcher tries again
+				timer = nil
+			default:
+				l.log.Printf("the launcher did not end by itself; ending it")
+				end()
+			}
+		}
+	}
+}
+
+// ending is all that the exit code depends on.
+type ending struct {
+	launcher   int   // its exit code
+	nodes      nodes // before we ended anything
+	terminated bool  // since we were told to end
+	trust      bool  // in the launcher alone
+}
+
+// exitCode returns how the training ended, with a line that says why if the launcher said otherwise.
+func (e ending) exitCode() (int, string) {
+	launcher, cause := shellCode(e.launcher), shellCode(e.nodes.cause())
+	switch {
+	case cause != 0 && !e.trust:
+		return cause, fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", e.nodes.first, cause, launcher)
+	case e.terminated && (launcher == 0 || launcher == 1): // DeepSpeed's answer to a signal is 1
+		return exitTerminated, ""
+	case launcher == 0 && len(e.nodes.open) > 0 && !e.trust:
+		return 1, fmt.Sprintf("the launcher ended with 0 while the training still ran on %s: pdsh or ssh was killed", strings.Join(e.nodes.open, ", "))
+	}
+	return launcher, ""
+}
+
+// cause returns the exit code of the failure that the others followed from; 0 is none. A rank that loses its peers ends with an
+// exception (1) or aborts, so that any other code says more; else it is the first.
+func (n nodes) cause() int {
+	for _, code := range n.codes {
+		if c := shellCode(code); c != 1 && c != exitSignal+int(syscall.SIGABRT) {
+			return code
+		}
+	}
+	if len(n.codes) > 0 {
+		return n.codes[0]
+	}
+	return 0
+}
+
+// shellCode undoes what Python makes of a rank that a signal killed: DeepSpeed exits with the signal's number below zero.
+func shellCode(code int) int {
+	if code > 192 && code < exitLost {
+		return exitSignal + 256 - code
+	}
+	return code
+}

@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// reports is where the ssh clients of one launcher say which node commands they run and how these end, since the launcher's
+// exit code does not always tell: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other hosts when one failed.
+type reports struct {
+	listener *net.UnixListener
+	socket   string
+	failed   chan struct{} // gets a value with the first failure of a round
+	clients  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	conns  map[*net.UnixConn]bool
+	nodes  nodes
+}
+
+// nodes is how the node commands stand: those of the last round, if the launcher starts them again after all had ended.
+type nodes struct {
+	hosts []string // that were started
+	open  []string // that never said how they ended
+	codes []int    // non-zero, in the order of the ends
+	first string   // host that failed first
+}
+
+// openReports listens in a folder that only this user can enter.
+func openReports() (*reports, error) {
+	folder, err := os.MkdirTemp("", "launch-")
+	if err != nil {
+		return nil, fmt.Errorf("%w: the container needs a folder for temporary files that it may write, such as an emptyDir at /tmp", err)
+	}
+	socket := filepath.Join(folder, "reports")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	r := &reports{listener: listener, socket: socket, failed: make(chan struct{}, 1), conns: map[*net.UnixConn]bool{}}
+	go func() {
+		for {
+			conn, err := listener.AcceptUnix()
+			if err != nil {
+				return
+			}
+			r.mu.Lock()
+			if r.closed {
+				_ = conn.Close()
+			} else {
+				r.conns[conn] = true
+				r.clients.Go(func() { r.listen(conn) })
+			}
+			r.mu.Unlock()
+		}
+	}()
+	return r, nil
+}
+
+// listen takes the reports of one client. The client goes on only when its report is answered, so that the launcher cannot end
+// before the ends of its node commands are known.
+func (r *reports) listen(conn *net.UnixConn) {
+	defer func() {
+		r.mu.Lock()
+		delete(r.conns, conn)
+		r.mu.Unlock()
+		_ = conn.Close()
+	}()
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		var host string
+		var code int
+		if _, err := fmt.Sscanf(lines.Text(), "start %s", &host); err == nil {
+			r.start(host)
+		} else if _, err := fmt.Sscanf(lines.Text(), "end %s %d", &host, &code); err == nil {
+			r.end(host, code)
+		}
+		_, _ = io.WriteString(conn, "ok\n")
+	}
+}
+
+func (r *reports) start(host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Contains(r.nodes.hosts, host) && len(r.nodes.open) == 0 {
+		r.nodes = nodes{} // it tries again
+	}
+	r.nodes.hosts = append(r.nodes.hosts, host)
+	r.nodes.open = append(r.nodes.open, host)
+}
+
+func (r *reports) end(host string, code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.nodes.open, host); i >= 0 {
+		r.nodes.open = slices.Delete(r.nodes.open, i, i+1)
+	}
+	if code == 0 {
+		return
+	}
+	r.nodes.codes = append(r.nodes.codes, code)
+	if len(r.nodes.codes) == 1 {
+		r.nodes.first = host
+		select {
+		case r.failed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// now returns how the node commands stand.
+func (r *reports) now() nodes {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.nodes
+	n.hosts, n.open, n.codes = slices.Clone(n.hosts), slices.Clone(n.open), slices.Clone(n.codes)
+	return n
+}
+
+// close has the clients end what they still run. It says whether they have done so in time.
+func (r *reports) close(limit time.Duration) bool {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	r.closed = true
+	for conn := range r.conns {
+		_ = conn.CloseWrite()
+	}
+	r.mu.Unlock()
+	ended := make(chan struct{})
+	go func() { r.clients.Wait(); close(ended) }()
+	defer func() { _ = os.RemoveAll(filepath.Dir(r.socket)) }()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// reporter is a client's side of the reports.
+type reporter struct {
+	conn     net.Conn
+	host     string
+	answered chan struct{}
+	over     chan struct{} // closed when launch wants an end, or has ended
+}
+
+// openReporter tells launch of the start of a node command. Without a socket it reports nothing.
+func openReporter(socket, host string) (*reporter, error) {
+	r := &reporter{host: host, answered: make(chan struct{}, 2), over: make(chan struct{})}
+	if socket == "" {
+		return r, nil
+	}
+	conn, err := net.Dial("unix", socket) //nolint:gosec // the socket is named by launch
+	if err != nil {
+		return nil, fmt.Errorf("the launch that this belongs to has ended: %w", err)
+	}
+	r.conn = conn
+	go func() {
+		defer close(r.over)
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			r.answered <- struct{}{}
+		}
+	}()
+	r.say("start %s\n", host)
+	return r, nil
+}
+
+// say returns when launch has taken note, or takes none any more.
+func (r *reporter) say(format string, args ...any) {
+	if _, err := fmt.Fprintf(r.conn, format, args...); err != nil {
+		return
+	}
+	select {
+	case <-r.answered:
+	case <-r.over:
+	}
+}
+
+// end tells launch how the node command ended.
+func (r *reporter) end(code int) {
+	if r.conn == nil {
+		return
+	}
+	r.say("end %s %d\n", r.host, code)
+	_ = r.conn.Close()
+}
