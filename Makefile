@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES     := common pytorch tensorflow test
-CONTROLLERS := pytorch tensorflow
+MODULES     := common pytorch tensorflow deepspeed test
+CONTROLLERS := pytorch tensorflow deepspeed
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
 FUZZTIME    ?= 1m

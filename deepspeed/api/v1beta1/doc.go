@@ -1,0 +1,21 @@
+// Package v1beta1 holds the DeepSpeedJob API of batch.tensorstack.dev/v1beta1.
+//
+// +kubebuilder:object:generate=true
+// +groupName=batch.tensorstack.dev
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion of the API.
+var GroupVersion = schema.GroupVersion{Group: "batch.tensorstack.dev", Version: "v1beta1"}
+
+// AddToScheme registers the types of this package. It returns no error unless the scheme holds others under their names.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &DeepSpeedJob{}, &DeepSpeedJobList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,13 @@
+// The deepspeed-controller runs the DeepSpeedJobs of a cluster, and as the agent in each of their workers.
+package main
+
+import (
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/deepspeed"
+	"tensorstack.dev/jobs/deepspeed/agent"
+)
+
+func main() {
+	agent.Main()
+	manager.Main(deepspeed.Controller())
+}

@@ -1,0 +1,21 @@
+package deepspeed
+
+import (
+	"testing"
+
+	"tensorstack.dev/jobs/common/frameworktest"
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.DeepSpeedJob {
+		return &v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{
+			RunPolicy: s.RunPolicy,
+			RunMode:   s.RunMode,
+			Elastic:   s.Elastic,
+			Config:    &v1beta1.Config{Run: &v1beta1.RunType{Python: []string{"train.py"}}},
+			Worker:    v1beta1.Worker{Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template},
+		}}
+	})
+}

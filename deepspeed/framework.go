@@ -1,0 +1,171 @@
+// Package deepspeed runs DeepSpeedJobs: it tells the engine how worker 0 launches a DeepSpeed training on all workers.
+//
+// Every worker runs the agent, which is the controller's own program: an ssh server whose sessions have the environment of their
+// container, and on worker 0 also the wrapper of the launcher. DeepSpeed reaches the workers by pdsh and by the agent's ssh, so that an
+// image needs neither a server nor a client of ssh, nor a user that may start one.
+package deepspeed
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/deepspeed/agent"
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+)
+
+// Names in a pod of what the controller adds.
+const (
+	installContainer = "install-agent"
+	agentVolume      = "t9k-agent"
+	keyVolume        = "t9k-ssh"
+)
+
+// envUnbuffered lets Python print what it prints at once.
+const envUnbuffered = "PYTHONUNBUFFERED"
+
+// Controller describes the deepspeed-controller.
+func Controller() manager.Controller[*v1beta1.DeepSpeedJob] {
+	return manager.Controller[*v1beta1.DeepSpeedJob]{
+		Name:        "deepspeed-controller",
+		AddToScheme: v1beta1.AddToScheme,
+		Framework:   deepspeed{},
+	}
+}
+
+type deepspeed struct{}
+
+var (
+	_ framework.Framework[*v1beta1.DeepSpeedJob]       = deepspeed{}
+	_ framework.SecretFramework[*v1beta1.DeepSpeedJob] = deepspeed{}
+	_ framework.Job                                    = &v1beta1.DeepSpeedJob{}
+)
+
+func (deepspeed) NewJob() *v1beta1.DeepSpeedJob { return &v1beta1.DeepSpeedJob{} }
+
+func (deepspeed) MainContainers() []string { return []string{"worker"} }
+
+func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+	main := framework.MainContainer(d.MainContainers(), template.Spec.Containers)
+	if main == nil {
+		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
+	}
+	if err := leavesRoom(template.Spec, *main); err != nil {
+		return err
+	}
+	main.Command, main.Args = command(job, gang, member, *main), nil
+	main.Env = framework.WithDefaults(main.Env, []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}})
+	shared := corev1.VolumeMount{Name: agentVolume, MountPath: agent.Folder}
+	main.VolumeMounts = append(slices.Clone(main.VolumeMounts),
+		shared,
+		corev1.VolumeMount{Name: agentVolume, MountPath: agent.Hostfile, SubPath: path.Base(agent.Hostfile)},
+		corev1.VolumeMount{Name: keyVolume, MountPath: path.Dir(agent.Key), ReadOnly: true},
+	)
+	template.Spec.Volumes = append(slices.Clone(template.Spec.Volumes),
+		corev1.Volume{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName:  secretName(job),
+			DefaultMode: ptr.To[int32](0o444), // whoever the container runs as must be able to read it
+		}}},
+	)
+	return framework.AddHelper(member.Role.Type, &template.Spec, installContainer, gang.Image, []string{"agent", "install", agent.Folder}, shared)
+}
+
+// leavesRoom returns an error if the template has what the controller adds to it.
+func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
+	reserved := []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)}
+	isReserved := func(name string) bool { return slices.Contains(reserved, path.Clean("/"+name)) }
+	for _, mount := range main.VolumeMounts {
+		if isReserved(mount.MountPath) {
+			return fmt.Errorf("the template of type %q mounts a volume at %s, which is reserved", v1beta1.WorkerType, mount.MountPath)
+		}
+	}
+	for _, device := range main.VolumeDevices {
+		if isReserved(device.DevicePath) {
+			return fmt.Errorf("the template of type %q has a device at %s, which is reserved", v1beta1.WorkerType, device.DevicePath)
+		}
+	}
+	for _, volume := range spec.Volumes {
+		if volume.Name == agentVolume || volume.Name == keyVolume {
+			return fmt.Errorf("the template of type %q has a volume named %q, which is reserved", v1beta1.WorkerType, volume.Name)
+		}
+	}
+	return nil
+}
+
+// command returns what the main container of a member runs: the agent, and on the leader the launcher under it.
+func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, main corev1.Container) []string {
+	leads := member.Rank == 0 && !job.Spec.RunMode.Debugging() // in debug mode it is for people to launch
+	subcommand := "serve"
+	if leads {
+		subcommand = "launch"
+	}
+	command := []string{
+		path.Join(agent.Folder, "agent"), subcommand, "--host=" + hostFormat(gang),
+		fmt.Sprintf("--workers=%d", len(gang.Members)), fmt.Sprintf("--slots=%d", job.Slots()),
+	}
+	if elastic := job.Elastic(); elastic != nil {
+		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()), fmt.Sprintf("--max-workers=%d", elastic.Most()))
+	}
+	if job.Spec.DisableCustomEnv {
+		for _, variable := range main.Env {
+			command = append(command, "--without-env="+variable.Name)
+		}
+	}
+	if !leads {
+		return command
+	}
+	for _, variable := range main.Env {
+		// DeepSpeed prints the variables of such names that its runner has.
+		if strings.HasPrefix(variable.Name, "PYTHON") && variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
+			command = append(command, "--secret-env="+variable.Name)
+		}
+	}
+	return append(command, launcher(job, gang)...)
+}
+
+// hostFormat returns the names of the workers, with %d for the index.
+func hostFormat(gang framework.Gang) string {
+	return gang.FQDN(framework.Member{Name: gang.Job + "-" + v1beta1.WorkerType + "-%d"})
+}
+
+// launcher returns what the agent of the leader runs: the command line that launches the training, as config and, after a pause,
+// resumeSpecs say, after the flags of the agent that are about it.
+func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
+	config := ptr.Deref(job.Spec.Config, v1beta1.Config{})
+	resume := job.Resume()
+	switch {
+	case len(resume.Command) > 0:
+		return slices.Concat([]string{"--"}, resume.Command, resume.Args)
+	case config.CustomCommand != "":
+		return slices.Concat([]string{"--", "/bin/sh", "-c", config.CustomCommand, "sh"}, resume.Args)
+	}
+	flags := []string{"--need=deepspeed", "--need=pdsh"}
+	// With one host the runner would launch the processes by itself, in an environment of its own.
+	command := []string{"deepspeed", "--hostfile=" + agent.Hostfile, "--master_addr=" + gang.FQDN(gang.Leader()), "--force_multi"}
+	if !ptr.Deref(config.LocalRank, true) {
+		command = append(command, "--no_local_rank")
+	}
+	if config.Autotune != "" && config.Autotune != v1beta1.AutotuneNone {
+		flags = append(flags, "--trust-launcher") // experiments may fail
+		command = append(command, "--autotuning="+string(config.Autotune))
+	}
+	run := ptr.Deref(config.Run, v1beta1.RunType{})
+	program := run.Python
+	switch {
+	case len(run.Module) > 0:
+		command, program = append(command, "--module"), run.Module
+	case len(run.Exec) > 0:
+		command, program = append(command, "--no_python"), run.Exec
+	}
+	if len(resume.Args) > 0 {
+		program = resume.Args
+	}
+	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
+}

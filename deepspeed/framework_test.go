@@ -1,0 +1,419 @@
+package deepspeed
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+)
+
+// training is a template whose main container has this environment. Its command is none of ours.
+func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "worker", Image: "training", Command: []string{"python"}, Args: []string{"other.py"}, Env: env,
+	}}}}
+}
+
+// running is a config that runs a Python script.
+func running(args ...string) *v1beta1.Config {
+	return &v1beta1.Config{Run: &v1beta1.RunType{Python: append([]string{"train.py"}, args...)}}
+}
+
+// jobOf returns a job of two workers, changed.
+func jobOf(config *v1beta1.Config, template corev1.PodTemplateSpec, changes ...func(*v1beta1.DeepSpeedJob)) *v1beta1.DeepSpeedJob {
+	job := &v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{
+		Config: config, Worker: v1beta1.Worker{Replicas: ptr.To[int32](2), Template: template},
+	}}
+	job.Namespace, job.Name, job.UID = "ns", "job", "job-uid"
+	for _, change := range changes {
+		change(job)
+	}
+	return job
+}
+
+// wire returns the template of the member of a rank, as the framework wires it.
+func wire(job *v1beta1.DeepSpeedJob, rank int) (*corev1.PodTemplateSpec, error) {
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, job.JobSpec().Roles)
+	gang.Image = "controller:test"
+	member := gang.Members[rank]
+	template := member.Role.Template.DeepCopy()
+	return template, deepspeed{}.Wire(job, gang, member, template)
+}
+
+func debugging(job *v1beta1.DeepSpeedJob) {
+	job.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
+}
+
+// resumed lets the job have been paused, and start since then as the spec says.
+func resumed(spec batchv1beta1.ResumeSpec) func(*v1beta1.DeepSpeedJob) {
+	return func(job *v1beta1.DeepSpeedJob) {
+		spec.Type = v1beta1.WorkerType
+		job.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{ResumeSpecs: []batchv1beta1.ResumeSpec{spec}}}
+		job.Status.Pauses = 1
+	}
+}
+
+func elastic(job *v1beta1.DeepSpeedJob) {
+	job.Spec.Elastic = &batchv1beta1.ElasticConfig{
+		Enabled: true, MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](4), ExpectedReplicas: ptr.To[int32](3),
+	}
+}
+
+func disableCustomEnv(job *v1beta1.DeepSpeedJob) { job.Spec.DisableCustomEnv = true }
+
+// env lists variables with a value.
+func env(pairs ...string) []corev1.EnvVar {
+	var list []corev1.EnvVar
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, corev1.EnvVar{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return list
+}
+
+func fromSecret(name string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "token"},
+	}}
+}
+
+func fromConfigMap(name string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "path"},
+	}}
+}
+
+const hosts = "--host=job-worker-%d.job.ns.svc.cluster.local"
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	launches := func(words ...string) []string {
+		return append([]string{"/t9k/agent/agent", "launch", hosts, "--workers=2", "--slots=1"}, words...)
+	}
+	// launcher is the line of the launcher, with what of it depends on the job.
+	launcher := func(words ...string) []string {
+		return append([]string{
+			"--need=deepspeed", "--need=pdsh", "--",
+			"deepspeed", "--hostfile=/t9k/hostfile", "--master_addr=job-worker-0.job.ns.svc.cluster.local", "--force_multi",
+		}, words...)
+	}
+	for name, tc := range map[string]struct {
+		job  *v1beta1.DeepSpeedJob
+		rank int
+		want []string
+	}{
+		"worker 0 launches": {
+			job: jobOf(running("--epochs=3"), training()), want: launches(launcher("train.py", "--epochs=3")...),
+		},
+		"the others serve it": {
+			job: jobOf(running(), training()), rank: 1,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
+		},
+		"one alone launches by ssh too": {
+			job:  jobOf(running(), training(), func(j *v1beta1.DeepSpeedJob) { j.Spec.Worker.Replicas = nil }),
+			want: slices.Concat([]string{"/t9k/agent/agent", "launch", hosts, "--workers=1", "--slots=1"}, launcher("train.py")),
+		},
+		"every worker has the slots": {
+			job: jobOf(&v1beta1.Config{SlotsPerWorker: ptr.To[int32](8)}, training()), rank: 1,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=8"},
+		},
+		"a Python module": {
+			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Module: []string{"my.train", "-v"}}}, training()),
+			want: launches(launcher("--module", "my.train", "-v")...),
+		},
+		"a program": {
+			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Exec: []string{"bash", "-c", "train"}}}, training()),
+			want: launches(launcher("--no_python", "bash", "-c", "train")...),
+		},
+		"a form that is empty is none": {
+			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Python: []string{}, Module: []string{"m"}, Exec: []string{}}}, training()),
+			want: launches(launcher("--module", "m")...),
+		},
+		"no local rank": {
+			job:  jobOf(&v1beta1.Config{LocalRank: new(false), Run: running().Run}, training()),
+			want: launches(launcher("--no_local_rank", "train.py")...),
+		},
+		"an autotuner, whose experiments may fail": {
+			job: jobOf(&v1beta1.Config{Autotune: v1beta1.AutotuneTune, Run: running().Run}, training()),
+			want: launches("--need=deepspeed", "--need=pdsh", "--trust-launcher", "--", "deepspeed", "--hostfile=/t9k/hostfile",
+				"--master_addr=job-worker-0.job.ns.svc.cluster.local", "--force_multi", "--autotuning=tune", "train.py"),
+		},
+		"no autotuner": {
+			job:  jobOf(&v1beta1.Config{Autotune: v1beta1.AutotuneNone, Run: running().Run}, training()),
+			want: launches(launcher("train.py")...),
+		},
+		"otherArgs stand after ours, which they override, and before the program": {
+			job: jobOf(&v1beta1.Config{
+				LocalRank: new(false), OtherArgs: []string{"--master_port=1234", "--hostfile=mine"}, Run: &v1beta1.RunType{Module: []string{"m", "-v"}},
+			}, training()),
+			want: launches(launcher("--no_local_rank", "--module", "--master_port=1234", "--hostfile=mine", "m", "-v")...),
+		},
+		"a command of the user's own needs nothing of the image": {
+			job: jobOf(&v1beta1.Config{
+				CustomCommand: "deepspeed train.py && echo done", Run: running().Run, Autotune: v1beta1.AutotuneRun,
+				LocalRank: new(false), OtherArgs: []string{"--unused"},
+			}, training()),
+			want: launches("--", "/bin/sh", "-c", "deepspeed train.py && echo done", "sh"),
+		},
+		"an elastic job has limits": {
+			job: jobOf(running(), training(), elastic),
+			want: slices.Concat([]string{
+				"/t9k/agent/agent", "launch", hosts, "--workers=3", "--slots=1", "--min-workers=1", "--max-workers=4",
+			}, launcher("train.py")),
+		},
+		"an elastic job's other workers too": {
+			job: jobOf(running(), training(), elastic), rank: 2,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=3", "--slots=1", "--min-workers=1", "--max-workers=4"},
+		},
+		"elastic that is switched off is none": {
+			job:  jobOf(running(), training(), elastic, func(j *v1beta1.DeepSpeedJob) { j.Spec.Elastic.Enabled = false }),
+			want: launches(launcher("train.py")...),
+		},
+		"in debug mode worker 0 is for people to launch": {
+			job:  jobOf(running(), training(fromSecret("PYTHON_TOKEN")), debugging),
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
+		},
+		"in debug mode there need not be a config": {
+			job: jobOf(nil, training(), debugging), rank: 1,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
+		},
+		"secrets that the launcher would print are kept from it, and nothing else is": {
+			job: jobOf(running(), training(slices.Concat(
+				env("PYTHONPATH", "/code"), []corev1.EnvVar{fromSecret("PYTHON_TOKEN"), fromSecret("API_TOKEN"), fromConfigMap("PYTHONHOME")})...)),
+			want: launches(slices.Concat([]string{"--secret-env=PYTHON_TOKEN"}, launcher("train.py"))...),
+		},
+		"such secrets are nobody's business where there is no launcher": {
+			job: jobOf(running(), training(fromSecret("PYTHON_TOKEN"))), rank: 1,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
+		},
+		"such secrets are kept from a command of the user's own too": {
+			job:  jobOf(&v1beta1.Config{CustomCommand: "train"}, training(fromSecret("PYTHON_TOKEN"))),
+			want: launches("--secret-env=PYTHON_TOKEN", "--", "/bin/sh", "-c", "train", "sh"),
+		},
+		"processes without the user's variables": {
+			job: jobOf(running(), training(append(env("A", "1"), fromSecret("PYTHON_TOKEN"))...), disableCustomEnv),
+			want: launches(slices.Concat(
+				[]string{"--without-env=A", "--without-env=PYTHON_TOKEN", "--secret-env=PYTHON_TOKEN"}, launcher("train.py"))...),
+		},
+		"processes of another worker without the user's variables": {
+			job: jobOf(running(), training(env("A", "1", "B", "2")...), disableCustomEnv), rank: 1,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1", "--without-env=A", "--without-env=B"},
+		},
+		"resumed with other args, of which the script is one": {
+			job: jobOf(&v1beta1.Config{Run: running("--epochs=3").Run, OtherArgs: []string{"--master_port=1"}}, training(),
+				resumed(batchv1beta1.ResumeSpec{Args: []string{"train.py", "--resume"}})),
+			want: launches(launcher("--master_port=1", "train.py", "--resume")...),
+		},
+		"resumed with other args of a module": {
+			job: jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Module: []string{"m"}}}, training(),
+				resumed(batchv1beta1.ResumeSpec{Args: []string{"m", "--resume"}})),
+			want: launches(launcher("--module", "m", "--resume")...),
+		},
+		"resumed with another command, of which all is the user's": {
+			job:  jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{Command: []string{"deepspeed", "resume.py"}})),
+			want: launches("--", "deepspeed", "resume.py"),
+		},
+		"resumed with another command and its args": {
+			job: jobOf(&v1beta1.Config{CustomCommand: "train"}, training(),
+				resumed(batchv1beta1.ResumeSpec{Command: []string{"bash", "-c"}, Args: []string{"train --resume"}})),
+			want: launches("--", "bash", "-c", "train --resume"),
+		},
+		"resumed with args for a command of the user's own": {
+			job: jobOf(&v1beta1.Config{CustomCommand: `train "$@"`}, training(),
+				resumed(batchv1beta1.ResumeSpec{Args: []string{"--resume"}})),
+			want: launches("--", "/bin/sh", "-c", `train "$@"`, "sh", "--resume"),
+		},
+		"resumed with nothing else": {
+			job:  jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{SkipInitContainer: true})),
+			want: launches(launcher("train.py")...),
+		},
+		"resumed, while the others go on to serve": {
+			job: jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{Command: []string{"train"}})), rank: 1,
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
+		},
+		"a first start, before any pause": {
+			job: jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{Command: []string{"train"}}),
+				func(j *v1beta1.DeepSpeedJob) { j.Status.Pauses = 0 }),
+			want: launches(launcher("train.py")...),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := wire(tc.job, tc.rank)
+			if err != nil {
+				t.Fatalf("unexpected error: %v", err)
+			}
+			main := got.Spec.Containers[0]
+			if diff := cmp.Diff(tc.want, main.Command); diff != "" {
+				t.Errorf("unexpected command (-want +got):\n%s", diff)
+			}
+			if main.Args != nil {
+				t.Errorf("the args are %q, want none", main.Args)
+			}
+		})
+	}
+}
+
+func TestWire(t *testing.T) {
+	t.Parallel()
+	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	install := corev1.Container{
+		Name: "install-agent", Image: "controller:test", Args: []string{"agent", "install", "/t9k/agent"},
+		VolumeMounts: []corev1.VolumeMount{{Name: "t9k-agent", MountPath: "/t9k/agent"}},
+		Resources:    corev1.ResourceRequirements{Requests: small, Limits: small},
+		SecurityContext: &corev1.SecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+	mounts := []corev1.VolumeMount{
+		{Name: "t9k-agent", MountPath: "/t9k/agent"},
+		{Name: "t9k-agent", MountPath: "/t9k/hostfile", SubPath: "hostfile"},
+		{Name: "t9k-ssh", MountPath: "/t9k/ssh", ReadOnly: true},
+	}
+	volumes := []corev1.Volume{
+		{Name: "t9k-agent", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "t9k-ssh", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: "job-ssh-job-uid", DefaultMode: ptr.To[int32](0o444),
+		}}},
+	}
+	serve := []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"}
+	for name, tc := range map[string]struct {
+		template, want corev1.PodSpec
+	}{
+		"the agent, the hostfile and the key": {
+			template: training().Spec,
+			want: corev1.PodSpec{
+				InitContainers: []corev1.Container{install},
+				Containers: []corev1.Container{
+					{Name: "worker", Image: "training", Command: serve, Env: env("PYTHONUNBUFFERED", "1"), VolumeMounts: mounts},
+				},
+				Volumes: volumes,
+			},
+		},
+		"the agent comes before the user's init containers, and the rest after the user's own": {
+			template: corev1.PodSpec{
+				InitContainers: []corev1.Container{{Name: "fetch"}},
+				Containers: []corev1.Container{
+					{Name: "sidecar", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/t9k/agent"}}},
+					{Name: "worker", Env: env("A", "1"), VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/t9k/app"}}},
+				},
+				Volumes: []corev1.Volume{{Name: "data"}},
+			},
+			want: corev1.PodSpec{
+				InitContainers: []corev1.Container{install, {Name: "fetch"}},
+				Containers: []corev1.Container{
+					{Name: "sidecar", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/t9k/agent"}}},
+					{
+						Name: "worker", Command: serve, Env: env("PYTHONUNBUFFERED", "1", "A", "1"),
+						VolumeMounts: append([]corev1.VolumeMount{{Name: "data", MountPath: "/t9k/app"}}, mounts...),
+					},
+				},
+				Volumes: append([]corev1.Volume{{Name: "data"}}, volumes...),
+			},
+		},
+		"the first container, if none is named worker, and the user's own variable": {
+			template: corev1.PodSpec{Containers: []corev1.Container{{Name: "train", Env: env("PYTHONUNBUFFERED", "")}, {Name: "sidecar"}}},
+			want: corev1.PodSpec{
+				InitContainers: []corev1.Container{install},
+				Containers: []corev1.Container{
+					{Name: "train", Command: serve, Env: env("PYTHONUNBUFFERED", ""), VolumeMounts: mounts}, {Name: "sidecar"},
+				},
+				Volumes: volumes,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := wire(jobOf(running(), corev1.PodTemplateSpec{Spec: tc.template}), 1)
+			if err != nil {
+				t.Fatalf("unexpected error: %v", err)
+			}
+			if diff := cmp.Diff(&corev1.PodTemplateSpec{Spec: tc.want}, got); diff != "" {
+				t.Errorf("unexpected template (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWireRefuses(t *testing.T) {
+	t.Parallel()
+	// mounting is a template whose main container mounts a volume.
+	mounting := func(path string) corev1.PodTemplateSpec {
+		template := training()
+		template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: path}}
+		return template
+	}
+	with := func(change func(*corev1.PodSpec)) corev1.PodTemplateSpec {
+		template := training()
+		change(&template.Spec)
+		return template
+	}
+	for name, tc := range map[string]struct {
+		template corev1.PodTemplateSpec
+		// want is the error, empty for none.
+		want string
+	}{
+		"no container": {
+			want: `the template of type "worker" has no container`,
+		},
+		"a mount over the agent": {
+			template: mounting("/t9k/agent"), want: `the template of type "worker" mounts a volume at /t9k/agent, which is reserved`,
+		},
+		"a mount over the hostfile": {
+			template: mounting("/t9k/hostfile"), want: `the template of type "worker" mounts a volume at /t9k/hostfile, which is reserved`,
+		},
+		"a mount over the key": {
+			template: mounting("/t9k/ssh"), want: `the template of type "worker" mounts a volume at /t9k/ssh, which is reserved`,
+		},
+		"a mount there by another spelling": {
+			template: mounting("/t9k//x/../ssh/"), want: `the template of type "worker" mounts a volume at /t9k//x/../ssh/, which is reserved`,
+		},
+		"a mount there by a relative path": {
+			template: mounting("t9k/ssh"), want: `the template of type "worker" mounts a volume at t9k/ssh, which is reserved`,
+		},
+		"not a mount beside it": {template: mounting("/t9k/mnt")},
+		"not a mount above it":  {template: mounting("/t9k")},
+		"a device there": {
+			template: with(func(s *corev1.PodSpec) {
+				s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/t9k/ssh"}}
+			}),
+			want: `the template of type "worker" has a device at /t9k/ssh, which is reserved`,
+		},
+		"a volume of the agent's name": {
+			template: with(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "t9k-agent"}} }),
+			want:     `the template of type "worker" has a volume named "t9k-agent", which is reserved`,
+		},
+		"a volume of the key's name": {
+			template: with(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "data"}, {Name: "t9k-ssh"}} }),
+			want:     `the template of type "worker" has a volume named "t9k-ssh", which is reserved`,
+		},
+		"a container of the name of ours": {
+			template: with(func(s *corev1.PodSpec) { s.Containers = append(s.Containers, corev1.Container{Name: "install-agent"}) }),
+			want:     `the template of type "worker" has a container named "install-agent", which is reserved`,
+		},
+		"a pod for Windows": {
+			template: with(func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Windows} }),
+			want:     `the template of type "worker" is for Windows, but the container "install-agent" of its pods is for Linux`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := wire(jobOf(running(), tc.template), 0)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

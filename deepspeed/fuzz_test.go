@@ -1,0 +1,64 @@
+package deepspeed
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/hostile"
+	"tensorstack.dev/jobs/deepspeed/agent"
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+)
+
+// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+func FuzzSpec(f *testing.F) {
+	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/hostile.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	hostile.Fuzz(f, Controller(), "config/crd/batch.tensorstack.dev_deepspeedjobs.yaml", manifests, checkCommand)
+}
+
+// checkCommand checks that every worker runs the agent, by flags that the agent knows, unless debug mode has another command: that it
+// has something to launch on worker 0 and on no other, and that it reaches what it needs.
+func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
+	mode := begun.Job.Spec.RunMode
+	hasCommand := func(spec batchv1beta1.ReplicaDebugSet) bool { return len(spec.Command) > 0 }
+	if mode.Debugging() && slices.ContainsFunc(mode.Debug.ReplicaSpecs, hasCommand) {
+		return nil
+	}
+	var errs []error
+	for i := range begun.Pods {
+		pod := &begun.Pods[i]
+		main := framework.MainContainer(deepspeed{}.MainContainers(), pod.Spec.Containers)
+		subcommand := "serve"
+		if pod.Name == framework.MemberName(begun.Job.Name, v1beta1.WorkerType, 0) && !mode.Debugging() {
+			subcommand = "launch"
+		}
+		if len(main.Command) < 2 || main.Command[0] != "/t9k/agent/agent" || main.Command[1] != subcommand || main.Args != nil {
+			errs = append(errs, fmt.Errorf("pod %s runs %q with %q, want the agent to %s", pod.Name, main.Command, main.Args, subcommand))
+			continue
+		}
+		command, flags, err := agent.Command().Find(main.Command[1:])
+		if err == nil {
+			err = command.ParseFlags(flags)
+		}
+		if err == nil {
+			err = command.ValidateArgs(command.Flags().Args())
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the agent of pod %s does not take %q: %w", pod.Name, main.Command, err))
+		}
+		for _, path := range []string{agent.Folder, agent.Hostfile, "/t9k/ssh"} {
+			if !slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path }) {
+				errs = append(errs, fmt.Errorf("pod %s mounts nothing at %s", pod.Name, path))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

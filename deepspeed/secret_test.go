@@ -1,0 +1,53 @@
+package deepspeed
+
+import (
+	"crypto/ed25519"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func newSecret(t *testing.T) *corev1.Secret {
+	t.Helper()
+	secret, err := deepspeed{}.NewSecret(jobOf(running(), training()))
+	if err != nil {
+		t.Fatalf("unexpected error: %v", err)
+	}
+	return secret
+}
+
+func TestNewSecret(t *testing.T) {
+	t.Parallel()
+	secret := newSecret(t)
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "job-ssh-job-uid"}, Type: "kubernetes.io/ssh-auth", Immutable: new(true),
+	}
+	if diff := cmp.Diff(want, secret, cmpopts.IgnoreFields(corev1.Secret{}, "Data")); diff != "" {
+		t.Errorf("unexpected Secret (-want +got):\n%s", diff)
+	}
+	if len(secret.Data) != 1 {
+		t.Errorf("the Secret has %d keys, want one", len(secret.Data))
+	}
+	key, err := ssh.ParseRawPrivateKey(secret.Data["ssh-privatekey"])
+	if err != nil {
+		t.Fatalf("the key cannot be read: %v", err)
+	}
+	if _, ok := key.(*ed25519.PrivateKey); !ok {
+		t.Errorf("the key is a %T, want one of ed25519", key)
+	}
+}
+
+func TestNewSecretIsAnotherEachTime(t *testing.T) {
+	t.Parallel()
+	first, second := newSecret(t), newSecret(t)
+	if cmp.Equal(first.Data, second.Data) {
+		t.Error("the keys of two Secrets are the same")
+	}
+	if first.Name != second.Name {
+		t.Errorf("the Secrets of one job are named %s and %s", first.Name, second.Name)
+	}
+}
