@@ -91,7 +91,7 @@ func (x options) actionsDuring(s *state, next call) []action {
 				actions = append(actions, x.unseen(s, pods, x.podActions(s, pod))...)
 			}
 		}
-	case services:
+	case services, secrets:
 	}
 	return actions
 }

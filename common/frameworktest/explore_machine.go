@@ -145,6 +145,8 @@ func (m *machine) kindName(object client.Object) string {
 		return "Pod"
 	case services:
 		return "Service"
+	case secrets:
+		return "Secret"
 	default:
 		return m.kind.name
 	}

@@ -72,6 +72,7 @@ const (
 	jobs resources = 1 << iota
 	pods
 	services
+	secrets // which the controller writes and never reads
 )
 
 func resourceOf(object client.Object) resources {
@@ -80,6 +81,8 @@ func resourceOf(object client.Object) resources {
 		return pods
 	case *corev1.Service:
 		return services
+	case *corev1.Secret:
+		return secrets
 	default:
 		return jobs
 	}
