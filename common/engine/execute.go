@@ -264,10 +264,13 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J) error {
 	secret.Labels = jobLabels(r.gvk.Kind, job.GetName())
 	secret.OwnerReferences = []metav1.OwnerReference{r.ownerOf(job)}
 	// Without the option the client would have Secrets in its cache, which it may not read.
-	if err := r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency); !apierrors.IsAlreadyExists(err) {
-		return refusedOrFailed("secret "+secret.Name, err)
+	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
+	// Quotas are checked before names.
+	overQuota := apierrors.IsForbidden(err) && (job.JobStatus().RunningTime != nil || job.JobStatus().Attempt > 0)
+	if apierrors.IsAlreadyExists(err) || overQuota {
+		return nil // the pods that were there before had it
 	}
-	return nil
+	return refusedOrFailed("secret "+secret.Name, err)
 }
 
 // refusal is an object that could not be created, with the reason that the job's condition gets.

@@ -16,10 +16,14 @@ import (
 )
 
 // testJob is a job of which only its name matters.
-type testJob struct{ corev1.ConfigMap }
+type testJob struct {
+	corev1.ConfigMap
 
-func (*testJob) JobSpec() batchv1beta1.JobSpec      { return batchv1beta1.JobSpec{} }
-func (*testJob) JobStatus() *batchv1beta1.JobStatus { return nil }
+	status batchv1beta1.JobStatus
+}
+
+func (*testJob) JobSpec() batchv1beta1.JobSpec        { return batchv1beta1.JobSpec{} }
+func (j *testJob) JobStatus() *batchv1beta1.JobStatus { return &j.status }
 
 // plain is a framework without a Secret, secretive one with.
 type plain struct {
@@ -59,6 +63,7 @@ func TestCreateSecret(t *testing.T) {
 		framework framework.Framework[*testJob]
 		// answer is that of the API server.
 		answer error
+		status batchv1beta1.JobStatus
 		// want is the error, empty for none. wantRefused says that the job's condition gets it.
 		want        string
 		wantRefused bool
@@ -74,6 +79,10 @@ func TestCreateSecret(t *testing.T) {
 			framework: secretive{}, answer: apierrors.NewForbidden(secrets, "job-keys", errors.New("exceeded quota")),
 			want: `creating secret job-keys: secrets "job-keys" is forbidden: exceeded quota`, wantRefused: true,
 		},
+		"one that is refused by a quota, though the job has had pods and so has it": {
+			framework: secretive{}, answer: apierrors.NewForbidden(secrets, "job-keys", errors.New("exceeded quota")),
+			status: batchv1beta1.JobStatus{Attempt: 1},
+		},
 		"an API server that does not answer in time": {
 			framework: secretive{}, answer: apierrors.NewTimeoutError("too slow", 1),
 			want: "creating secret job-keys: Timeout: too slow",
@@ -85,7 +94,7 @@ func TestCreateSecret(t *testing.T) {
 			r := &Reconciler[*testJob]{
 				client: api, framework: tc.framework, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
 			}
-			job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"}}}
+			job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"}}, tc.status}
 			err := r.createSecret(t.Context(), job)
 			got := ""
 			if err != nil {

@@ -121,7 +121,8 @@ const (
 // Config is how to run a DeepSpeed job; see https://www.deepspeed.ai/getting-started/.
 type Config struct {
 	// A shell command that launches the training, on worker 0. If it is given, every other field of config but slotsPerWorker has
-	// no effect. The workers are in the hostfile /t9k/hostfile.
+	// no effect. The workers are in the hostfile /t9k/hostfile. As in every command of a container, Kubernetes replaces $(NAME) of the
+	// container's variables and $$ first.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
@@ -205,7 +206,7 @@ type Worker struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// The pod that is created for each worker. The container named `worker`, else the first one is the main container: its image
-	// must have DeepSpeed, pdsh and ssh. Its command and args are ignored, since config says what to run. restartPolicy is always
+	// must have DeepSpeed and pdsh. Its command and args are ignored, since config says what to run. restartPolicy is always
 	// set to Never, since the controller decides whether a replica is restarted; hostname, subdomain and the labels of the
 	// controller are overridden too.
 	Template corev1.PodTemplateSpec `json:"template"`

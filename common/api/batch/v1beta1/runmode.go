@@ -47,7 +47,8 @@ type ReplicaDebugSet struct {
 	// +optional
 	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
 
-	// Replaces the command and the args of the main container, whose probes are left out. Defaults to `sleep inf`.
+	// Replaces the command and the args of the main container, whose probes are left out. Defaults to `sleep inf`;
+	// a DeepSpeedJob serves ssh to its launcher instead.
 	//
 	// +optional
 	// +listType=atomic
