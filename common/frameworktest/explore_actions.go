@@ -135,7 +135,7 @@ func (x options) controllerActions(s *state) []action {
 	}
 	if s.frozen != 0 || s.lost != "" {
 		actions = append(actions, action{name: "the caches go on", quiet: cachesGoOn, do: func(m *machine) {
-			m.catchUp(jobs | pods | services)
+			m.catchUp(jobs | pods | services | secrets)
 		}})
 	}
 	if x.left(s, s.spent.crashes, x.budget.crashes) {
