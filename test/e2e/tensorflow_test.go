@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -94,6 +95,19 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 			To(Equal("1 1 2"))
 		for name, replacement := range n.replicas(ctx) {
 			Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s is a new pod", name)
+		}
+	})
+})
+
+var _ = Describe("The guide for those who come from Kubeflow", Label("tensorflow"), func() {
+	It("shows manifests that the API server takes", func(ctx context.Context) {
+		guide, err := os.ReadFile(filepath.Join(root, "docs/migrating-from-kubeflow.md"))
+		Expect(err).NotTo(HaveOccurred())
+		manifests := regexp.MustCompile("(?s)```yaml\n(apiVersion: batch.tensorstack.dev/.*?)```").FindAllStringSubmatch(string(guide), -1)
+		Expect(manifests).NotTo(BeEmpty())
+		n := newNamespace(ctx)
+		for _, manifest := range manifests {
+			n.kubectlWith(ctx, manifest[1], "apply", "--dry-run=server", "--validate=strict", "-f", "-")
 		}
 	})
 })
