@@ -317,7 +317,8 @@ func (p *planner) createMissing() {
 // to. A name that is gone for good is not waited for.
 func (p *planner) awaited(r replica) []framework.Member {
 	var members []framework.Member
-	for _, peer := range p.replicas {
+	for i := range p.replicas { // not copied: this is done for each new replica
+		peer := &p.replicas[i]
 		isAwaited := peer.member.Rank == 0 || peer.member.Role.Awaited
 		if isAwaited && peer.member.Rank != r.member.Rank && !peer.done && !peer.succeeded() {
 			members = append(members, peer.member)
