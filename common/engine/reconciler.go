@@ -53,6 +53,18 @@ type Options struct {
 	Memory *Memory
 }
 
+// DefaultOptions returns the options that fit a busy cluster.
+func DefaultOptions() Options {
+	return Options{
+		StatusInterval: 5 * time.Second,
+		PeerGrace:      30 * time.Second,
+		FailureWindow:  2 * time.Second,
+		NodeLostDelay:  time.Minute,
+		Workers:        16,
+		Clock:          clock.RealClock{},
+	}
+}
+
 // Cluster is how a Reconciler reaches the cluster.
 type Cluster struct {
 	// Client reads from a cache and writes to the API server.

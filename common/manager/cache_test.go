@@ -87,7 +87,7 @@ func TestStripLeavesAnythingElse(t *testing.T) {
 
 func TestCacheHoldsOnlyOurs(t *testing.T) {
 	t.Parallel()
-	options := cacheOptions("TestJob", "")
+	options := cacheOptions(jobCache("TestJob"), "")
 	got := map[string]string{}
 	for object, by := range options.ByObject {
 		switch object.(type) {
@@ -108,7 +108,7 @@ func TestCacheHoldsOnlyOurs(t *testing.T) {
 		t.Errorf("only these namespaces are watched: %v", options.DefaultNamespaces)
 	}
 
-	limited := cacheOptions("TestJob", "team")
+	limited := cacheOptions(jobCache("TestJob"), "team")
 	if diff := cmp.Diff(map[string]cache.Config{"team": {}}, limited.DefaultNamespaces); diff != "" {
 		t.Errorf("unexpected namespaces (-want +got):\n%s", diff)
 	}

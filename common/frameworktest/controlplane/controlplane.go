@@ -142,8 +142,8 @@ func (c *ControlPlane) Options() manager.Options {
 	options.MetricsBindAddress = "0"
 	options.HealthProbeBindAddress = "0"
 	options.LeaderElectionNamespace = c.namespace
-	options.Engine.Image = "controller:test"
-	options.Engine.ClusterDomain = "cluster.local"
+	options.Image = "controller:test"
+	options.ClusterDomain = "cluster.local"
 	return options
 }
 

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
@@ -78,15 +79,15 @@ func (c *Cluster[J]) start() {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Stop)
 
-	options := c.Options()
-	options.Engine.PeerGrace = time.Second
-	options.Engine.FailureWindow = 0 // these pods report when the test says so
+	options := engine.DefaultOptions()
+	options.PeerGrace = time.Second
+	options.FailureWindow = 0 // these pods report when the test says so
 	restricted := c.ControlPlane.Controller()
 	if c.Wrap != nil {
 		restricted.Wrap(c.Wrap)
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Run(ctx, c.Controller, restricted, options, logger) }()
+	go func() { stopped <- manager.Run(ctx, c.Controller.Program(options), restricted, c.Options(), logger) }()
 	DeferCleanup(func() {
 		stop()
 		Eventually(stopped).Should(Receive(BeNil()))

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 
+	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch"
 )
@@ -29,7 +30,7 @@ func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func main() {
 	if os.Getenv("CLOCK_OFFSET") == "" {
-		manager.Main(pytorch.Controller()) // as the init container of a replica, which only waits for its leader
+		manager.Main(pytorch.Controller().Program(engine.DefaultOptions())) // as the init container of a replica, which only waits for its leader
 		return
 	}
 	if err := run(); err != nil {
@@ -47,9 +48,9 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	options := manager.DefaultOptions()
-	options.Engine.Clock = skewed{offset: offset}
+	options := engine.DefaultOptions()
+	options.Clock = skewed{offset: offset}
 	logger := zap.New()
 	ctrl.SetLogger(logger)
-	return manager.Run(signals.SetupSignalHandler(), pytorch.Controller(), config, options, logger)
+	return manager.Run(signals.SetupSignalHandler(), pytorch.Controller().Program(options), config, manager.DefaultOptions(), logger)
 }

@@ -2,10 +2,11 @@
 package main
 
 import (
+	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/tensorflow"
 )
 
 func main() {
-	manager.Main(tensorflow.Controller())
+	manager.Main(tensorflow.Controller().Program(engine.DefaultOptions()))
 }
