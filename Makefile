@@ -3,8 +3,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES     := common pytorch tensorflow deepspeed test
-CONTROLLERS := pytorch tensorflow deepspeed
+MODULES     := common pytorch tensorflow deepspeed tensorboard test
+FRAMEWORKS  := pytorch tensorflow deepspeed
+CONTROLLERS := $(FRAMEWORKS) tensorboard
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
 FUZZTIME    ?= 1m
@@ -24,11 +25,11 @@ test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 
 .PHONY: fuzz
 fuzz: ## Look for jobs that a controller makes something wrong of [FUZZTIME=1m]
-	for c in $(CONTROLLERS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
+	for c in $(FRAMEWORKS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
 
 .PHONY: explore
 explore: ## Look at all lives of small jobs, with all that may go wrong; takes an hour
-	for c in $(CONTROLLERS); do (cd $$c && go test -run 'Conformance/small' -explore.everything -v -timeout 0 .); done
+	for c in $(FRAMEWORKS); do (cd $$c && go test -run 'Conformance/small' -explore.everything -v -timeout 0 .); done
 
 .PHONY: mutants
 mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine
