@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -20,10 +21,11 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. Its content, with
-// that of trainingBase, is the key of the cached image.
+// trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. So is that of
+// TensorBoard, but for the digits. Its content, with that of trainingBase, is the key of the cached image.
 type trainingImage struct {
 	Framework    string
+	Name         string   `json:",omitempty"` // of an image that no example runs: it has no digits
 	Version      string   // of the framework
 	Packages     []string // of Debian
 	Requirements string   // the packages of PyPI, as a lock file of pip
@@ -45,19 +47,27 @@ type sourcePackage struct {
 
 // The packages of PyPI, each with its version and hashes. The .in file beside says how they get there.
 var (
+	//go:embed training/pytorch.txt
+	pytorchRequirements string
 	//go:embed training/tensorflow.txt
 	tensorflowRequirements string
 	//go:embed training/deepspeed.txt
 	deepspeedRequirements string
+	//go:embed training/tensorboard.txt
+	tensorboardRequirements string
 )
 
 // trainingImages are all there are: another framework is one more value.
 var trainingImages = []trainingImage{
 	{
-		Framework: "pytorch",
-		Version:   "1.13.1", // that of Debian
-		Packages:  []string{"python3-torch"},
-		Strip:     []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
+		Framework:    "pytorch",
+		Version:      "1.13.1", // that of Debian
+		Packages:     []string{"python3-torch"},
+		Requirements: pytorchRequirements,
+		Strip:        []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
+		// The server of TensorBoard would need more packages, and has an image of its own.
+		Setup: `rm -r "$2/bin" "$2/tensorboard/webfiles.zip"
+`,
 		Files: map[string]string{
 			"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run \"$@\"\n",
 		},
@@ -92,6 +102,13 @@ var trainingImages = []trainingImage{
 			Env: []string{"DS_BUILD_OPS=0", "DS_BUILD_STRING= "},
 		},
 		Env: []string{"DS_ACCELERATOR=cpu"}, // or each start warns that no other was found
+	},
+	{
+		Framework:    "tensorboard",
+		Name:         "tensorboard",
+		Version:      "2.21.0",
+		Packages:     []string{"python3", "libstdc++6"}, // the packages of PyPI count on it
+		Requirements: tensorboardRequirements,
 	},
 }
 
@@ -143,7 +160,7 @@ rm -rf "$1"/etc/apt/sources.list* "$1"/etc/apt/*.d/99mmdebstrap "$1"/var/cache/d
 	},
 }
 
-func (i trainingImage) name() string { return i.Framework + "-example" }
+func (i trainingImage) name() string { return cmp.Or(i.Name, i.Framework+"-example") }
 
 func (i trainingImage) tag() string { return "tensorstack/" + i.name() + ":" + i.Version }
 
@@ -158,7 +175,7 @@ func (i trainingImage) file() (string, error) {
 	return i.name() + "-" + shortSum(h) + ".tar", nil
 }
 
-// TrainingFrameworks returns the names of the frameworks that training images are there for.
+// TrainingFrameworks returns the names of the frameworks that training images are there for, and of TensorBoard.
 func TrainingFrameworks() []string {
 	names := make([]string, 0, len(trainingImages))
 	for _, image := range trainingImages {
@@ -254,14 +271,15 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 	if err := bootstrap(ctx, image, tmp, packages, rootfs); err != nil {
 		return err
 	}
-	digits, err := packageFile(ctx, tmp, trainingBase.DataFrom, trainingBase.DataPath)
-	if err != nil {
-		return err
-	}
-	files := []file{
-		{name: "data/", mode: 0o755},
-		{name: "data/" + filepath.Base(trainingBase.DataPath), mode: 0o644, data: digits},
-		{name: "usr/local/bin/python", link: "/usr/bin/python3"},
+	files := []file{{name: "usr/local/bin/python", link: "/usr/bin/python3"}}
+	if image.Name == "" {
+		digits, err := packageFile(ctx, tmp, trainingBase.DataFrom, trainingBase.DataPath)
+		if err != nil {
+			return err
+		}
+		files = append(files,
+			file{name: "data/", mode: 0o755},
+			file{name: "data/" + filepath.Base(trainingBase.DataPath), mode: 0o644, data: digits})
 	}
 	for name, text := range image.Files {
 		files = append(files, file{name: name, mode: 0o755, data: []byte(text)})

@@ -103,7 +103,7 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 		},
 		{
 			Use:   "training-image [FRAMEWORK...]",
-			Short: "Build the images of the examples, or those of the named frameworks, and load them into the node",
+			Short: "Build the images of the examples and of TensorBoard, or those of the named frameworks, and load them into the node",
 			RunE: func(cmd *cobra.Command, frameworks []string) error {
 				return cluster.TrainingImages(cmd.Context(), frameworks...)
 			},
