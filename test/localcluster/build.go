@@ -47,6 +47,7 @@ var projects = map[string]struct {
 	"etcd":       {module: "go.etcd.io/etcd/server/v3", binary: "etcd"},
 	"coredns":    {module: "github.com/coredns/coredns"},
 	"kwok":       {module: "sigs.k8s.io/kwok"},
+	"versitygw":  {module: "github.com/versity/versitygw"},
 }
 
 // BinDir returns the folder that Binaries builds a components folder into. Its name changes with the pinned versions.

@@ -18,6 +18,7 @@ func TestComponents(t *testing.T) {
 		"etcd":       {"etcd"},
 		"coredns":    {"coredns"},
 		"kwok":       {"kwok"},
+		"versitygw":  {"versitygw"},
 	} {
 		c, err := b.component(folder)
 		if err != nil {

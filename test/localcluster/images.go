@@ -8,10 +8,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +121,73 @@ func writeImage(path, tag string, config v1.Config, layers ...string) error {
 	return os.Rename(tmp, path)
 }
 
+// ComponentImages builds the images of the named components, which pods run, each once, and loads them into the real node.
+func (c *Cluster) ComponentImages(ctx context.Context, folders ...string) error {
+	kind, err := c.NodeKind()
+	if err != nil {
+		return err
+	}
+	if kind == Simulated {
+		c.Progress.Printf("the nodes are simulated: there is nothing to build or load")
+		return nil
+	}
+	for _, folder := range folders {
+		tag, path, err := c.componentImage(ctx, folder)
+		if err != nil {
+			return err
+		}
+		if err := c.Progress.Step("load "+tag, func() error { return c.importImage(ctx, path) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// componentImage builds the image of a component that is one program, which it runs, and returns its name and file.
+func (b *Builder) componentImage(ctx context.Context, folder string) (tag, path string, err error) {
+	component, err := b.component(folder)
+	if err != nil {
+		return "", "", err
+	}
+	programs := slices.Collect(maps.Keys(component.packages))
+	if len(programs) != 1 {
+		return "", "", fmt.Errorf("component %q has %d programs, and an image has one", folder, len(programs))
+	}
+	program := programs[0]
+	tag = "tensorstack/" + folder + ":" + strings.TrimPrefix(component.version, "v")
+	path = b.Paths.cache("images", filepath.Base(component.out)+".tar")
+	out, err := b.Binaries(ctx, folder, program)
+	if err != nil {
+		return "", "", err
+	}
+	unlock, err := lockFile(path + ".lock")
+	if err != nil {
+		return "", "", err
+	}
+	defer unlock()
+	if exists(path) {
+		return tag, path, nil
+	}
+	return tag, path, b.Progress.Step("build "+tag, func() error {
+		return writeProgramImage(path, tag, "65532:65532", filepath.Join(out, program))
+	})
+}
+
+// writeProgramImage writes an image of nothing but a static program, which it runs.
+func writeProgramImage(path, tag, user, program string) error {
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	layer := path + ".layer"
+	defer os.Remove(layer)
+	name := filepath.Base(program)
+	if err := writeTar(layer, file{name: name, mode: 0o755, data: data}); err != nil {
+		return err
+	}
+	return writeImage(path, tag, v1.Config{Entrypoint: []string{"/" + name}, User: user}, layer)
+}
+
 // pauseImage builds the image of the sandbox containers, and returns its name and file.
 func (b *Builder) pauseImage(ctx context.Context) (tag, path string, err error) {
 	dir := filepath.Join(b.Repo, filepath.Dir(componentsFolder), "pause")
@@ -149,15 +218,7 @@ func (b *Builder) pauseImage(ctx context.Context) (tag, path string, err error) 
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build in %s: %w\n%s", dir, err, lastLines(out, 20))
 		}
-		data, err := os.ReadFile(binary)
-		if err != nil {
-			return err
-		}
-		layer := filepath.Join(tmp, "layer.tar")
-		if err := writeTar(layer, file{name: "pause", mode: 0o755, data: data}); err != nil {
-			return err
-		}
-		return writeImage(path, tag, v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}, layer)
+		return writeProgramImage(path, tag, "65535:65535", binary)
 	})
 }
 

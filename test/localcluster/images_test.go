@@ -4,7 +4,10 @@ import (
 	"archive/tar"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -57,6 +60,51 @@ func TestWriteImage(t *testing.T) {
 	}
 	if exists(archive + ".tmp") {
 		t.Error("a temporary file is left")
+	}
+}
+
+func TestComponentImage(t *testing.T) {
+	repo, err := FindRepo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Builder{Repo: repo, Paths: Paths{Cache: t.TempDir()}, Progress: NewProgress(io.Discard)}
+	c, err := b.component("versitygw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As if it had been built.
+	if err := errors.Join(
+		os.MkdirAll(c.out, 0o755),
+		os.MkdirAll(b.Paths.cache("images"), 0o755),
+		os.WriteFile(filepath.Join(c.out, "versitygw"), []byte("program"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	tag, path, err := b.componentImage(t.Context(), "versitygw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "tensorstack/versitygw:" + strings.TrimPrefix(c.version, "v"); tag != want {
+		t.Errorf("the image is named %s, want %s", tag, want)
+	}
+	img, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cf, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cf.Config.Entrypoint, []string{"/versitygw"}) || cf.Config.User != "65532:65532" {
+		t.Errorf("config %+v", cf.Config)
+	}
+	if files, _ := filepath.Glob(path + ".*"); !slices.Equal(files, []string{path + ".lock"}) {
+		t.Errorf("beside the image are %v", files)
+	}
+	_, _, err = b.componentImage(t.Context(), "kubernetes")
+	if want := `component "kubernetes" has 6 programs, and an image has one`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

@@ -109,6 +109,14 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			},
 		},
 		{
+			Use:   "component-image COMPONENT...",
+			Short: "Build images of programs that tests run in pods, named as in test/localcluster/components; load them into the node",
+			Args:  cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, components []string) error {
+				return cluster.ComponentImages(cmd.Context(), components...)
+			},
+		},
+		{
 			Use:   "assets",
 			Short: "Build kube-apiserver, etcd and kubectl; print their folder, for KUBEBUILDER_ASSETS",
 			Args:  cobra.NoArgs,
