@@ -105,6 +105,15 @@ func (c *Cluster) installPackages(ctx context.Context, packages ...string) error
 	})
 }
 
+// Browser installs a headless browser unless there is one, and returns its path.
+func (c *Cluster) Browser(ctx context.Context) (string, error) {
+	const program = "chromium-headless-shell" // and so is its package called
+	if err := c.installPackages(ctx, packagesOfMissing(map[string]string{program: program})...); err != nil {
+		return "", err
+	}
+	return exec.LookPath(program)
+}
+
 func aptGet(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=120"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")

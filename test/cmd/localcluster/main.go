@@ -125,6 +125,14 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			},
 		},
 		{
+			Use:   "browser",
+			Short: "Install a headless browser unless there is one; print its path, for CHROMIUM of the end-to-end tests",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return printed(cluster.Browser(cmd.Context()))
+			},
+		},
+		{
 			Use:   "kind",
 			Short: "Print whether the nodes are real or simulated",
 			Args:  cobra.NoArgs,
