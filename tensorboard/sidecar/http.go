@@ -1,0 +1,128 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// maxRedirects is how often a server may send the client elsewhere, as everywhere in Go.
+const maxRedirects = 10
+
+// page is an event file on an HTTP server.
+type page struct {
+	url    string
+	client *http.Client
+}
+
+func newPage(source HTTPSource, transport http.RoundTripper) *page {
+	return &page{url: source.URL, client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
+}
+
+// checkRedirect follows redirects to anywhere, and does not tell where from: the query may be a signature.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	r.Header.Del("Referer")
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("redirected more than %d times", maxRedirects)
+	}
+	return nil
+}
+
+// list returns the one file, of which only its content tells more.
+func (p *page) list(context.Context) ([]object, error) {
+	u, err := url.Parse(p.url)
+	if err != nil {
+		return nil, errors.New("its address is not a URL")
+	}
+	name, err := url.PathUnescape(path.Base(u.EscapedPath()))
+	if err != nil || strings.Contains(name, "/") {
+		name = path.Base(u.EscapedPath())
+	}
+	if !isEventFile(name) {
+		name = "events.out.tfevents." + name // TensorBoard passes over files with other names
+	}
+	return []object{{path: name, size: -1}}, nil
+}
+
+func (p *page) open(ctx context.Context, _ object, from int64, known string) (*content, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
+	if err != nil {
+		return nil, errors.New("its address is not a URL")
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	if from > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	if known != "" {
+		request.Header.Set("If-None-Match", known)
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	c, err := contentOf(response)
+	if err != nil {
+		_ = response.Body.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func contentOf(response *http.Response) (*content, error) {
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusPartialContent:
+	case http.StatusNotModified:
+		return nil, errUnchanged
+	case http.StatusRequestedRangeNotSatisfiable:
+		return nil, errShorter
+	default:
+		return nil, fmt.Errorf("the server answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, errors.New("the server sends the file compressed, though it was asked not to")
+	}
+	c := &content{ReadCloser: response.Body, size: response.ContentLength, version: response.Header.Get("ETag")}
+	if response.StatusCode == http.StatusPartialContent {
+		if response.Header.Get("Content-Range") == "" {
+			return nil, errors.New("the server does not say which part of the file it sends")
+		}
+		var err error
+		if c.start, c.size, err = contentRange(response.Header); err != nil {
+			return nil, err
+		}
+	}
+	if modified, err := http.ParseTime(response.Header.Get("Last-Modified")); err == nil {
+		c.modified = modified
+	}
+	return c, nil
+}
+
+// contentRange returns the offset that a response begins at, and the size of the whole, negative if unknown. A response without a range is
+// the whole.
+func contentRange(header http.Header) (start, size int64, err error) {
+	value := header.Get("Content-Range")
+	if value == "" {
+		return 0, -1, nil
+	}
+	bad := fmt.Errorf("the server sent a part of the file that it describes as %q", value)
+	part, total, ok := strings.Cut(strings.TrimPrefix(value, "bytes "), "/")
+	first, _, found := strings.Cut(part, "-")
+	if !ok || !found {
+		return 0, 0, bad
+	}
+	if start, err = strconv.ParseInt(first, 10, 64); err != nil {
+		return 0, 0, bad
+	}
+	if total == "*" {
+		return start, -1, nil
+	}
+	if size, err = strconv.ParseInt(total, 10, 64); err != nil {
+		return 0, 0, bad
+	}
+	return start, size, nil
+}

@@ -1,0 +1,117 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// attempts are those that the client makes for each request within one fetch.
+const attempts = 3
+
+// bucket is a folder in S3 compatible storage.
+type bucket struct {
+	source    S3Source
+	transport http.RoundTripper
+
+	mu     sync.Mutex
+	is     credentials
+	client *minio.Core // for the credentials
+}
+
+// prefix of all keys.
+func (b *bucket) prefix() string {
+	if b.source.Prefix == "" || strings.HasSuffix(b.source.Prefix, "/") {
+		return b.source.Prefix
+	}
+	return b.source.Prefix + "/"
+}
+
+// connect returns a client with the credentials of now.
+func (b *bucket) connect() (*minio.Core, credentials, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, err := readCredentials(b.source.Secret)
+	if err != nil {
+		return nil, c, err
+	}
+	if b.client != nil && b.is == c {
+		return b.client, c, nil
+	}
+	client, err := minio.NewCore(c.host, &minio.Options{
+		Creds:      miniocredentials.NewStaticV4(c.accessKey, c.secretKey, c.sessionToken),
+		Secure:     c.https,
+		Region:     c.region,
+		Transport:  b.transport,
+		MaxRetries: attempts,
+	})
+	if err != nil {
+		return nil, c, hideIn(err, c)
+	}
+	b.is, b.client = c, client
+	return client, c, nil
+}
+
+func (b *bucket) list(ctx context.Context) ([]object, error) {
+	client, c, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	var objects []object
+	for info := range client.ListObjectsIter(ctx, b.source.Bucket, minio.ListObjectsOptions{Prefix: b.prefix(), Recursive: true}) {
+		if info.Err != nil {
+			return nil, hideIn(info.Err, c)
+		}
+		name := strings.TrimPrefix(info.Key, b.prefix())
+		if strings.HasSuffix(name, "/") || !isShown(name) { // keys with a slash at the end stand for folders
+			continue
+		}
+		objects = append(objects, object{path: name, size: info.Size, version: info.ETag, modified: info.LastModified})
+	}
+	return objects, nil
+}
+
+func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*content, error) {
+	client, c, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	options := minio.GetObjectOptions{}
+	if from > 0 {
+		if err := options.SetRange(from, 0); err != nil {
+			return nil, err
+		}
+	}
+	if o.version != "" {
+		if err := options.SetMatchETag(o.version); err != nil {
+			return nil, err
+		}
+	}
+	body, _, header, err := client.GetObject(ctx, b.source.Bucket, b.prefix()+o.path, options)
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
+		switch response.StatusCode {
+		case http.StatusPreconditionFailed, http.StatusNotFound:
+			return nil, errChanged
+		case http.StatusRequestedRangeNotSatisfiable:
+			return nil, errShorter
+		}
+	}
+	if err != nil {
+		return nil, hideIn(err, c)
+	}
+	start, _, err := contentRange(header)
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	return &content{ReadCloser: body, start: start, size: o.size, version: o.version, modified: o.modified}, nil
+}
+
+// hideIn returns the error without the credentials.
+func hideIn(err error, c credentials) error {
+	return errors.New(c.hide(describe(err)))
+}

@@ -1,0 +1,121 @@
+package sidecar
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestTheStatusReachesTheController(t *testing.T) {
+	sources := []Source{
+		{Run: "b", S3: &S3Source{Bucket: "bucket", Prefix: "runs/"}},
+		{Run: "a", HTTP: &HTTPSource{URL: "http://host/file?key=hunter2"}},
+		{Run: "c", Link: "/claims/c"},
+	}
+	fake := clocktesting.NewFakeClock(noon)
+	a, troubled := newActivity(fake), newTroubles(sources)
+	health := httptest.NewServer(newHealth("127.0.0.1:1", "", a, troubled))
+	t.Cleanup(health.Close)
+	tests := []struct {
+		name string
+		do   func()
+		want Status
+	}{
+		{"at the start", func() {}, Status{}},
+		{"whole seconds", func() { fake.Step(90*time.Second + 999*time.Millisecond) }, Status{IdleSeconds: 90}},
+		{"during a request", func() { a.begin() }, Status{}},
+		{"two sources fail", func() { troubled.set(1, "not there"); troubled.set(0, "no bucket") }, Status{Sources: []SourceStatus{
+			{Run: "b", Source: "s3://bucket/runs/", Error: "no bucket"},
+			{Run: "a", Source: "http://host/file", Error: "not there"},
+		}}},
+		{"one is well again", func() { troubled.set(0, "") }, Status{Sources: []SourceStatus{{Run: "a", Source: "http://host/file", Error: "not there"}}}},
+	}
+	for _, tc := range tests {
+		tc.do()
+		got, err := Fetch(t.Context(), http.DefaultClient, strings.TrimPrefix(health.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: unexpected status (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestAskingWhatIsNoSidecarIsAnError(t *testing.T) {
+	tests := map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"another server": {http.NotFound, "got 404 Not Found"},
+		"not JSON":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "reading the answer"},
+		"an answer without end": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"sources": [`))
+			for range 100_000 {
+				_, _ = w.Write([]byte(`{"run": "a", "error": "b"},`))
+			}
+		}, "reading the answer"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(tc.answer)
+			t.Cleanup(server.Close)
+			_, err := Fetch(t.Context(), http.DefaultClient, strings.TrimPrefix(server.URL, "http://"))
+			wantError(t, err, tc.want)
+		})
+	}
+}
+
+func TestReadyIsWhatTensorBoardIs(t *testing.T) {
+	tests := map[string]struct {
+		answer   http.HandlerFunc
+		away     bool
+		wantCode int
+		wantBody string
+	}{
+		"it serves data": {
+			answer: func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/tb/ns/x/data/environment" {
+					http.NotFound(w, r)
+				}
+			},
+			wantCode: http.StatusOK, wantBody: "ok\n",
+		},
+		"what reads the logs has ended": {
+			answer:   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+			wantCode: http.StatusServiceUnavailable, wantBody: "TensorBoard is not ready: got 500 Internal Server Error\n",
+		},
+		"it is not there": {
+			away: true, answer: http.NotFound,
+			wantCode: http.StatusServiceUnavailable, wantBody: "TensorBoard is not ready: dial tcp",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tensorBoard := httptest.NewServer(tc.answer)
+			t.Cleanup(tensorBoard.Close)
+			if tc.away {
+				tensorBoard.Close()
+			}
+			fake := clocktesting.NewFakeClock(noon)
+			a := newActivity(fake)
+			health := httptest.NewServer(newHealth(strings.TrimPrefix(tensorBoard.URL, "http://"), "/tb/ns/x", a, newTroubles(nil)))
+			t.Cleanup(health.Close)
+			fake.Step(time.Hour)
+			if got := get(t, health.URL+ReadyPath, nil); got.code != tc.wantCode || !strings.HasPrefix(got.body, tc.wantBody) {
+				t.Errorf("got %d %q, want %d %q", got.code, got.body, tc.wantCode, tc.wantBody)
+			}
+			if got := get(t, health.URL+HealthPath, nil); got.code != http.StatusOK {
+				t.Errorf("the sidecar itself: got %d", got.code)
+			}
+			if a.idle() != time.Hour {
+				t.Error("a probe counts as looking at TensorBoard")
+			}
+		})
+	}
+}
