@@ -1,19 +1,16 @@
 package engine
 
 import (
-	"context"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/phases"
 )
 
 // The metrics of a controller. docs/metrics.md describes them for those who watch it.
@@ -90,68 +87,23 @@ func (m *jobMetrics) observe(d decision) {
 	}
 }
 
-// phases are the values of the label phase.
-var phases = []batchv1beta1.JobPhase{
-	batchv1beta1.JobPhasePending, batchv1beta1.JobPhaseRunning, batchv1beta1.JobPhasePaused, batchv1beta1.JobPhaseResuming,
-	batchv1beta1.JobPhaseSucceeded, batchv1beta1.JobPhaseFailed, batchv1beta1.JobPhaseUnknown,
+// phasesOfJobs are the values of the label phase.
+var phasesOfJobs = []string{
+	string(batchv1beta1.JobPhasePending), string(batchv1beta1.JobPhaseRunning), string(batchv1beta1.JobPhasePaused),
+	string(batchv1beta1.JobPhaseResuming), string(batchv1beta1.JobPhaseSucceeded), string(batchv1beta1.JobPhaseFailed),
+	string(batchv1beta1.JobPhaseUnknown),
 }
 
-// jobCollector counts the jobs of a kind by phase whenever it is asked, from the cache: the numbers cannot drift.
-type jobCollector struct {
-	reader client.Reader
-	scheme *runtime.Scheme
-	kind   schema.GroupVersionKind
-	// elected is closed once this process leads. Of several copies of a controller one counts, or sums would be wrong.
-	elected <-chan struct{}
-	jobs    *prometheus.Desc
-}
-
-func newJobCollector(reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{}) *jobCollector {
-	return &jobCollector{
-		reader: reader, scheme: scheme, kind: kind, elected: elected,
-		jobs: prometheus.NewDesc(metricJobs, "Jobs by phase.", []string{"phase"}, prometheus.Labels{"kind": kind.Kind}),
+func newJobCollector(reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{}) *phases.Collector {
+	return &phases.Collector{
+		Reader: reader, Scheme: scheme, Kind: kind, Elected: elected, Phases: phasesOfJobs,
+		PhaseOf: func(object runtime.Object) string {
+			phase := object.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // the kind is that of a framework.Job
+			if phase == "" {
+				phase = batchv1beta1.JobPhasePending // nobody has looked at it yet
+			}
+			return string(phase)
+		},
+		Metric: prometheus.NewDesc(metricJobs, "Jobs by phase.", []string{"phase"}, prometheus.Labels{"kind": kind.Kind}),
 	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *jobCollector) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.jobs }
-
-// Collect implements prometheus.Collector.
-func (c *jobCollector) Collect(metrics chan<- prometheus.Metric) {
-	select {
-	case <-c.elected:
-	default:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	count, err := c.count(ctx)
-	if err != nil {
-		ctrllog.Log.Error(err, "counting the jobs for the metrics")
-		return
-	}
-	for _, phase := range phases {
-		metrics <- prometheus.MustNewConstMetric(c.jobs, prometheus.GaugeValue, float64(count[phase]), string(phase))
-	}
-}
-
-func (c *jobCollector) count(ctx context.Context) (map[batchv1beta1.JobPhase]int, error) {
-	empty, err := c.scheme.New(c.kind.GroupVersion().WithKind(c.kind.Kind + "List"))
-	if err != nil {
-		return nil, err
-	}
-	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
-	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	count := map[batchv1beta1.JobPhase]int{}
-	err = meta.EachListItem(list, func(item runtime.Object) error {
-		phase := item.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // the kind is that of a framework.Job
-		if phase == "" {
-			phase = batchv1beta1.JobPhasePending // nobody has looked at it yet
-		}
-		count[phase]++
-		return nil
-	})
-	return count, err
 }

@@ -109,3 +109,15 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 	}
 	return nil
 }
+
+// areDocumented expects those metrics of a controller that are ours to be in the document.
+func areDocumented(metrics string) {
+	GinkgoHelper()
+	documented, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	Expect(err).NotTo(HaveOccurred())
+	families := regexp.MustCompile(`(?m)^# TYPE (tensorstack_\S+) (\S+)`).FindAllStringSubmatch(metrics, -1)
+	Expect(families).NotTo(BeEmpty())
+	for _, family := range families {
+		Expect(string(documented)).To(ContainSubstring("| `%s` | %s |", family[1], family[2]))
+	}
+}

@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -134,11 +131,7 @@ var _ = Describe("pytorch-controller", Label("pytorch"), func() {
 		metrics := n.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
 		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_jobs\{kind="PyTorchTrainingJob",phase="Failed"\} [1-9]`))
 		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_job_restarts_total\{cause="Error",counted="true",kind="PyTorchTrainingJob"\} [1-9]`))
-		documented, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
-		Expect(err).NotTo(HaveOccurred())
-		for _, family := range regexp.MustCompile(`(?m)^# TYPE (tensorstack_\S+) (\S+)`).FindAllStringSubmatch(metrics, -1) {
-			Expect(string(documented)).To(ContainSubstring("| `%s` | %s |", family[1], family[2]))
-		}
+		areDocumented(metrics)
 	})
 
 	It("holds the leader Lease", func(ctx context.Context) {

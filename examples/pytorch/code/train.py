@@ -19,6 +19,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=10)
 parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, to have time to watch")
 parser.add_argument("--checkpoint", default="", help="file that rank 0 saves to after each epoch and goes on from")
+parser.add_argument("--logdir", default="", help="folder that rank 0 writes its progress to, for TensorBoard")
 parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
 args = parser.parse_args()
 
@@ -47,6 +48,13 @@ if saved[0]:
     model.load_state_dict(model_state)
     optimizer.load_state_dict(optimizer_state)
 
+writer = None
+if rank == 0 and args.logdir:
+    from torch.utils.tensorboard import SummaryWriter
+
+    # What an earlier attempt wrote after the checkpoint is not shown.
+    writer = SummaryWriter(args.logdir, purge_step=done + 1)
+
 steps = border // world // 32
 for epoch in range(done + 1, args.epochs + 1):
     total = torch.zeros(1)
@@ -64,10 +72,16 @@ for epoch in range(done + 1, args.epochs + 1):
             right = (model.module(pixels[border:]).argmax(1) == digits[border:]).float().mean()
         mean = total.item() / steps / world
         print(f"epoch {epoch:2d}  loss {mean:.4f}  accuracy {right:.3f}  processes {world}", flush=True)
+        if writer:
+            writer.add_scalar("loss", mean, epoch)
+            writer.add_scalar("accuracy", right, epoch)
+            writer.flush()
         if args.checkpoint:
             # Renamed only when it is whole: this process may be stopped at any time.
             torch.save((epoch, model.state_dict(), optimizer.state_dict()), args.checkpoint + ".new")
             os.replace(args.checkpoint + ".new", args.checkpoint)
     time.sleep(args.pause)
 
+if writer:
+    writer.close()
 dist.destroy_process_group()

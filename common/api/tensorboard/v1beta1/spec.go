@@ -108,7 +108,7 @@ type S3URI string
 // HTTPURL is the address of a log file on an HTTP server.
 //
 // +kubebuilder:validation:MaxLength=2048
-// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@]+/[^?#]*[^/?#]([?].*)?$') && isURL(self)",message="a log file must look like http://<host>/<path> or https://<host>/<path>, without a user name or password"
+// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@]+/[^?#]*[^/?#]$') && isURL(self)",message="a log file must look like http://<host>/<path> or https://<host>/<path>, without a user name, password or query, which others could read here"
 type HTTPURL string
 
 // S3LogDir names folders in S3 compatible storage.

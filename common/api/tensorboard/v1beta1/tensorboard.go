@@ -159,6 +159,8 @@ const (
 	ReasonClaimExclusive = "ClaimExclusive"
 	// ReasonCrashing: the TensorBoard container ends again and again.
 	ReasonCrashing = "Crashing"
+	// ReasonGivingWay: a pod that is no TensorBoard's needs a claim on another node, which TensorBoard moves to.
+	ReasonGivingWay = "GivingWay"
 	// ReasonStopping: a pod that is no longer wanted is ending.
 	ReasonStopping = "Stopping"
 )

@@ -1,0 +1,66 @@
+// Package owned creates the objects that a controller makes for an object of a user, and never touches those of others.
+package owned
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Refusal is the error of an object that could not be created, which another try does not mend by itself.
+type Refusal struct {
+	// Reason that the owner's condition gets: NameConflict or CreateFailed.
+	Reason string
+	err    error
+}
+
+// Error implements error.
+func (e *Refusal) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the API server, if it refused.
+func (e *Refusal) Unwrap() error { return e.err }
+
+// Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the name that is not the
+// owner's is never touched. The reader reads from the API server itself. Errors are of type *Refusal, unless another try may
+// well succeed.
+func Create(ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object) error {
+	gvk, err := apiutil.GVKForObject(object, c.Scheme())
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
+	err = c.Create(ctx, object)
+	if !apierrors.IsAlreadyExists(err) {
+		return RefusedOrFailed(what, err)
+	}
+	existing := &metav1.PartialObjectMetadata{}
+	existing.SetGroupVersionKind(gvk)
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
+		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
+	}
+	if metav1.IsControlledBy(existing, owner) {
+		return fmt.Errorf("%s is %s's, but the cache does not have it yet", what, called)
+	}
+	return &Refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
+		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", called, what)}
+}
+
+// RefusedOrFailed tells the errors of a creation apart: of type *Refusal is what another try does not mend by itself.
+func RefusedOrFailed(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
+		// An internal error is how the API server reports an admission webhook that does not answer.
+		return &Refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
+	default:
+		return fmt.Errorf("creating %s: %w", what, err)
+	}
+}

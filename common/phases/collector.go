@@ -1,0 +1,72 @@
+// Package phases counts the objects of a kind by phase, for Prometheus.
+package phases
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Collector counts the objects of a kind by phase whenever it is asked, from the cache: the numbers cannot drift. It
+// implements prometheus.Collector.
+type Collector struct {
+	// Reader of the cache.
+	Reader client.Reader
+	// Scheme that knows the kind.
+	Scheme *runtime.Scheme
+	// Kind of the objects.
+	Kind schema.GroupVersionKind
+	// Phases are the values of the label phase.
+	Phases []string
+	// PhaseOf returns the phase of an object.
+	PhaseOf func(runtime.Object) string
+	// Elected is closed once this process leads. Of several copies of a controller one counts, or sums would be wrong.
+	Elected <-chan struct{}
+	// Metric is the gauge, with the label phase.
+	Metric *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.Metric }
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	select {
+	case <-c.Elected:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	count, err := c.count(ctx)
+	if err != nil {
+		ctrllog.Log.Error(err, "counting objects for the metrics", "kind", c.Kind.Kind)
+		return
+	}
+	for _, phase := range c.Phases {
+		metrics <- prometheus.MustNewConstMetric(c.Metric, prometheus.GaugeValue, float64(count[phase]), phase)
+	}
+}
+
+func (c *Collector) count(ctx context.Context) (map[string]int, error) {
+	empty, err := c.Scheme.New(c.Kind.GroupVersion().WithKind(c.Kind.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
+	if err := c.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	count := map[string]int{}
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		count[c.PhaseOf(item)]++
+		return nil
+	})
+	return count, err
+}

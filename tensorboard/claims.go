@@ -1,0 +1,104 @@
+package tensorboard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+// claims is how the claims of a TensorBoard's sources are.
+type claims struct {
+	// Reason why they cannot be mounted, with a Message; empty if they can.
+	Reason string
+	// WantedOn is the node of another pod that uses a claim which one node at a time can mount, or waits for it there; empty if
+	// no pod does. The Message says which.
+	WantedOn string
+	Message  string
+}
+
+// claimReader reads claims and the pods that use them from the API server itself: no cache holds those of others.
+type claimReader struct{ client.Reader }
+
+// observe looks at the claims that a TensorBoard without a pod mounts, or that its pod has mounted. A TensorBoard is never the first
+// to use a claim, which would decide where its volume is and with that where the training has to run.
+func (r claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
+	exclusive, seen, err := r.readClaims(ctx, tb)
+	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
+		return seen, err
+	}
+	others := "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+	if pod != nil && isReady(pod) {
+		// Those that run have what they need.
+		others = "spec.nodeName!=,status.phase=Pending"
+	}
+	selector, err := fields.ParseSelector(others)
+	if err != nil {
+		return claims{}, err
+	}
+	return r.findUser(ctx, tb, pod, exclusive, selector)
+}
+
+// readClaims returns the names of the claims that one node at a time can mount.
+func (r claimReader) readClaims(ctx context.Context, tb *v1beta1.TensorBoard) (exclusive []string, seen claims, err error) {
+	for _, name := range sourcesOf(&tb.Spec).Claims {
+		var claim corev1.PersistentVolumeClaim
+		err := r.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: name}, &claim)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, claims{Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s does not exist", name)}, nil
+		case err != nil:
+			return nil, claims{}, fmt.Errorf("reading persistentvolumeclaim %s: %w", name, err)
+		case slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod):
+			return nil, claims{Reason: v1beta1.ReasonClaimExclusive, Message: fmt.Sprintf(
+				"persistentvolumeclaim %s is ReadWriteOncePod: no other pod could use it while TensorBoard runs", name)}, nil
+		case claim.Status.Phase != corev1.ClaimBound:
+			return nil, claims{Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s is not bound yet", name)}, nil
+		case !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) && !slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany):
+			exclusive = append(exclusive, name)
+		}
+	}
+	return exclusive, claims{}, nil
+}
+
+// findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of the claims.
+func (r claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector) (claims, error) {
+	list := corev1.PodList{}
+	for {
+		err := r.List(ctx, &list, client.InNamespace(tb.Namespace), client.MatchingFieldsSelector{Selector: selector}, client.Limit(500), client.Continue(list.Continue))
+		if err != nil {
+			return claims{}, fmt.Errorf("looking for pods that use the claims: %w", err)
+		}
+		for i := range list.Items {
+			user := &list.Items[i]
+			if goesBefore(user, tb, pod) && usesClaim(user, names) {
+				return claims{WantedOn: user.Spec.NodeName, Message: fmt.Sprintf(
+					"pod %s uses a ReadWriteOnce claim of TensorBoard on node %s", user.Name, user.Spec.NodeName)}, nil
+			}
+		}
+		if list.Continue == "" {
+			return claims{}, nil
+		}
+	}
+}
+
+// goesBefore says that the TensorBoard has to be where a pod is. Training goes before all. Of TensorBoards the one that was first
+// does, or two would make way for each other.
+func goesBefore(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
+	of, isTensorBoard := user.Labels[v1beta1.LabelName]
+	switch {
+	case of == tb.Name || !user.DeletionTimestamp.IsZero():
+		return false
+	case isTensorBoard && pod != nil:
+		return !isReady(pod) && (user.CreationTimestamp.Before(&pod.CreationTimestamp) ||
+			user.CreationTimestamp.Equal(&pod.CreationTimestamp) && user.UID < pod.UID)
+	default:
+		return true
+	}
+}

@@ -1,0 +1,28 @@
+package tensorboard
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/phases"
+)
+
+// newCollector counts TensorBoards by phase. docs/metrics.md describes it for those who watch it.
+func newCollector(mgr ctrl.Manager) *phases.Collector {
+	return &phases.Collector{
+		Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: v1beta1.GroupVersion.WithKind("TensorBoard"), Elected: mgr.Elected(),
+		Phases: []string{
+			string(v1beta1.TensorBoardPending), string(v1beta1.TensorBoardRunning), string(v1beta1.TensorBoardSuspended), string(v1beta1.TensorBoardFailed),
+		},
+		PhaseOf: func(object runtime.Object) string {
+			phase := object.(*v1beta1.TensorBoard).Status.Phase //nolint:forcetypeassert // it is of that kind
+			if phase == "" {
+				phase = v1beta1.TensorBoardPending // nobody has looked at it yet
+			}
+			return string(phase)
+		},
+		Metric: prometheus.NewDesc("tensorstack_tensorboards", "TensorBoards by phase.", []string{"phase"}, nil),
+	}
+}

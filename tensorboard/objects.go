@@ -1,0 +1,233 @@
+package tensorboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/tensorboard/sidecar"
+)
+
+const (
+	// sidecarContainer stands between TensorBoard and its users.
+	sidecarContainer = "sidecar"
+	// mainContainer runs TensorBoard.
+	mainContainer = "tensorboard"
+	// configKey is the key of the sidecar's configuration in the ConfigMap.
+	configKey = "config.json"
+	// configFolder is where the sidecar finds it.
+	configFolder = "/etc/tensorboard-sidecar"
+	// servicePort is the port of the Service.
+	servicePort = 80
+	// user and group of the pod's processes, which no image has to know.
+	user = 65532
+)
+
+// annotationSpecHash is the annotation of a pod that holds a hash of the spec that it was made from. A pod that was made by
+// another version of the controller from the same spec stays.
+const annotationSpecHash = "tensorstack.dev/spec-hash"
+
+// objectName names the objects of a TensorBoard. A Service of the TensorBoard's own name would be in the way of a job's.
+func objectName(name string) string { return name + "-tb" }
+
+func objectMeta(tb *v1beta1.TensorBoard) metav1.ObjectMeta {
+	labels := selector(tb)
+	labels["app.kubernetes.io/name"] = "tensorboard"
+	labels["app.kubernetes.io/instance"] = tb.Name
+	labels["app.kubernetes.io/managed-by"] = "tensorstack-jobs"
+	return metav1.ObjectMeta{
+		Name:            objectName(tb.Name),
+		Namespace:       tb.Namespace,
+		Labels:          labels,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(tb, v1beta1.GroupVersion.WithKind("TensorBoard"))},
+	}
+}
+
+// selector selects the pod of a TensorBoard.
+func selector(tb *v1beta1.TensorBoard) map[string]string {
+	return map[string]string{v1beta1.LabelName: tb.Name}
+}
+
+func buildService(tb *v1beta1.TensorBoard) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: objectMeta(tb),
+		Spec: corev1.ServiceSpec{
+			Selector: selector(tb),
+			Ports:    []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromString("http"), AppProtocol: ptr.To("http")}},
+		},
+	}
+}
+
+// buildConfigMap makes the ConfigMap that tells the sidecar of the sources. Credentials are in Secrets, which the sidecar reads by
+// itself.
+func buildConfigMap(tb *v1beta1.TensorBoard, pathPrefix string) (*corev1.ConfigMap, error) {
+	config, err := json.Marshal(sidecar.Config{PathPrefix: pathPrefix, Sources: sourcesOf(&tb.Spec).All})
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{ObjectMeta: objectMeta(tb), Data: map[string]string{configKey: string(config)}}, nil
+}
+
+// specHash tells whether a pod has to be made anew: it is of all that the user says, but for suspend, and of the configuration.
+func specHash(spec v1beta1.TensorBoardSpec, config *corev1.ConfigMap) string {
+	spec.Suspend = false
+	h := fnv.New64a()
+	_ = json.NewEncoder(h).Encode(spec) // a hash takes all, and a spec that was read can be written
+	_, _ = h.Write([]byte(config.Data[configKey]))
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// buildPod makes the pod of a TensorBoard, for a node if one is named.
+func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, node string, options Options) (*corev1.Pod, error) {
+	resources, err := options.resources()
+	if err != nil {
+		return nil, err
+	}
+	if tb.Spec.Resources != nil {
+		resources = *tb.Spec.Resources
+	}
+	image := options.Image
+	if tb.Spec.Image != "" {
+		image = tb.Spec.Image
+	}
+	s := sourcesOf(&tb.Spec)
+	pod := &corev1.Pod{
+		ObjectMeta: objectMeta(tb),
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken:  ptr.To(false),
+			EnableServiceLinks:            ptr.To(false),
+			TerminationGracePeriodSeconds: ptr.To[int64](10),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   ptr.To(true),
+				RunAsUser:      ptr.To[int64](user),
+				RunAsGroup:     ptr.To[int64](user),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			InitContainers: []corev1.Container{buildSidecar(options.SidecarImage, s)},
+			Containers: []corev1.Container{{
+				Name:    mainContainer,
+				Image:   image,
+				Command: []string{"tensorboard"},
+				Args: []string{
+					"--logdir=" + sidecar.LogsFolder,
+					// Only the sidecar reaches it, so that no request goes unseen.
+					"--host=127.0.0.1",
+					fmt.Sprintf("--port=%d", sidecar.TensorBoardPort),
+					"--path_prefix=" + pathPrefix,
+					// Replicas and restarted jobs write into one folder.
+					"--reload_multifile=true",
+				},
+				Env:             []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}},
+				Resources:       resources,
+				SecurityContext: restricted(),
+				// The sidecar asks for what a data server that was killed leaves unanswered for ever.
+				StartupProbe:             &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 150},
+				LivenessProbe:            &corev1.Probe{ProbeHandler: health("/readyz"), TimeoutSeconds: 5, FailureThreshold: 6},
+				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+				VolumeMounts: []corev1.VolumeMount{
+					{Name: "logs", MountPath: sidecar.LogsFolder, ReadOnly: true},
+					{Name: "tmp", MountPath: "/tmp"},
+				},
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: config.Name},
+				}}},
+				{Name: "logs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+		},
+	}
+	pod.Annotations = map[string]string{annotationSpecHash: specHash(tb.Spec, config)}
+	main := &pod.Spec.Containers[0]
+	for i, claim := range s.Claims {
+		name := fmt.Sprintf("claim-%d", i)
+		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: claimsFolder + claim, ReadOnly: true})
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
+	}
+	for i, secret := range s.Secrets {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: secretVolume(i), VolumeSource: corev1.VolumeSource{
+			// The sidecar says what is missing, and where; a pod that cannot start only says it to who looks at its events.
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: ptr.To(true)},
+		}})
+	}
+	if node != "" {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchFields: []corev1.NodeSelectorRequirement{{
+					Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+				}},
+			}}},
+		}}
+	}
+	return pod, nil
+}
+
+// buildSidecar makes the sidecar, which is the only container that sees credentials, and does not see the claims.
+func buildSidecar(image string, s sources) corev1.Container {
+	container := corev1.Container{
+		Name:          sidecarContainer,
+		Image:         image,
+		Args:          []string{"sidecar", "--config", configFolder + "/" + configKey},
+		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
+		Ports: []corev1.ContainerPort{
+			{Name: "http", ContainerPort: sidecar.Port},
+			{Name: "health", ContainerPort: sidecar.HealthPort},
+		},
+		// TensorBoard starts once its folder of logs is there.
+		StartupProbe:  &corev1.Probe{ProbeHandler: health("/healthz"), PeriodSeconds: 1, FailureThreshold: 60},
+		LivenessProbe: &corev1.Probe{ProbeHandler: health("/healthz"), TimeoutSeconds: 5},
+		// This is about TensorBoard, which only the sidecar reaches.
+		ReadinessProbe: &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		},
+		SecurityContext:          restricted(),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "config", MountPath: configFolder, ReadOnly: true},
+			{Name: "logs", MountPath: sidecar.LogsFolder},
+		},
+	}
+	for i, secret := range s.Secrets {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name: secretVolume(i), MountPath: secretsFolder + secret, ReadOnly: true,
+		})
+	}
+	return container
+}
+
+// health asks the sidecar, which also answers for TensorBoard.
+func health(path string) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(sidecar.HealthPort)}}
+}
+
+func secretVolume(i int) string { return fmt.Sprintf("secret-%d", i) }
+
+// restricted is what the Pod Security Standard of that name wants of a container.
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// usesClaim says that a pod mounts one of the claims.
+func usesClaim(pod *corev1.Pod, claims []string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && slices.Contains(claims, v.PersistentVolumeClaim.ClaimName)
+	})
+}

@@ -1,0 +1,314 @@
+package tensorboard
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/tensorboard/sidecar"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const hash = "hash"
+
+// seenPod makes a pod of today's spec that was created ten minutes ago, and changes it.
+func seenPod(changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "board-tb", Namespace: "team", UID: "pod-uid", CreationTimestamp: metav1.NewTime(now.Add(-10 * time.Minute)),
+			Annotations: map[string]string{annotationSpecHash: hash},
+		},
+		Spec:   corev1.PodSpec{NodeName: "node-1"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func ready(pod *corev1.Pod) {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}
+
+// endingFor has the pod past its grace period for so long.
+func endingFor(d time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
+}
+
+func idleFor(d time.Duration) *answer {
+	return &answer{Status: sidecar.Status{IdleSeconds: int64(d / time.Second)}}
+}
+
+func TestPlanOfThePod(t *testing.T) {
+	t.Parallel()
+	type actions struct {
+		Create, Delete, Force bool
+		WakeIn                time.Duration
+		Phase                 v1beta1.TensorBoardPhase
+		Reason                string
+	}
+	running := actions{WakeIn: time.Minute, Phase: v1beta1.TensorBoardRunning, Reason: v1beta1.ReasonServing}
+	cases := map[string]struct {
+		suspend   bool
+		scheduler *batchv1beta1.SchedulePolicy
+		seen      observation
+		want      actions
+	}{
+		"a new TensorBoard gets its pod": {
+			want: actions{Create: true, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonCreating},
+		},
+		"a claim that is not bound is waited for, and looked at again": {
+			seen: observation{Claims: claims{Reason: v1beta1.ReasonClaimNotReady}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonClaimNotReady},
+		},
+		"a claim that no other pod could use any more is not taken": {
+			seen: observation{Claims: claims{Reason: v1beta1.ReasonClaimExclusive}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonClaimExclusive},
+		},
+		"a claim that is gone does not stop the pod that has it": {
+			seen: observation{Pod: seenPod(ready), Claims: claims{Reason: v1beta1.ReasonClaimNotReady}, Answer: idleFor(0)},
+			want: running,
+		},
+		"a pod that answers is asked again in a while": {
+			seen: observation{Pod: seenPod(ready), Answer: idleFor(0)},
+			want: running,
+		},
+		"a pod that starts is waited for": {
+			seen: observation{Pod: seenPod()},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonPending},
+		},
+		"an image that cannot be pulled is a failure that says so": {
+			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+					Name: mainContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+				}}
+			})},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonImagePull},
+		},
+		"a container that ends again and again is a failure that says so": {
+			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+					Name: mainContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				}}
+			})},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonCrashing},
+		},
+		"a pod of another spec is deleted": {
+			seen: observation{Pod: seenPod(ready), Hash: "another", Answer: idleFor(0)},
+			want: actions{Delete: true, WakeIn: time.Minute, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+		},
+		"a pod that ended is replaced": {
+			seen: observation{Pod: seenPod(func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })},
+			want: actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonRestarting},
+		},
+		"a pod that ended soon after it was created is replaced later": {
+			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
+				pod.Status.Phase = corev1.PodFailed
+				pod.CreationTimestamp = metav1.NewTime(now.Add(-20 * time.Second))
+			})},
+			want: actions{WakeIn: 40 * time.Second, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonRestarting},
+		},
+		"a pod that is ending is waited for": {
+			seen: observation{Pod: seenPod(endingFor(0))},
+			want: actions{WakeIn: nodeLostDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+		},
+		"a pod on a lost node is deleted by force": {
+			seen: observation{Pod: seenPod(endingFor(nodeLostDelay))},
+			want: actions{Delete: true, Force: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+		},
+		"a claim that training needs on another node is given up": {
+			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-2"}, Answer: idleFor(0)},
+			want: actions{Delete: true, WakeIn: time.Minute, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
+		},
+		"a claim that training needs on the same node is shared": {
+			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-1"}, Answer: idleFor(0)},
+			want: running,
+		},
+		"suspending deletes the pod": {
+			suspend: true,
+			seen:    observation{Pod: seenPod(ready)},
+			want:    actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+		},
+		"a suspended TensorBoard has nothing to do": {
+			suspend: true,
+			want:    actions{Phase: v1beta1.TensorBoardSuspended, Reason: v1beta1.ReasonSuspended},
+		},
+		"a scheduler that is not there is never passed over": {
+			scheduler: &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}},
+			want:      actions{Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotSupported},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tb := &v1beta1.TensorBoard{Spec: v1beta1.TensorBoardSpec{Suspend: tc.suspend, Scheduler: tc.scheduler}}
+			if tc.seen.Hash == "" {
+				tc.seen.Hash = hash
+			}
+			d := plan(tb, tc.seen, DefaultOptions(), now)
+			got := actions{d.Create, d.Delete, d.Force, d.WakeIn, d.Status.Phase, condition(d.Status.Conditions, v1beta1.ConditionReady).Reason}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPlanOfTheIdle(t *testing.T) {
+	t.Parallel()
+	type outcome struct {
+		Status  metav1.ConditionStatus
+		Reason  string
+		Suspend bool
+	}
+	cases := map[string]struct {
+		never  bool
+		answer *answer
+		want   outcome
+	}{
+		"a TensorBoard without a pod cannot be asked": {want: outcome{metav1.ConditionUnknown, v1beta1.ReasonNotRunning, false}},
+		"one that does not answer is not taken for idle": {
+			answer: &answer{Err: errors.New("timeout")}, want: outcome{metav1.ConditionUnknown, v1beta1.ReasonProbeFailed, false},
+		},
+		"a request of this hour keeps it from being idle": {
+			answer: idleFor(time.Hour - time.Second), want: outcome{metav1.ConditionFalse, v1beta1.ReasonRecentRequest, false},
+		},
+		"after an hour without a request it is idle": {
+			answer: idleFor(time.Hour), want: outcome{metav1.ConditionTrue, v1beta1.ReasonNoRequest, false},
+		},
+		"after a day more it is suspended": {
+			answer: idleFor(25 * time.Hour), want: outcome{metav1.ConditionTrue, v1beta1.ReasonCulled, true},
+		},
+		"unless that is turned off": {
+			never: true, answer: idleFor(1000 * time.Hour), want: outcome{metav1.ConditionTrue, v1beta1.ReasonNoRequest, false},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			if tc.never {
+				options.SuspendAfterIdle = 0
+			}
+			seen := observation{Hash: hash, Answer: tc.answer}
+			if tc.answer != nil {
+				seen.Pod = seenPod(ready)
+			}
+			d := plan(&v1beta1.TensorBoard{}, seen, options, now)
+			c := condition(d.Status.Conditions, v1beta1.ConditionIdle)
+			if diff := cmp.Diff(tc.want, outcome{c.Status, c.Reason, d.Suspend}); diff != "" {
+				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// after lets a TensorBoard see one thing after the other, as the clock goes on.
+func after(tb *v1beta1.TensorBoard, steps ...func() (observation, time.Time)) {
+	for _, step := range steps {
+		seen, at := step()
+		seen.Hash = hash
+		tb.Status = plan(tb, seen, DefaultOptions(), at).Status
+	}
+}
+
+func TestThatTimePassesIsNotWritten(t *testing.T) {
+	t.Parallel()
+	for name, idle := range map[string]time.Duration{"in use": 0, "idle": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tb := &v1beta1.TensorBoard{}
+			look := func(later time.Duration) func() (observation, time.Time) {
+				return func() (observation, time.Time) {
+					return observation{Pod: seenPod(ready), Answer: idleFor(idle + later)}, now.Add(later)
+				}
+			}
+			after(tb, look(0))
+			first := tb.Status.DeepCopy()
+			after(tb, look(time.Minute), look(2*time.Minute))
+			if diff := cmp.Diff(first, &tb.Status); diff != "" {
+				t.Errorf("the status changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConditionsTellWhenTheyChanged(t *testing.T) {
+	t.Parallel()
+	tb := &v1beta1.TensorBoard{}
+	after(tb,
+		func() (observation, time.Time) { return observation{}, now },
+		func() (observation, time.Time) { return observation{Pod: seenPod()}, now.Add(time.Minute) },
+		func() (observation, time.Time) {
+			return observation{Pod: seenPod(ready), Answer: idleFor(0)}, now.Add(2 * time.Minute)
+		},
+		func() (observation, time.Time) {
+			return observation{Pod: seenPod(ready), Answer: idleFor(2 * time.Hour)}, now.Add(3 * time.Hour)
+		},
+	)
+	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(d)) }
+	asked := func(d time.Duration) *metav1.Time { asked := at(d); return &asked }
+	want := []v1beta1.TensorBoardCondition{
+		{Type: "Ready", Status: "True", Reason: "Serving", LastTransitionTime: at(2 * time.Minute)},
+		{Type: "SourcesAvailable", Status: "True", Reason: "AllAvailable", LastTransitionTime: at(2 * time.Minute), LastProbeTime: asked(2 * time.Minute)},
+		{Type: "Idle", Status: "True", Reason: "NoRequest", LastTransitionTime: at(3 * time.Hour), LastProbeTime: asked(3 * time.Hour)},
+	}
+	if diff := cmp.Diff(want, tb.Status.Conditions, cmpopts.IgnoreFields(v1beta1.TensorBoardCondition{}, "Message")); diff != "" {
+		t.Errorf("unexpected conditions (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheOneWhoCulledIsRemembered(t *testing.T) {
+	t.Parallel()
+	reasons := func(tb *v1beta1.TensorBoard) [2]string {
+		return [2]string{
+			condition(tb.Status.Conditions, v1beta1.ConditionReady).Reason, condition(tb.Status.Conditions, v1beta1.ConditionIdle).Reason,
+		}
+	}
+	nothing := func() (observation, time.Time) { return observation{}, now.Add(time.Minute) }
+	tb := &v1beta1.TensorBoard{}
+	after(tb, func() (observation, time.Time) {
+		return observation{Pod: seenPod(ready), Answer: idleFor(25 * time.Hour)}, now
+	})
+	tb.Spec.Suspend = true
+	after(tb, func() (observation, time.Time) { return observation{Pod: seenPod(endingFor(0))}, now }, nothing)
+	if diff := cmp.Diff([2]string{"Culled", "Culled"}, reasons(tb)); diff != "" {
+		t.Errorf("unexpected reasons while suspended (-want +got):\n%s", diff)
+	}
+	tb.Spec.Suspend = false
+	after(tb, nothing)
+	if diff := cmp.Diff([2]string{"Creating", "NotRunning"}, reasons(tb)); diff != "" {
+		t.Errorf("unexpected reasons after the user brought it back (-want +got):\n%s", diff)
+	}
+	tb.Spec.Suspend = true
+	after(tb, nothing)
+	if diff := cmp.Diff([2]string{"Suspended", "NotRunning"}, reasons(tb)); diff != "" {
+		t.Errorf("unexpected reasons after the user suspended it (-want +got):\n%s", diff)
+	}
+}
+
+func TestSourcesThatFailAreNamed(t *testing.T) {
+	t.Parallel()
+	broken := &answer{Status: sidecar.Status{Sources: []sidecar.SourceStatus{
+		{Run: "b", Source: "s3://b/runs", Error: "the Secret s has no key AWS_ACCESS_KEY_ID"}, {Run: "c", Source: "http://c/x", Error: "404"},
+	}}}
+	d := plan(&v1beta1.TensorBoard{}, observation{Hash: hash, Pod: seenPod(ready), Answer: broken}, DefaultOptions(), now)
+	got := *condition(d.Status.Conditions, v1beta1.ConditionSourcesAvailable)
+	want := v1beta1.TensorBoardCondition{
+		Type: "SourcesAvailable", Status: "False", Reason: "FetchFailed",
+		Message:            "s3://b/runs: the Secret s has no key AWS_ACCESS_KEY_ID (and 1 more)",
+		LastTransitionTime: metav1.NewTime(now), LastProbeTime: &metav1.Time{Time: now},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected condition (-want +got):\n%s", diff)
+	}
+}

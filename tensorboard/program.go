@@ -1,0 +1,47 @@
+// Package tensorboard is the tensorboard-controller: it runs the TensorBoards of a cluster, each in a pod with a sidecar of ours,
+// and suspends those that nobody looks at.
+package tensorboard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/tensorboard/sidecar"
+)
+
+// Program puts the tensorboard-controller into the shell of all controllers. The options are the defaults of its flags.
+func Program(options Options) manager.Program {
+	return manager.Program{
+		Name:        "tensorboard-controller",
+		Short:       "Runs the TensorBoards of a cluster",
+		AddToScheme: v1beta1.AddToScheme,
+		Flags:       options.addFlags,
+		Cache: func(*runtime.Scheme) (map[client.Object]cache.ByObject, error) {
+			ours, err := labels.NewRequirement(v1beta1.LabelName, selection.Exists, nil)
+			if err != nil {
+				return nil, err
+			}
+			selected := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+			return map[client.Object]cache.ByObject{&corev1.Pod{}: selected, &corev1.Service{}: selected, &corev1.ConfigMap{}: selected}, nil
+		},
+		Setup: func(_ context.Context, mgr ctrl.Manager, shell manager.Options) error {
+			options.ClusterDomain, options.SidecarImage = shell.ClusterDomain, shell.Image
+			if err := options.validate(); err != nil {
+				return fmt.Errorf("reading the flags: %w", err)
+			}
+			return newReconciler(mgr, options).setupWithManager(mgr)
+		},
+		Commands: []*cobra.Command{sidecar.Command()},
+	}
+}

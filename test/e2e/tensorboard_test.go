@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
+	It("shows in a browser what a job logs, outlives the run, and goes with the job", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.volume(ctx, "digits-logs")
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", "--timeout=180s")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", "--timeout=120s")
+		Eventually(ctx, func() string {
+			return n.kubectl(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}")
+		}).Should(Equal("true Normal digits-board"))
+		Expect(n.kubectl(ctx, "get", "tb")).To(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
+
+		address := n.forward(ctx, "service/digits-board-tb", "80")
+		text := screenshot(ctx, "http://"+address+"/", scalarCharts, "tensorboard.png")
+		Expect(text).To(And(ContainSubstring("digits-logs-runs/first"), ContainSubstring("loss"), ContainSubstring("accuracy")))
+
+		n.kubectl(ctx, "delete", "ptjob", "digits-board")
+		Eventually(ctx, n.names(ctx, "tb,pod/digits-board-tb,service/digits-board-tb,configmap/digits-board-tb")).Should(BeEmpty())
+	})
+
+	It("shows claims, S3 and web servers as runs of one page, and keeps credentials from it", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/storage.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/storage", "pod/files", "--timeout=120s")
+		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/s3.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", "--timeout=90s")
+		Expect(n.kubectl(ctx, "describe", "tb", "remote")).To(ContainSubstring("s3://trainings/digits"), "there is no such bucket yet")
+
+		address := n.forward(ctx, "service/remote-tb", "80")
+		runs := func() ([]string, error) { return runsOf(ctx, address) }
+		Eventually(ctx, runs).Should(ConsistOf("files:8000-events.out.tfevents.1"))
+		By("uploading what a training has logged, and more of it later")
+		events := download(ctx, "http://"+n.forward(ctx, "service/files", "8000")+"/events.out.tfevents.1")
+		bucket := newBucket(ctx, n.forward(ctx, "service/storage", "7070"), "trainings")
+		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events[:len(events)/2])
+		bucket.upload(ctx, "digits/first/checkpoint.pt", []byte("large"))
+		Eventually(ctx, runs).Should(ConsistOf("files:8000-events.out.tfevents.1", "trainings-digits/first"))
+		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable", "tb/remote", "--timeout=120s")
+		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events)
+		last := func() (int, error) { return lastStep(ctx, address, "trainings-digits/first", "loss") }
+		Eventually(ctx, last).Should(Equal(999))
+		Expect(n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first")).To(Equal("events.out.tfevents.1"))
+
+		seen := n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "sh", "-c", "env; cat /logs/*/* /secrets/* 2>&1 || true")
+		Expect(seen).NotTo(ContainSubstring("not-a-real-key"))
+		for _, elsewhere := range []string{"tb,configmaps,pods", "events"} {
+			Expect(n.kubectl(ctx, "get", elsewhere, "-o", "yaml")).NotTo(MatchRegexp(`: not-a-real-key`), elsewhere)
+		}
+		Expect(n.kubectl(ctx, "logs", "remote-tb", "--all-containers")).NotTo(ContainSubstring("not-a-real-key"))
+	})
+
+	It("stops when nobody looks at it, and comes back when it is wanted", Serial, func(ctx context.Context) {
+		controller := namespace("t9k-tensorboard")
+		deployment := "deployment/tensorboard-controller"
+		controller.kubectl(ctx, "patch", deployment, "--type=json", "-p",
+			`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--idle-after=5s", "--suspend-after-idle=5s", "--probe-interval=1s"]}]`)
+		DeferCleanup(func(ctx context.Context) {
+			controller.kubectl(ctx, "rollout", "undo", deployment)
+			controller.kubectl(ctx, "rollout", "status", deployment, "--timeout=120s")
+		})
+		controller.kubectl(ctx, "rollout", "status", deployment, "--timeout=120s")
+
+		n := newNamespace(ctx)
+		n.volume(ctx, "digits-logs")
+		n.kubectlWith(ctx, claim, "apply", "-f", "-")
+		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/claim.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", "--timeout=120s")
+		address := n.forward(ctx, "service/digits-logs-tb", "80")
+		state := func() string {
+			return n.kubectl(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.spec.suspend} {.status.phase} {.status.conditions[?(@.type=="Idle")].status}`)
+		}
+		By("looking at it for longer than it may be without that")
+		Consistently(ctx, func(g Gomega) {
+			_, err := runsOf(ctx, address)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(state()).To(Equal(" Running False"))
+		}, "15s", "1s").Should(Succeed())
+		By("looking away")
+		Eventually(ctx, state).Should(Equal("true Suspended True"))
+		Expect(n.kubectl(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).To(ContainSubstring("set spec.suspend to false"))
+		Expect(n.names(ctx, "service,configmap")()).To(ContainElements("service/digits-logs-tb", "configmap/digits-logs-tb"))
+
+		n.kubectl(ctx, "patch", "tb", "digits-logs", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", "--timeout=120s")
+	})
+
+	It("is looked after by a controller that tells Prometheus of them", func(ctx context.Context) {
+		n := namespace("t9k-tensorboard")
+		pod := n.kubectl(ctx, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
+		metrics := func() string {
+			return n.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
+		}
+		Eventually(ctx, metrics).Should(MatchRegexp(`(?m)^tensorstack_tensorboards\{phase="Running"\} \d`))
+		areDocumented(metrics())
+	})
+})
+
+// claim is what examples/tensorboard/claim.yaml shows.
+const claim = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: digits-logs}
+spec:
+  accessModes: [ReadWriteMany]
+  resources: {requests: {storage: 1Gi}}
+`
+
+// runsOf asks a TensorBoard for its runs, as its page does.
+func runsOf(ctx context.Context, address string) (runs []string, err error) {
+	err = read(ctx, "http://"+address+"/data/runs", &runs)
+	return runs, err
+}
+
+// lastStep asks a TensorBoard for the last step of a scalar.
+func lastStep(ctx context.Context, address, run, tag string) (int, error) {
+	var points [][3]float64 // wall time, step, value
+	query := url.Values{"run": {run}, "tag": {tag}}
+	err := read(ctx, "http://"+address+"/data/plugin/scalars/scalars?"+query.Encode(), &points)
+	if err != nil || len(points) == 0 {
+		return 0, err
+	}
+	return int(points[len(points)-1][1]), nil
+}
+
+// read gets a JSON document.
+func read(ctx context.Context, address string, document any) error {
+	content, err := fetch(ctx, address)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, document)
+}
+
+func fetch(ctx context.Context, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", address, response.Status, content)
+	}
+	return content, err
+}
+
+// download is fetch of what is there.
+func download(ctx context.Context, address string) []byte {
+	GinkgoHelper()
+	content, err := fetch(ctx, address)
+	Expect(err).NotTo(HaveOccurred())
+	return content
+}
+
+// bucket is one of the storage that testdata/storage.yaml runs.
+type bucket struct {
+	*minio.Client
+	name string
+}
+
+func newBucket(ctx context.Context, address, name string) bucket {
+	GinkgoHelper()
+	s3, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4("reader", "not-a-real-key", "")})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(s3.MakeBucket(ctx, name, minio.MakeBucketOptions{})).To(Succeed())
+	return bucket{s3, name}
+}
+
+func (b bucket) upload(ctx context.Context, name string, content []byte) {
+	GinkgoHelper()
+	_, err := b.PutObject(ctx, b.name, name, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
