@@ -86,16 +86,16 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", "--timeout=120s")
 		address := n.forward(ctx, "service/digits-logs-tb", "80")
 		state := func() string {
-			return n.kubectl(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.spec.suspend} {.status.phase} {.status.conditions[?(@.type=="Idle")].status}`)
+			return n.kubectl(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`)
 		}
 		By("looking at it for longer than it may be without that")
 		Consistently(ctx, func(g Gomega) {
 			_, err := runsOf(ctx, address)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(state()).To(Equal(" Running False"))
+			g.Expect(state()).To(Equal("Running False"))
 		}, "15s", "1s").Should(Succeed())
 		By("looking away")
-		Eventually(ctx, state).Should(Equal("true Suspended True"))
+		Eventually(ctx, state).Should(Equal("Suspended True true"))
 		Expect(n.kubectl(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).To(ContainSubstring("set spec.suspend to false"))
 		Expect(n.names(ctx, "service,configmap")()).To(ContainElements("service/digits-logs-tb", "configmap/digits-logs-tb"))
 
