@@ -62,7 +62,7 @@ func buildService(tb *v1beta1.TensorBoard) *corev1.Service {
 		ObjectMeta: objectMeta(tb),
 		Spec: corev1.ServiceSpec{
 			Selector: selector(tb),
-			Ports:    []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromString("http"), AppProtocol: ptr.To("http")}},
+			Ports:    []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromString("http"), AppProtocol: new("http")}},
 		},
 	}
 }
@@ -103,11 +103,11 @@ func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, nod
 	pod := &corev1.Pod{
 		ObjectMeta: objectMeta(tb),
 		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken:  ptr.To(false),
-			EnableServiceLinks:            ptr.To(false),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
 			TerminationGracePeriodSeconds: ptr.To[int64](10),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot:   ptr.To(true),
+				RunAsNonRoot:   new(true),
 				RunAsUser:      ptr.To[int64](user),
 				RunAsGroup:     ptr.To[int64](user),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -159,7 +159,7 @@ func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, nod
 	for i, secret := range s.Secrets {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: secretVolume(i), VolumeSource: corev1.VolumeSource{
 			// The sidecar says what is missing, and where; a pod that cannot start only says it to who looks at its events.
-			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: ptr.To(true)},
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
 		}})
 	}
 	if node != "" {
@@ -219,8 +219,8 @@ func secretVolume(i int) string { return fmt.Sprintf("secret-%d", i) }
 // restricted is what the Pod Security Standard of that name wants of a container.
 func restricted() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }

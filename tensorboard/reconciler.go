@@ -136,7 +136,7 @@ func (r *reconciler) execute(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config *corev1.ConfigMap, prefix string, d decision,
 ) (reconcile.Result, error) {
 	result := reconcile.Result{RequeueAfter: d.WakeIn}
-	var refused *owned.Refusal
+	var refused *owned.RefusedError
 	if err := r.ensureObjects(ctx, tb, seen, config, prefix, d); errors.As(err, &refused) {
 		d.Status.Phase = v1beta1.TensorBoardFailed
 		for i := range d.Status.Conditions {

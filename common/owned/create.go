@@ -14,21 +14,21 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Refusal is the error of an object that could not be created, which another try does not mend by itself.
-type Refusal struct {
+// RefusedError is the error of an object that could not be created, which another try does not mend by itself.
+type RefusedError struct {
 	// Reason that the owner's condition gets: NameConflict or CreateFailed.
 	Reason string
 	err    error
 }
 
 // Error implements error.
-func (e *Refusal) Error() string { return e.err.Error() }
+func (e *RefusedError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of the API server, if it refused.
-func (e *Refusal) Unwrap() error { return e.err }
+func (e *RefusedError) Unwrap() error { return e.err }
 
 // Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the name that is not the
-// owner's is never touched. The reader reads from the API server itself. Errors are of type *Refusal, unless another try may
+// owner's is never touched. The reader reads from the API server itself. Errors are of type *RefusedError, unless another try may
 // well succeed.
 func Create(ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object) error {
 	gvk, err := apiutil.GVKForObject(object, c.Scheme())
@@ -48,18 +48,18 @@ func Create(ctx context.Context, c client.Client, reader client.Reader, owner cl
 	if metav1.IsControlledBy(existing, owner) {
 		return fmt.Errorf("%s is %s's, but the cache does not have it yet", what, called)
 	}
-	return &Refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
+	return &RefusedError{batchv1beta1.ReasonNameConflict, fmt.Errorf(
 		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", called, what)}
 }
 
-// RefusedOrFailed tells the errors of a creation apart: of type *Refusal is what another try does not mend by itself.
+// RefusedOrFailed tells the errors of a creation apart: of type *RefusedError is what another try does not mend by itself.
 func RefusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
 		// An internal error is how the API server reports an admission webhook that does not answer.
-		return &Refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
+		return &RefusedError{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
 	default:
 		return fmt.Errorf("creating %s: %w", what, err)
 	}
