@@ -155,12 +155,7 @@ func parseS3Cfg(text string) (credentials, error) {
 	return c, nil
 }
 
-// hide removes the credentials from a text: a server may repeat in an error what it was sent.
-func (c credentials) hide(text string) string {
-	for _, value := range []string{c.secretKey, c.sessionToken, c.accessKey} {
-		if value != "" {
-			text = strings.ReplaceAll(text, value, "***")
-		}
-	}
-	return text
+// hideIn describes an error without the credentials: a server may repeat in it what it was sent.
+func (c credentials) hideIn(err error) error {
+	return errors.New(describe(err, c.secretKey, c.sessionToken, c.accessKey))
 }

@@ -18,8 +18,8 @@ const maxDescription = 500
 // queries are those of the URLs in a text. They may be signatures.
 var queries = regexp.MustCompile(`\?[^\s"']+`)
 
-// describe says what is wrong, in one line for humans, without what may be secret.
-func describe(err error) string {
+// describe says what is wrong, in one line for humans, without the secrets and without what may be secret.
+func describe(err error, secrets ...string) string {
 	err = withoutURL(err)
 	text := err.Error()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -27,6 +27,11 @@ func describe(err error) string {
 	}
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.Code != "" && !strings.Contains(text, response.Code) {
 		text = strings.Replace(text, response.Error(), response.Code+": "+response.Error(), 1)
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
 	}
 	text = queries.ReplaceAllString(text, "?...")
 	text = strings.Map(func(r rune) rune {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/minio/minio-go/v7"
 	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
@@ -19,9 +18,9 @@ type bucket struct {
 	source    S3Source
 	transport http.RoundTripper
 
-	mu     sync.Mutex
-	is     credentials
-	client *minio.Core // for the credentials
+	// These are renewed with each listing.
+	credentials credentials
+	client      *minio.Core
 }
 
 // prefix of all keys.
@@ -32,16 +31,14 @@ func (b *bucket) prefix() string {
 	return b.source.Prefix + "/"
 }
 
-// connect returns a client with the credentials of now.
-func (b *bucket) connect() (*minio.Core, credentials, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// connect takes the credentials of now.
+func (b *bucket) connect() error {
 	c, err := readCredentials(b.source.Secret)
 	if err != nil {
-		return nil, c, err
+		return err
 	}
-	if b.client != nil && b.is == c {
-		return b.client, c, nil
+	if b.client != nil && b.credentials == c {
+		return nil // the client knows the bucket's region already
 	}
 	client, err := minio.NewCore(c.host, &minio.Options{
 		Creds:      miniocredentials.NewStaticV4(c.accessKey, c.secretKey, c.sessionToken),
@@ -51,21 +48,20 @@ func (b *bucket) connect() (*minio.Core, credentials, error) {
 		MaxRetries: attempts,
 	})
 	if err != nil {
-		return nil, c, hideIn(err, c)
+		return c.hideIn(err)
 	}
-	b.is, b.client = c, client
-	return client, c, nil
+	b.credentials, b.client = c, client
+	return nil
 }
 
 func (b *bucket) list(ctx context.Context) ([]object, error) {
-	client, c, err := b.connect()
-	if err != nil {
+	if err := b.connect(); err != nil {
 		return nil, err
 	}
 	var objects []object
-	for info := range client.ListObjectsIter(ctx, b.source.Bucket, minio.ListObjectsOptions{Prefix: b.prefix(), Recursive: true}) {
+	for info := range b.client.ListObjectsIter(ctx, b.source.Bucket, minio.ListObjectsOptions{Prefix: b.prefix(), Recursive: true}) {
 		if info.Err != nil {
-			return nil, hideIn(info.Err, c)
+			return nil, b.credentials.hideIn(info.Err)
 		}
 		name := strings.TrimPrefix(info.Key, b.prefix())
 		if strings.HasSuffix(name, "/") || !isShown(name) { // keys with a slash at the end stand for folders
@@ -77,10 +73,6 @@ func (b *bucket) list(ctx context.Context) ([]object, error) {
 }
 
 func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*content, error) {
-	client, c, err := b.connect()
-	if err != nil {
-		return nil, err
-	}
 	options := minio.GetObjectOptions{}
 	if from > 0 {
 		if err := options.SetRange(from, 0); err != nil {
@@ -92,7 +84,7 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 			return nil, err
 		}
 	}
-	body, _, header, err := client.GetObject(ctx, b.source.Bucket, b.prefix()+o.path, options)
+	body, _, header, err := b.client.GetObject(ctx, b.source.Bucket, b.prefix()+o.path, options)
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		switch response.StatusCode {
 		case http.StatusPreconditionFailed, http.StatusNotFound:
@@ -102,16 +94,11 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 		}
 	}
 	if err != nil {
-		return nil, hideIn(err, c)
+		return nil, b.credentials.hideIn(err)
 	}
 	start, _, err := contentRange(header)
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
 	}
 	return &content{ReadCloser: body, start: start, size: o.size, version: o.version, modified: o.modified}, nil
-}
-
-// hideIn returns the error without the credentials.
-func hideIn(err error, c credentials) error {
-	return errors.New(c.hide(describe(err)))
 }

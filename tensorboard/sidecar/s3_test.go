@@ -1,0 +1,306 @@
+package sidecar
+
+import (
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// s3Server is as much of S3 as the sidecar uses, with one bucket, logs. It checks access keys and no signatures; a real server is part of
+// the end-to-end tests.
+type s3Server struct {
+	accessKey string
+	noMatch   bool // knows no If-Match
+
+	mu       sync.Mutex
+	objects  map[string]string
+	fails    map[string]http.HandlerFunc // how getting an object fails
+	requests []string                    // for objects: key and Range
+}
+
+// ServeHTTP answers one request at a time.
+func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	data, ok := s.objects[key]
+	query := r.URL.Query()
+	switch {
+	case !strings.Contains(r.Header.Get("Authorization"), "Credential="+s.accessKey+"/"):
+		// As bad as it gets: the server repeats what it was sent.
+		fail(w, http.StatusForbidden, "InvalidAccessKeyId", "No such key: "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Amz-Security-Token"))
+	case query.Has("location"):
+		_ = xml.NewEncoder(w).Encode(struct {
+			XMLName xml.Name `xml:"LocationConstraint"`
+		}{})
+	case bucket != "logs":
+		fail(w, http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist")
+	case key == "":
+		s.list(w, query)
+	case !ok:
+		fail(w, http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
+	case s.fails[key] != nil:
+		s.fails[key](w, r)
+	default:
+		s.requests = append(s.requests, strings.TrimSpace(key+" "+r.Header.Get("Range")))
+		w.Header().Set("ETag", etagOf(data))
+		if s.noMatch {
+			r.Header.Del("If-Match")
+		}
+		w.Header().Set("Last-Modified", noon.Format(http.TimeFormat))
+		http.ServeContent(w, r, "", noon, strings.NewReader(data))
+	}
+}
+
+func etagOf(data string) string {
+	return strconv.Quote(fmt.Sprintf("%x", data[:min(len(data), 8)]) + strconv.Itoa(len(data)))
+}
+
+func fail(w http.ResponseWriter, status int, code, message string) {
+	w.WriteHeader(status)
+	_ = xml.NewEncoder(w).Encode(struct {
+		XMLName       xml.Name `xml:"Error"`
+		Code, Message string
+	}{Code: code, Message: message})
+}
+
+// list answers pages of 1000.
+func (s *s3Server) list(w http.ResponseWriter, query url.Values) {
+	type item struct {
+		Key, ETag, LastModified string
+		Size                    int
+	}
+	result := struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		EncodingType          string
+		IsTruncated           bool
+		NextContinuationToken string
+		Contents              []item
+	}{EncodingType: "url"}
+	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+		if !strings.HasPrefix(key, query.Get("prefix")) || key <= query.Get("continuation-token") {
+			continue
+		}
+		if len(result.Contents) == 1000 {
+			result.IsTruncated = true
+			result.NextContinuationToken, _ = url.QueryUnescape(result.Contents[999].Key)
+			break
+		}
+		data := s.objects[key]
+		result.Contents = append(result.Contents, item{url.QueryEscape(key), etagOf(data), noon.Format("2006-01-02T15:04:05.000Z"), len(data)})
+	}
+	_ = xml.NewEncoder(w).Encode(result)
+}
+
+// set changes what the server has. It waits until the server is done with what it was asked before.
+func (s *s3Server) set(objects map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects, s.fails, s.requests = objects, nil, nil
+}
+
+// asked returns what was asked for since the objects were set.
+func (s *s3Server) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.requests)
+	return s.requests
+}
+
+// inBucket returns a run with the folder runs of a bucket, and its mounted Secret.
+func inBucket(t *testing.T, s *s3Server, bucketName string) (r *run, secret string) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	secret = filepath.Join(t.TempDir(), "keys")
+	secretIn(t, secret, map[string]string{"AWS_ACCESS_KEY_ID": s.accessKey, "AWS_SECRET_ACCESS_KEY": "hunter2hunter2", "AWS_ENDPOINT_URL": server.URL})
+	transport := newTransport(stalled)
+	t.Cleanup(transport.CloseIdleConnections)
+	return runIn(t, t.TempDir(), &bucket{source: S3Source{Bucket: bucketName, Prefix: "runs", Secret: secret}, transport: transport}, 1<<30), secret
+}
+
+func TestAFolderOfABucket(t *testing.T) {
+	server := &s3Server{accessKey: "key-1"}
+	r, _ := inBucket(t, server, "logs")
+	steps := []struct {
+		name      string
+		objects   map[string]string
+		restarted bool
+		want      map[string]string
+		wantAsked []string
+	}{
+		{name: "nothing is there yet"},
+		{
+			name: "what TensorBoard shows is fetched, and nothing else",
+			objects: map[string]string{
+				"runs/": "", "runs/a.tfevents": long, "runs/x y/plugins/p+q%": "2", "runs/plugins/": "", "runs/model.ckpt": "large",
+				"runs-2/b.tfevents": "another folder", "b.tfevents": "another folder",
+			},
+			want:      map[string]string{"a.tfevents": long, "x y/plugins/p+q%": "2"},
+			wantAsked: []string{"runs/a.tfevents", "runs/x y/plugins/p+q%"},
+		},
+		{
+			name:    "nothing new is nothing fetched",
+			objects: map[string]string{"runs/a.tfevents": long, "runs/x y/plugins/p+q%": "2"},
+			want:    map[string]string{"a.tfevents": long, "x y/plugins/p+q%": "2"},
+		},
+		{
+			name:      "not even after a restart",
+			objects:   map[string]string{"runs/a.tfevents": long, "runs/x y/plugins/p+q%": "2"},
+			restarted: true,
+			want:      map[string]string{"a.tfevents": long, "x y/plugins/p+q%": "2"},
+		},
+		{
+			name:      "an event file goes on, and another file is fetched as a whole",
+			objects:   map[string]string{"runs/a.tfevents": long + "more", "runs/x y/plugins/p+q%": "23"},
+			want:      map[string]string{"a.tfevents": long + "more", "x y/plugins/p+q%": "23"},
+			wantAsked: []string{"runs/a.tfevents bytes=16384-", "runs/x y/plugins/p+q%"},
+		},
+		{
+			name:    "an event file that became shorter is removed",
+			objects: map[string]string{"runs/a.tfevents": "short", "runs/x y/plugins/p+q%": "23"},
+			want:    map[string]string{"x y/plugins/p+q%": "23"},
+		},
+		{
+			name:      "and fetched the next time, when what is gone is removed",
+			objects:   map[string]string{"runs/a.tfevents": "short"},
+			want:      map[string]string{"a.tfevents": "short"},
+			wantAsked: []string{"runs/a.tfevents"},
+		},
+		{
+			name:      "one that was replaced is removed once that is seen",
+			objects:   map[string]string{"runs/a.tfevents": "another file"},
+			wantAsked: []string{"runs/a.tfevents bytes=0-"},
+		},
+	}
+	for _, s := range steps {
+		server.set(s.objects)
+		if s.restarted {
+			r = runIn(t, r.root.Name(), r.store, 1<<30)
+		}
+		t.Log(s.name)
+		wantError(t, r.fetch(t.Context()), "")
+		wantTree(t, r, s.want)
+		want := slices.Clone(s.wantAsked)
+		for i := range want {
+			want[i] = strings.TrimSuffix(want[i], " bytes=0-") // the start is asked for without a range
+		}
+		if diff := cmp.Diff(want, server.asked()); diff != "" {
+			t.Errorf("unexpected requests (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestThousandsOfObjects(t *testing.T) {
+	server, want := &s3Server{accessKey: "key-1", objects: map[string]string{}}, map[string]string{}
+	for i := range 2500 {
+		name := fmt.Sprintf("%d/%d.tfevents", i%100, i)
+		server.objects["runs/"+name], want[name] = name, name
+	}
+	r, _ := inBucket(t, server, "logs")
+	wantError(t, r.fetch(t.Context()), "")
+	wantTree(t, r, want)
+	server.set(server.objects)
+	wantError(t, r.fetch(t.Context()), "")
+	if got := server.asked(); len(got) > 0 {
+		t.Errorf("the second time it asked for %d objects", len(got))
+	}
+}
+
+func TestAnObjectThatChangesBetweenListingAndGetting(t *testing.T) {
+	server := &s3Server{accessKey: "key-1"}
+	r, _ := inBucket(t, server, "logs")
+	server.set(map[string]string{"runs/a.tfevents": "12345", "runs/b.tfevents": "12345"})
+	objects, err := r.store.list(t.Context())
+	wantError(t, err, "")
+	server.set(map[string]string{"runs/a.tfevents": "1234567"})
+	for _, o := range objects {
+		wantError(t, r.sync(t.Context(), o), "")
+	}
+	wantTree(t, r, nil)
+}
+
+func TestASecretThatIsRotatedIsUsedAtOnce(t *testing.T) {
+	server := &s3Server{accessKey: "key-1", objects: map[string]string{"runs/a.tfevents": "1"}}
+	r, secret := inBucket(t, server, "logs")
+	address, _ := readOptional(secret, fileEndpoint)
+	wantError(t, r.fetch(t.Context()), "")
+
+	server.mu.Lock()
+	server.accessKey, server.objects = "key-2", map[string]string{"runs/a.tfevents": "12"}
+	server.mu.Unlock()
+	err := r.fetch(t.Context())
+	wantError(t, err, "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/")
+	wantTree(t, r, map[string]string{"a.tfevents": "1"})
+
+	secretIn(t, secret, nil)
+	wantError(t, r.fetch(t.Context()), "the Secret keys is missing")
+
+	secretIn(t, secret, map[string]string{".s3cfg": "host_base = " + address + "\naccess_key = key-2\nsecret_key = hunter3hunter3\n"})
+	wantError(t, r.fetch(t.Context()), "")
+	wantTree(t, r, map[string]string{"a.tfevents": "12"})
+}
+
+func TestErrorsOfABucket(t *testing.T) {
+	tests := map[string]struct {
+		bucket string
+		secret map[string]string // besides the right one
+		fails  http.HandlerFunc
+		want   string
+	}{
+		"no such bucket": {bucket: "other", want: "NoSuchBucket: The specified bucket does not exist"},
+		"no valid name":  {bucket: "B!", want: "Bucket name"},
+		"nobody there":   {bucket: "logs", secret: map[string]string{fileEndpoint: "http://127.0.0.1:1"}, want: "connection refused"},
+		"wrong keys": {
+			bucket: "logs", secret: map[string]string{fileAccessKey: "hunter1", fileSessionToken: "hunter3"}, want: "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/",
+		},
+		"a file that is denied": {
+			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
+				fail(w, http.StatusForbidden, "AccessDenied", "Access Denied.")
+			},
+			want: `"a.tfevents": AccessDenied: Access Denied.`,
+		},
+		"a server that says a lot, and not only in one line": {
+			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
+				fail(w, http.StatusForbidden, "AccessDenied", "a\nb\x1b[31m"+strings.Repeat("c", 10_000))
+			},
+			want: `AccessDenied: a b`,
+		},
+		"a key where the text is cut off": {
+			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
+				fail(w, http.StatusForbidden, "AccessDenied", strings.Repeat("c", maxDescription-len("AccessDenied: ")-4)+"key-1")
+			},
+			want: `AccessDenied: ccc`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := &s3Server{accessKey: "key-1", objects: map[string]string{"runs/a.tfevents": "1"}}
+			server.fails = map[string]http.HandlerFunc{"runs/a.tfevents": tc.fails}
+			if tc.fails == nil {
+				server.fails = nil
+			}
+			r, secret := inBucket(t, server, tc.bucket)
+			put(t, secret, tc.secret)
+			err := r.fetch(t.Context())
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			got := describe(err)
+			if !strings.Contains(got, tc.want) || strings.Contains(got, "hunter") || strings.Contains(got, "key-") || strings.ContainsAny(got, "\n\x1b") || len(got) > maxDescription+3 {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
