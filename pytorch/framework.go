@@ -41,7 +41,7 @@ type pytorch struct{}
 
 var (
 	_ framework.Framework[*v1beta1.PyTorchTrainingJob] = pytorch{}
-	_ framework.Job                                    = &v1beta1.PyTorchTrainingJob{}
+	_ framework.TensorBoardJob                         = &v1beta1.PyTorchTrainingJob{}
 )
 
 func (pytorch) NewJob() *v1beta1.PyTorchTrainingJob { return &v1beta1.PyTorchTrainingJob{} }

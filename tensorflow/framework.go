@@ -41,7 +41,7 @@ type tensorflow struct{}
 
 var (
 	_ framework.Framework[*v1beta1.TensorFlowTrainingJob] = tensorflow{}
-	_ framework.Job                                       = &v1beta1.TensorFlowTrainingJob{}
+	_ framework.TensorBoardJob                            = &v1beta1.TensorFlowTrainingJob{}
 )
 
 func (tensorflow) NewJob() *v1beta1.TensorFlowTrainingJob { return &v1beta1.TensorFlowTrainingJob{} }

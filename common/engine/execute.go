@@ -62,6 +62,9 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
+	if d.TensorBoard.Change != "" {
+		result = sooner(result, r.changeTensorBoard(ctx, job, d.TensorBoard))
+	}
 	if !d.WakeAt.IsZero() {
 		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
 	}
@@ -107,14 +110,14 @@ func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 
 // writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
 func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (reconcile.Result, error) {
-	current := job.JobStatus()
-	if equality.Semantic.DeepEqual(*current, d.Status) {
+	_, tensorBoard := tensorBoardOf(job)
+	if equality.Semantic.DeepEqual(*job.JobStatus(), d.Status) && equality.Semantic.DeepEqual(tensorBoard, d.TensorBoard.Status) {
 		return reconcile.Result{}, nil
 	}
 	if wait := r.postponed(job, d); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.patchStatus(ctx, job, d.Status, d.Events); err != nil {
+	if err := r.patchStatus(ctx, job, d.Status, d.TensorBoard.Status, d.Events); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.metrics.observe(d)
@@ -122,9 +125,10 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (rec
 	return reconcile.Result{}, nil
 }
 
-// postponed returns how long the status of a decision has to wait for its turn, if it only follows the replicas.
+// postponed returns how long the status of a decision has to wait for its turn, if it only follows the replicas and the TensorBoard.
 func (r *Reconciler[J]) postponed(job J, d decision) time.Duration {
-	if len(d.Restarts) > 0 || !onlyFollowsReplicas(*job.JobStatus(), d.Status) {
+	_, tensorBoard := tensorBoardOf(job)
+	if len(d.Restarts) > 0 || !onlyFollowsReplicas(*job.JobStatus(), d.Status) || !onlyFollowsTensorBoard(tensorBoard, d.TensorBoard.Status) {
 		return 0
 	}
 	return max(0, r.options.StatusInterval-r.options.Clock.Now().Sub(r.options.Memory.Written(client.ObjectKeyFromObject(job))))
@@ -136,9 +140,12 @@ func (r *Reconciler[J]) postpones(job J, d decision) bool {
 }
 
 // patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the events.
-func (r *Reconciler[J]) patchStatus(ctx context.Context, job J, status batchv1beta1.JobStatus, events []event) error {
+func (r *Reconciler[J]) patchStatus(
+	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus, events []event,
+) error {
 	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
 	*job.JobStatus() = status
+	setTensorBoardStatus(job, tensorBoard)
 	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
@@ -284,13 +291,13 @@ func (e *refusal) Unwrap() error { return e.err }
 
 // createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of type
 // *refusal, unless another try may well succeed.
-func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object) error {
+func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object, options ...client.CreateOption) error {
 	gvk, err := apiutil.GVKForObject(object, r.client.Scheme())
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
-	err = r.client.Create(ctx, object)
+	err = r.client.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
 		return refusedOrFailed(what, err)
 	}
@@ -300,8 +307,15 @@ func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Ob
 		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
 	}
 	if metav1.IsControlledBy(existing, job) {
-		return fmt.Errorf("%s is the job's, but the cache does not have it yet", what)
+		return fmt.Errorf("%s %w", what, errNotCached)
 	}
+	return nameConflict(what)
+}
+
+// errNotCached is how the creation fails of what the job has already.
+var errNotCached = errors.New("is the job's, but the cache does not have it yet")
+
+func nameConflict(what string) *refusal {
 	return &refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
 		"the job needs %s, but one exists that is not the job's: delete it or rename the job", what)}
 }
@@ -342,7 +356,8 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refus
 	if !changed {
 		return nil
 	}
-	return r.patchStatus(ctx, job, status, []event{{
+	_, tensorBoard := tensorBoardOf(job)
+	return r.patchStatus(ctx, job, status, tensorBoard, []event{{
 		Type: corev1.EventTypeWarning, Reason: refused.reason, Action: "Create", Message: refused.Error(),
 	}})
 }

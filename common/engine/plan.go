@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
 )
@@ -27,6 +28,10 @@ type snapshot struct {
 	Selector string
 	Spec     batchv1beta1.JobSpec
 	Status   batchv1beta1.JobStatus
+	// TensorBoardSpec is the TensorBoard that the job wants, nil for none.
+	TensorBoardSpec *tensorboardv1beta1.TensorBoardSpec
+	// TensorBoardStatus is what the status says of it, nil for nothing.
+	TensorBoardStatus *batchv1beta1.DependentStatus
 
 	// ClusterDomain is the DNS domain of the cluster.
 	ClusterDomain string
@@ -40,6 +45,8 @@ type snapshot struct {
 	FailureWindow time.Duration
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period; 0 is for ever.
 	NodeLostDelay time.Duration
+	// TensorBoardRetry is how long after something about the TensorBoard failed it is tried again.
+	TensorBoardRetry time.Duration
 	// BuildPod makes the pod of a member, which waits until the names of others resolve. An error speaks of the template.
 	BuildPod func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error)
 }
@@ -50,6 +57,8 @@ type observation struct {
 	Pods map[string]*corev1.Pod
 	// HasService says whether the job's headless Service is there.
 	HasService bool
+	// TensorBoard is what there is of the job's TensorBoard, if it has to do with any.
+	TensorBoard tensorBoardView
 }
 
 // hasMoreThan says that there are pods which are not in another observation.
@@ -65,8 +74,10 @@ func (o observation) hasMoreThan(other observation) bool {
 // decision is what to do: write Status if it differs, then delete, then create. In this order a failure is accounted
 // before the pod that shows it is deleted, so that a crash in between loses nothing and counts nothing twice.
 type decision struct {
-	Status  batchv1beta1.JobStatus
-	Deletes []*corev1.Pod
+	Status batchv1beta1.JobStatus
+	// TensorBoard is changed last, so that nothing about it keeps the training from going on. Its status is written with Status.
+	TensorBoard tensorBoardDecision
+	Deletes     []*corev1.Pod
 	// CleanUps are deleted only as they were seen: a pod that has ended since may have to stay, with its logs.
 	CleanUps      []*corev1.Pod
 	ForceDeletes  []*corev1.Pod
@@ -99,7 +110,8 @@ type restarted struct {
 
 // changesObjects says that the decision changes more than the job itself.
 func (d decision) changesObjects() bool {
-	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService
+	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
+		d.TensorBoard.Change != ""
 }
 
 // planner is the working state of one call of plan.
@@ -123,6 +135,7 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p := &planner{job: job, seen: seen, now: now}
 	p.decision.Status = *job.Status.DeepCopy()
 	p.forceDelete()
+	p.planTensorBoard()
 	if job.Deleting {
 		return p.decision // what the job owns is garbage collected, but from lost nodes
 	}

@@ -45,6 +45,11 @@ type Options struct {
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period before it is deleted by
 	// force; 0 is for ever. The danger is that its containers still run, on a node that is cut off but alive.
 	NodeLostDelay time.Duration
+	// TensorBoardRetry is how long after something about the TensorBoard of a job failed it is tried again, and how often
+	// it is looked whether TensorBoards are installed.
+	TensorBoardRetry time.Duration
+	// Namespace is the one namespace to work in; empty is all.
+	Namespace string
 	// Workers is how many jobs are reconciled at the same time.
 	Workers int
 	// Clock tells the time.
@@ -56,12 +61,13 @@ type Options struct {
 // DefaultOptions returns the options that fit a busy cluster.
 func DefaultOptions() Options {
 	return Options{
-		StatusInterval: 5 * time.Second,
-		PeerGrace:      30 * time.Second,
-		FailureWindow:  2 * time.Second,
-		NodeLostDelay:  time.Minute,
-		Workers:        16,
-		Clock:          clock.RealClock{},
+		StatusInterval:   5 * time.Second,
+		PeerGrace:        30 * time.Second,
+		FailureWindow:    2 * time.Second,
+		NodeLostDelay:    time.Minute,
+		TensorBoardRetry: time.Minute,
+		Workers:          16,
+		Clock:            clock.RealClock{},
 	}
 }
 
@@ -87,6 +93,8 @@ type Reconciler[J framework.Job] struct {
 	options   Options
 	metrics   *jobMetrics
 	registry  prometheus.Registerer
+	// tensorBoards is nil without a manager: then the client reads TensorBoards too.
+	tensorBoards *tensorBoardWatch
 }
 
 const (
@@ -139,7 +147,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
 		return err
 	}
-	return builder.ControllerManagedBy(mgr).
+	c, err := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
@@ -148,7 +156,12 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 			ReconciliationTimeout:   reconciliationTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
 		}).
-		Complete(r)
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.tensorBoards = r.newTensorBoardWatch(mgr, c)
+	return nil
 }
 
 // deletions lets through that an object is gone: nothing else about a Service matters to a job.
@@ -169,7 +182,7 @@ func ownerUID(object client.Object) []string {
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job := r.framework.NewJob()
 	if err := r.client.Get(ctx, request.NamespacedName, job); err != nil {
-		r.options.Memory.SetWritten(request.NamespacedName, time.Time{})
+		r.options.Memory.forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	now := r.options.Clock.Now()
@@ -209,20 +222,27 @@ func (r *Reconciler[J]) observe(ctx context.Context, reader client.Reader, job J
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
+	seen.TensorBoard = r.observeTensorBoard(ctx, job)
 	return seen, client.IgnoreNotFound(err)
 }
 
 func (r *Reconciler[J]) snapshot(job J) snapshot {
+	tensorBoardSpec, tensorBoardStatus := tensorBoardOf(job)
 	return snapshot{
-		Namespace:      job.GetNamespace(),
-		Name:           job.GetName(),
-		UID:            job.GetUID(),
-		Generation:     job.GetGeneration(),
-		Deleting:       !job.GetDeletionTimestamp().IsZero(),
-		Created:        job.GetCreationTimestamp().Time,
-		Selector:       labels.SelectorFromSet(selectorLabels(r.gvk.Kind, job.GetName())).String(),
-		Spec:           job.JobSpec(),
-		Status:         *job.JobStatus(),
+		Namespace:  job.GetNamespace(),
+		Name:       job.GetName(),
+		UID:        job.GetUID(),
+		Generation: job.GetGeneration(),
+		Deleting:   !job.GetDeletionTimestamp().IsZero(),
+		Created:    job.GetCreationTimestamp().Time,
+		Selector:   labels.SelectorFromSet(selectorLabels(r.gvk.Kind, job.GetName())).String(),
+		Spec:       job.JobSpec(),
+		Status:     *job.JobStatus(),
+
+		TensorBoardSpec:   tensorBoardSpec,
+		TensorBoardStatus: tensorBoardStatus,
+		TensorBoardRetry:  r.options.TensorBoardRetry,
+
 		ClusterDomain:  r.options.ClusterDomain,
 		Image:          r.options.Image,
 		MainContainers: r.framework.MainContainers(),

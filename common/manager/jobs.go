@@ -48,7 +48,7 @@ func (c Controller[J]) Program(options engine.Options) Program {
 			return jobCache(gvk.Kind), err
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, shell Options) error {
-			options.ClusterDomain, options.Image = shell.ClusterDomain, shell.Image
+			options.ClusterDomain, options.Image, options.Namespace = shell.ClusterDomain, shell.Image, shell.Namespace
 			reconciler, err := engine.New(engine.Cluster{
 				Client:    mgr.GetClient(),
 				APIReader: mgr.GetAPIReader(),

@@ -99,7 +99,7 @@ var _ = Describe("Changing a job", func() {
 			"spec", "torchrunConfig can be changed only while the job is paused"),
 		Entry("adding torchrunConfig to a job that is not paused", `{}`, `spec: {torchrunConfig: {enabled: true}}`,
 			"spec", "torchrunConfig can be changed only while the job is paused"),
-		Entry("adding tensorboardSpec to a job that is not paused", `{}`, `spec: {tensorboardSpec: {image: tb}}`,
+		Entry("adding tensorboardSpec to a job that is not paused", `{}`, `spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`,
 			"spec", "tensorboardSpec can be changed only while the job is paused"),
 		Entry("minReplicas, even while paused", elasticTorchrun+"  runMode: {pause: {enabled: true}}\n", `spec: {elastic: {minReplicas: 2}}`, "spec", "elastic.minReplicas cannot be changed"),
 		Entry("maxReplicas", elasticTorchrun, `spec: {elastic: {maxReplicas: 5}}`, "spec", "elastic.maxReplicas cannot be changed"),

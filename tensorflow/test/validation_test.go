@@ -90,7 +90,7 @@ var _ = Describe("Changing a job", func() {
 
 	DescribeTable("is refused where it could not take effect", cluster.ExpectChangeRefused,
 		integration.RefusedChanges(), integration.RefusedReplicaSpecChanges(),
-		Entry("adding tensorboardSpec to a job that is not paused", `{}`, `spec: {tensorboardSpec: {image: tb}}`,
+		Entry("adding tensorboardSpec to a job that is not paused", `{}`, `spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`,
 			"spec", "tensorboardSpec can be changed only while the job is paused"),
 		Entry("a second chief, even while paused", integration.ReplicaSpecs("type: chief", "type: worker")+pausing,
 			integration.ReplicaSpecs("type: chief, replicas: 2", "type: worker"), "spec.replicaSpecs", "at most one chief is allowed"),
@@ -100,7 +100,7 @@ var _ = Describe("Changing a job", func() {
 
 	DescribeTable("is allowed where it takes effect", cluster.ExpectChangeAllowed,
 		integration.AllowedChanges(), integration.AllowedReplicaSpecChanges(),
-		Entry("tensorboardSpec while paused", integration.Paused, `spec: {tensorboardSpec: {image: tb}}`),
+		Entry("tensorboardSpec while paused", integration.Paused, `spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`),
 		Entry("another leader while paused", integration.ReplicaSpecs("type: worker", "type: chief")+pausing,
 			integration.ReplicaSpecs("type: worker", "type: chief, replicas: 0")),
 	)

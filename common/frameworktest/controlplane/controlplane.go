@@ -68,6 +68,17 @@ func Start(ctx context.Context, config, namespace, serviceAccount string, addToS
 // Stop stops the API server.
 func (c *ControlPlane) Stop() error { return c.environment.Stop() }
 
+// InstallCRDs applies the CRDs of a folder, and returns once the API server serves them.
+func (c *ControlPlane) InstallCRDs(folder string) error {
+	_, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true})
+	return err
+}
+
+// UninstallCRDs deletes the CRDs of a folder. The API server then deletes their objects.
+func (c *ControlPlane) UninstallCRDs(folder string) error {
+	return envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true})
+}
+
 func (c *ControlPlane) install(ctx context.Context, rbac string, scheme *runtime.Scheme) (err error) {
 	if c.Client, err = client.New(c.Config, client.Options{Scheme: scheme}); err != nil {
 		return err

@@ -95,20 +95,3 @@ func AllowedReplicaSpecChanges() []TableEntry {
 		Entry("a template together with resuming", Paused, newImage+"  runMode: {pause: {enabled: false}}\n"),
 	}
 }
-
-// BadTensorBoardSpecs is what the kinds that have spec.tensorboardSpec refuse there.
-func BadTensorBoardSpecs() []TableEntry {
-	return []TableEntry{
-		Entry("a malformed fileset", `spec: {tensorboardSpec: {trainingLogFilesets: ["pvc/claim/logs"]}}`,
-			"spec.tensorboardSpec.trainingLogFilesets[0]", "a fileset must look like t9k://pvc/<claim>/<path> or t9k://minio/<secret>/<bucket>/<path>"),
-		Entry("a MinIO fileset without a bucket", `spec: {tensorboardSpec: {trainingLogFilesets: ["t9k://minio/secret"]}}`,
-			"spec.tensorboardSpec.trainingLogFilesets[0]", "a fileset must look like"),
-	}
-}
-
-// GoodTensorBoardSpecs is what these kinds take there.
-func GoodTensorBoardSpecs() []TableEntry {
-	return []TableEntry{
-		Entry("filesets", `spec: {tensorboardSpec: {trainingLogFilesets: ["t9k://pvc/logs/a/b", "t9k://pvc/logs", "t9k://minio/secret/bucket/a"]}}`),
-	}
-}

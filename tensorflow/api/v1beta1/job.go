@@ -4,6 +4,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
 // JobSpec is part of framework.Job.
@@ -37,4 +38,19 @@ func (j *TensorFlowTrainingJob) JobSpec() batchv1beta1.JobSpec {
 // JobStatus is part of framework.Job.
 func (j *TensorFlowTrainingJob) JobStatus() *batchv1beta1.JobStatus {
 	return &j.Status.JobStatus
+}
+
+// TensorBoardSpec is part of framework.TensorBoardJob.
+func (j *TensorFlowTrainingJob) TensorBoardSpec() *tensorboardv1beta1.TensorBoardSpec {
+	return j.Spec.TensorBoardSpec
+}
+
+// TensorBoardStatus is part of framework.TensorBoardJob.
+func (j *TensorFlowTrainingJob) TensorBoardStatus() *batchv1beta1.DependentStatus {
+	return j.Status.TensorBoard
+}
+
+// SetTensorBoardStatus is part of framework.TensorBoardJob.
+func (j *TensorFlowTrainingJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) {
+	j.Status.TensorBoard = status
 }

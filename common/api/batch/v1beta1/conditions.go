@@ -106,3 +106,16 @@ const (
 	// ReasonRecovered: every failed replica runs again.
 	ReasonRecovered = "Recovered"
 )
+
+// Reasons of status.tensorboard, besides NameConflict and CreateFailed, Creating and Deleted, and those of the condition Ready of the
+// TensorBoard.
+const (
+	// ReasonNotInstalled: the cluster does not know the kind of the object.
+	ReasonNotInstalled = "NotInstalled"
+	// ReasonReadFailed: the controller cannot read objects of the kind.
+	ReasonReadFailed = "ReadFailed"
+	// ReasonUpdateFailed: the API server refused to change the object.
+	ReasonUpdateFailed = "UpdateFailed"
+	// ReasonDeleteFailed: the API server refused to delete the object, which the job no longer wants.
+	ReasonDeleteFailed = "DeleteFailed"
+)

@@ -299,14 +299,14 @@ type DependentStatus struct {
 	// Whether the object is ready to work.
 	//
 	// +optional
-	Ready bool `json:"ready,omitempty"`
+	Ready bool `json:"ready"`
 
 	// Why the object is in this status.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// What the controller did last with the object.
+	// What the controller did last with the object: Create, Update or Delete. Empty: nothing yet.
 	//
 	// +optional
 	Action string `json:"action,omitempty"`
@@ -321,3 +321,13 @@ type DependentStatus struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 }
+
+// Values of DependentStatus.Action.
+const (
+	// ActionCreate: the controller created the object, or tried to.
+	ActionCreate = "Create"
+	// ActionUpdate: the controller changed the object, or tried to.
+	ActionUpdate = "Update"
+	// ActionDelete: the controller deleted the object, or tried to.
+	ActionDelete = "Delete"
+)
