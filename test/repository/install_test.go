@@ -66,9 +66,9 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 	}
 }
 
-// What the API server's garbage collector deletes with a job cannot be left behind. A right to create something else, such as
+// What the API server's garbage collector deletes with a job or a TensorBoard cannot be left behind. A right to create something else, such as
 // an autoscaler or a pod group, would be a reason to look who deletes it.
-func TestControllersCreateOnlyWhatGoesWithTheJob(t *testing.T) {
+func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
 		created := map[string]bool{}
