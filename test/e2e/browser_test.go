@@ -16,18 +16,6 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-var _ = Describe("images", Label("images"), func() {
-	It("of PyTorch and TensorBoard belong together: one draws what the other logs", func(ctx context.Context) {
-		n := newNamespace(ctx)
-		n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/tensorboard", "--timeout=120s")
-
-		address := n.forward(ctx, "pod/tensorboard", "6006")
-		text := screenshot(ctx, "http://"+address+"/tensorboard/", scalarCharts, "images-tensorboard.png")
-		Expect(text).To(And(ContainSubstring("first"), ContainSubstring("second"), ContainSubstring("loss")), "the runs and the tag")
-	})
-})
-
 // scalarCharts selects the lines of TensorBoard's scalar charts, when they are drawn: paths of more than one point.
 const scalarCharts = `scalar-card line-chart .series-view > svg > path[d*="L"]`
 
