@@ -21,6 +21,12 @@ for controller in "$@"; do
 	# Types of the same group and name, of two controllers, would be one in a common reference: each gets a workspace of its own.
 	dir=$(mktemp -d)
 	cp -r common "$controller" "$dir"
+	# Nor does a reader look here for kinds of other controllers, which their APIs share some types with.
+	if [ "$module" = common ]; then
+		find "$dir/common/api/batch" -name '*.go' ! -name doc.go ! -name scheduler.go -delete
+	else
+		rm "$dir"/common/api/tensorboard/v1beta1/{tensorboard,zz_generated.deepcopy}.go
+	fi
 	(
 		cd "$dir"
 		go work init ./common "./$controller"
