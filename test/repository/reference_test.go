@@ -48,7 +48,7 @@ func TestReferenceHasEveryField(t *testing.T) {
 }
 
 // ourFields returns the names of the fields below a property, as deep as they are of our own types: those of embedded core types have
-// no description, but for two.
+// no description, but for three.
 func ourFields(schema apiextensionsv1.JSONSchemaProps) []string {
 	var fields []string
 	if schema.Items != nil {
@@ -57,7 +57,7 @@ func ourFields(schema apiextensionsv1.JSONSchemaProps) []string {
 	for name, property := range schema.Properties {
 		switch {
 		case property.Description == "":
-		case name == "conditions" || name == "dependent":
+		case name == "conditions" || name == "dependent" || name == "reference":
 			fields = append(fields, name)
 		default:
 			fields = append(append(fields, name), ourFields(property)...)
