@@ -325,12 +325,17 @@ func refusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
-		// An internal error is how the API server reports an admission webhook that does not answer.
+	case isRefused(err):
 		return &refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
 	default:
 		return fmt.Errorf("creating %s: %w", what, err)
 	}
+}
+
+// isRefused says that the API server did not fail but refused. An internal error is how it reports an admission webhook that does not
+// answer.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
 
 // refusedFor returns how long objects of the job have been refused.

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -27,8 +26,12 @@ const (
 	tensorBoardDependent = "tensorboard"
 )
 
-// tensorBoardTimeout ends a request about a TensorBoard that is not answered, so that no other job waits for it.
-const tensorBoardTimeout = 10 * time.Second
+const (
+	// tensorBoardTimeout ends a request about a TensorBoard that is not answered, so that no other job waits for it.
+	tensorBoardTimeout = 10 * time.Second
+	// tensorBoardDelay is how long to wait after a request that failed and may well succeed soon.
+	tensorBoardDelay = 2 * time.Second
+)
 
 // tensorBoardView is what there is of a job's TensorBoard.
 type tensorBoardView struct {
@@ -38,8 +41,15 @@ type tensorBoardView struct {
 	Unknown bool
 	// Problem says why it is not known, nil if it is.
 	Problem *refusal
-	// NotBefore is when it may be changed again.
-	NotBefore time.Time
+	// Held is a change that must wait.
+	Held heldChange
+}
+
+// heldChange is a change that was made, or that failed, and is not to be made again before a time.
+type heldChange struct {
+	// Change as DependentStatus.Action names it.
+	Change string
+	Until  time.Time
 }
 
 // tensorBoardDecision is what to do about the TensorBoard of a job.
@@ -124,6 +134,8 @@ func (p *planner) followTensorBoard(finished bool) {
 func (p *planner) removeTensorBoard() {
 	view, d := p.seen.TensorBoard, &p.decision.TensorBoard
 	switch {
+	case view.Unknown:
+		p.wakeAt(p.now.Add(cacheDelay))
 	case view.Problem != nil:
 		d.Status = withoutObject(d.Status, view.Problem)
 		p.wakeAt(p.now.Add(p.job.TensorBoardRetry))
@@ -139,8 +151,8 @@ func (p *planner) removeTensorBoard() {
 // changeTensorBoard decides on a change, once it may be tried.
 func (p *planner) changeTensorBoard(change string) {
 	d := &p.decision.TensorBoard
-	if p.now.Before(p.seen.TensorBoard.NotBefore) {
-		p.wakeAt(p.seen.TensorBoard.NotBefore)
+	if held := p.seen.TensorBoard.Held; held.Change == change && p.now.Before(held.Until) {
+		p.wakeAt(held.Until)
 		return
 	}
 	d.Change, d.Object = change, p.seen.TensorBoard.Object
@@ -261,7 +273,7 @@ func (r *Reconciler[J]) observeTensorBoard(ctx context.Context, job J) tensorBoa
 	}
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
-	view := tensorBoardView{NotBefore: r.options.Memory.tensorBoardNotBefore(client.ObjectKeyFromObject(job))}
+	view := tensorBoardView{Held: r.options.Memory.heldTensorBoard(client.ObjectKeyFromObject(job))}
 	var reader client.Reader = r.client
 	switch {
 	case spec == nil:
@@ -277,8 +289,11 @@ func (r *Reconciler[J]) observeTensorBoard(ctx context.Context, job J) tensorBoa
 	switch err := reader.Get(ctx, client.ObjectKeyFromObject(job), object, client.DisableReadYourWritesConsistency); {
 	case err == nil:
 		view.Object = object
-	case !isNotFoundOrNotInstalled(err):
+	case isNotFoundOrNotInstalled(err):
+	case isRefused(err):
 		view.Problem = &refusal{batchv1beta1.ReasonReadFailed, fmt.Errorf("reading tensorboard %s: %w", job.GetName(), err)}
+	default:
+		view.Unknown = true
 	}
 	return view
 }
@@ -301,21 +316,20 @@ func notInstalled(err error) *refusal {
 func (r *Reconciler[J]) changeTensorBoard(ctx context.Context, job J, d tensorBoardDecision) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
-	wait := cacheDelay
-	err := r.writeTensorBoard(ctx, job, d)
-	if errors.Is(err, errNotCached) {
-		wait, err = r.options.TensorBoardRetry, nil // the cache will tell of it
+	wait, err := cacheDelay, r.writeTensorBoard(ctx, job, d)
+	if problem := tensorBoardProblem(d.Change, err); problem != nil {
+		wait, err = r.options.TensorBoardRetry, r.reportTensorBoard(ctx, job, problem)
 	}
-	if err != nil {
-		wait = r.options.TensorBoardRetry
-		if err := r.reportTensorBoard(ctx, job, d, err); err != nil {
-			wait = conflictDelay
-			if !apierrors.IsConflict(err) {
-				ctrllog.FromContext(ctx).Error(err, "reporting what is wrong with the TensorBoard")
-			}
-		}
+	switch {
+	case apierrors.IsConflict(err):
+		wait = conflictDelay
+	case errors.Is(err, errNotCached):
+		wait = r.options.TensorBoardRetry // the cache will tell of it
+	case err != nil:
+		wait = tensorBoardDelay
+		ctrllog.FromContext(ctx).Error(err, "changing the TensorBoard of the job")
 	}
-	r.options.Memory.holdTensorBoard(client.ObjectKeyFromObject(job), r.options.Clock.Now().Add(wait))
+	r.options.Memory.holdTensorBoard(client.ObjectKeyFromObject(job), heldChange{d.Change, r.options.Clock.Now().Add(wait)})
 	return wait
 }
 
@@ -339,28 +353,27 @@ func (r *Reconciler[J]) writeTensorBoard(ctx context.Context, job J, d tensorBoa
 		changed := d.Object.DeepCopy()
 		changed.Spec = wanted(spec, d.Object)
 		err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(d.Object, client.MergeFromWithOptimisticLock{}), noWait)
-		return ignoreOvertaken(err)
+		return overtaken("changing", d.Object, err)
 	default:
-		return ignoreOvertaken(r.client.Delete(ctx, d.Object, client.Preconditions{UID: &d.Object.UID}, noWait))
+		return overtaken("deleting", d.Object, r.client.Delete(ctx, d.Object, client.Preconditions{UID: &d.Object.UID}, noWait))
 	}
 }
 
-// ignoreOvertaken forgives that the object has changed or is gone, of which the next look tells.
-func ignoreOvertaken(err error) error {
-	if apierrors.IsConflict(err) || isNotFoundOrNotInstalled(err) {
+// overtaken forgives that a TensorBoard has changed or is gone, of which the next look tells. Of other errors it says what failed.
+func overtaken(doing string, object *tensorboardv1beta1.TensorBoard, err error) error {
+	if err == nil || apierrors.IsConflict(err) || isNotFoundOrNotInstalled(err) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("%s tensorboard %s: %w", doing, object.Name, err)
 }
 
 // reportTensorBoard writes into the status why a change could not be made.
-func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, d tensorBoardDecision, err error) error {
+func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, problem *refusal) error {
 	_, before := tensorBoardOf(job)
 	if before == nil {
 		before = creating()
 	}
 	status := *before
-	problem := tensorBoardProblem(d.Change, err)
 	status.Reason, status.Note, status.Type = problem.reason, truncated(problem.Error(), maxNote), corev1.EventTypeWarning
 	if equality.Semantic.DeepEqual(status, *before) {
 		return nil
@@ -368,29 +381,19 @@ func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, d tensorBo
 	return r.patchStatus(ctx, job, *job.JobStatus(), &status, tensorBoardEvents(before, &status))
 }
 
-// tensorBoardProblem gives a failed change the reason that the status gets.
+// tensorBoardProblem returns what the status is to say of a change that failed, nil if another try may well succeed.
 func tensorBoardProblem(change string, err error) *refusal {
 	var refused *refusal
 	switch {
-	case change == batchv1beta1.ActionUpdate:
-		return &refusal{batchv1beta1.ReasonUpdateFailed, err}
-	case change == batchv1beta1.ActionDelete:
-		return &refusal{batchv1beta1.ReasonDeleteFailed, err}
 	case errors.As(err, &refused):
 		return refused
 	case isNotFoundOrNotInstalled(err):
 		return notInstalled(err)
+	case !isRefused(err):
+		return nil
+	case change == batchv1beta1.ActionUpdate:
+		return &refusal{batchv1beta1.ReasonUpdateFailed, err}
 	default:
-		return &refusal{batchv1beta1.ReasonCreateFailed, err}
+		return &refusal{batchv1beta1.ReasonDeleteFailed, err}
 	}
-}
-
-// tensorBoardNotBefore returns when the TensorBoard of a job may be changed again.
-func (m *Memory) tensorBoardNotBefore(job types.NamespacedName) time.Time {
-	return load(&m.tensorBoards, job)
-}
-
-// holdTensorBoard keeps the TensorBoard of a job from being changed before a time.
-func (m *Memory) holdTensorBoard(job types.NamespacedName, until time.Time) {
-	store(&m.tensorBoards, job, until)
 }

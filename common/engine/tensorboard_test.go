@@ -99,7 +99,7 @@ func TestPlanTensorBoard(t *testing.T) {
 			image: "tb", before: marked, want: marked, wantChange: "Create",
 		},
 		"one that was created just now, though the cache does not have it": {
-			image: "tb", before: marked, view: tensorBoardView{NotBefore: now.Add(cacheDelay)}, want: marked, wantWakeIn: cacheDelay,
+			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(cacheDelay)}}, want: marked, wantWakeIn: cacheDelay,
 		},
 		"a controller that does not know yet which there are": {
 			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantWakeIn: cacheDelay,
@@ -133,6 +133,10 @@ func TestPlanTensorBoard(t *testing.T) {
 		"one that the job wants otherwise": {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, want: reported(updated), wantChange: "Update",
 		},
+		"one that the job wants otherwise, though it was created just now": {
+			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb"), Held: heldChange{"Create", now.Add(time.Second)}},
+			want: reported(updated), wantChange: "Update",
+		},
 		"one that was changed keeps saying so": {
 			image: "tb:2", before: reported(updated), view: tensorBoardView{Object: board("tb:2")}, want: reported(updated),
 		},
@@ -140,7 +144,7 @@ func TestPlanTensorBoard(t *testing.T) {
 			image: "tb:2", before: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Reason, s.Note, s.Action, s.Type = "UpdateFailed", "no", "Update", "Warning"
 			}),
-			view: tensorBoardView{Object: board("tb", isReady(metav1.ConditionTrue, "Serving", "")), NotBefore: now.Add(time.Second)},
+			view: tensorBoardView{Object: board("tb", isReady(metav1.ConditionTrue, "Serving", "")), Held: heldChange{"Update", now.Add(time.Second)}},
 			want: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Ready, s.Reason, s.Note, s.Action, s.Type = true, "UpdateFailed", "no", "Update", "Warning"
 			}),
@@ -166,7 +170,7 @@ func TestPlanTensorBoard(t *testing.T) {
 			want: warning("", "NameConflict", taken), wantWakeIn: retry,
 		},
 		"one that was refused, before it may be tried again": {
-			image: "tb", before: warning("Create", "CreateFailed", "quota"), view: tensorBoardView{NotBefore: now.Add(time.Second)},
+			image: "tb", before: warning("Create", "CreateFailed", "quota"), view: tensorBoardView{Held: heldChange{"Create", now.Add(time.Second)}},
 			want: warning("Create", "CreateFailed", "quota"), wantWakeIn: time.Second,
 		},
 		"one that was refused, tried again, stays to be read until it is there": {
@@ -209,7 +213,7 @@ func TestPlanTensorBoard(t *testing.T) {
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Delete" }),
 		},
 		"one that the job no longer wants, before it may be tried again": {
-			before: reported(unchanged), view: tensorBoardView{Object: board("tb"), NotBefore: now.Add(time.Second)},
+			before: reported(unchanged), view: tensorBoardView{Object: board("tb"), Held: heldChange{"Delete", now.Add(time.Second)}},
 			want: reported(unchanged), wantWakeIn: time.Second,
 		},
 		"one that the job no longer wants and that is being deleted": {
@@ -220,6 +224,9 @@ func TestPlanTensorBoard(t *testing.T) {
 		},
 		"somebody else's, which the job no longer wants": {
 			before: warning("Create", "NameConflict", taken), view: tensorBoardView{Object: board("tb", notOurs)},
+		},
+		"one that the job no longer wants, when the API server does not answer": {
+			before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged), wantWakeIn: cacheDelay,
 		},
 		"one that the job no longer wants and that cannot be read": {
 			before: reported(unchanged), view: tensorBoardView{Problem: failing}, want: warning("Create", "ReadFailed", "forbidden"),
@@ -447,8 +454,7 @@ func TestChangeTensorBoard(t *testing.T) {
 			wantCalls: []string{"create"}, wantReason: "CreateFailed", wantWait: time.Minute,
 		},
 		"the API server does not answer": {
-			change: "Create", answer: apierrors.NewTimeoutError("slow", 1),
-			wantCalls: []string{"create", "status"}, wantReason: "CreateFailed", wantWait: time.Minute,
+			change: "Create", answer: apierrors.NewTimeoutError("slow", 1), wantCalls: []string{"create"}, wantWait: tensorBoardDelay,
 		},
 		"a change is refused": {
 			change: "Update", answer: forbidden, wantCalls: []string{"patch", "status"}, wantReason: "UpdateFailed", wantWait: time.Minute,
@@ -478,7 +484,7 @@ func TestChangeTensorBoard(t *testing.T) {
 			j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"
 			wait := r.changeTensorBoard(t.Context(), j, tensorBoardDecision{Change: tc.change, Object: board("tb", suspended)})
 			diff(t, "wait", tc.wantWait, wait)
-			diff(t, "time of the next try", now.Add(tc.wantWait), r.options.Memory.tensorBoardNotBefore(client.ObjectKeyFromObject(j)))
+			diff(t, "what must wait", heldChange{tc.change, now.Add(tc.wantWait)}, r.options.Memory.heldTensorBoard(client.ObjectKeyFromObject(j)))
 			diff(t, "calls", tc.wantCalls, api.calls)
 			if tc.change == "Update" {
 				diff(t, "patch", `{"metadata":{"resourceVersion":"7"},"spec":{"image":"tb:2"}}`, api.patch)
@@ -551,15 +557,18 @@ func TestTensorBoardWatch(t *testing.T) {
 	api.answer = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right"))
 	look("of a kind that may not be listed", "ReadFailed", false, 2, 0)
 	clock.SetTime(now.Add(2 * time.Minute))
+	api.answer = apierrors.NewTimeoutError("slow", 1)
+	look("while the API server does not answer", "", false, 3, 0)
+	clock.SetTime(now.Add(2*time.Minute + tensorBoardDelay))
 	api.answer = nil
-	look("of a kind that was installed", "", false, 3, 1)
-	look("while the cache fills", "", false, 3, 1)
-	clock.SetTime(now.Add(3 * time.Minute))
+	look("of a kind that was installed", "", false, 4, 1)
+	look("while the cache fills", "", false, 4, 1)
+	clock.SetTime(now.Add(4 * time.Minute))
 	api.answer = apierrors.NewNotFound(schema.GroupResource{}, "")
-	look("of a kind that was removed before the cache was filled", "NotInstalled", false, 4, 1)
+	look("of a kind that was removed before the cache was filled", "NotInstalled", false, 5, 1)
 	started.synced = true
-	look("once the cache is filled", "", true, 4, 1)
+	look("once the cache is filled", "", true, 5, 1)
 	started.synced = false
 	clock.SetTime(now.Add(time.Hour))
-	look("later", "", true, 4, 1)
+	look("later", "", true, 5, 1)
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -95,26 +96,29 @@ func (w *tensorBoardWatch) reader(ctx context.Context, namespace string) (client
 			return w.cache, nil
 		}
 	}
-	if now := w.clock.Now(); !now.Before(w.nextLook) {
-		w.nextLook = now.Add(w.retry)
-		w.problem = w.look(ctx, namespace)
+	if !w.clock.Now().Before(w.nextLook) {
+		w.look(ctx, namespace)
 	}
 	return nil, w.problem
 }
 
 // look finds out why TensorBoards cannot be read, and starts the cache if they can.
-func (w *tensorBoardWatch) look(ctx context.Context, namespace string) *refusal {
+func (w *tensorBoardWatch) look(ctx context.Context, namespace string) {
+	w.nextLook, w.problem = w.clock.Now().Add(w.retry), nil
 	err := w.apiReader.List(ctx, &tensorboardv1beta1.TensorBoardList{}, client.InNamespace(namespace), client.Limit(1))
-	switch {
-	case isNotFoundOrNotInstalled(err):
-		return notInstalled(err)
-	case err == nil && w.cache == nil:
+	if err == nil && w.cache == nil {
 		w.cache, err = w.start()
 	}
-	if err != nil {
-		return &refusal{batchv1beta1.ReasonReadFailed, fmt.Errorf("reading TensorBoards: %w", err)}
+	switch {
+	case err == nil:
+	case isNotFoundOrNotInstalled(err):
+		w.problem = notInstalled(err)
+	case isRefused(err):
+		w.problem = &refusal{batchv1beta1.ReasonReadFailed, fmt.Errorf("reading TensorBoards: %w", err)}
+	default:
+		w.nextLook = w.clock.Now().Add(tensorBoardDelay)
+		ctrllog.FromContext(ctx).Error(err, "finding out whether TensorBoards are installed")
 	}
-	return nil
 }
 
 // tensorBoardChanges lets through what the status of a job reports of its TensorBoard, and what the job wants of it.
