@@ -11,9 +11,10 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.PyTorchTrainingJob {
 		job := &v1beta1.PyTorchTrainingJob{Spec: v1beta1.PyTorchTrainingJobSpec{
-			RunPolicy: s.RunPolicy,
-			RunMode:   s.RunMode,
-			Elastic:   s.Elastic,
+			RunPolicy:       s.RunPolicy,
+			RunMode:         s.RunMode,
+			TensorBoardSpec: s.TensorBoard,
+			Elastic:         s.Elastic,
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: "worker", Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},

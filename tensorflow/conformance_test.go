@@ -11,8 +11,9 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.TensorFlowTrainingJob {
 		return &v1beta1.TensorFlowTrainingJob{Spec: v1beta1.TensorFlowTrainingJobSpec{
-			RunPolicy: s.RunPolicy,
-			RunMode:   s.RunMode,
+			RunPolicy:       s.RunPolicy,
+			RunMode:         s.RunMode,
+			TensorBoardSpec: s.TensorBoard,
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: v1beta1.ReplicaTypeWorker, Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -252,6 +253,17 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	}
 	patched := copyOf(current)
 	*patched.JobStatus() = status
+	if tensorBoard := tensorBoardStatus(current); len(parts.Status) > 0 {
+		// It is beside the JobStatus, under a name of its own.
+		type beside struct {
+			TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
+		}
+		after, err := merged(beside{tensorBoard}, parts.Status)
+		if err != nil {
+			return err
+		}
+		setTensorBoardStatus(patched, after.TensorBoard)
+	}
 	if !equality.Semantic.DeepEqual(current, patched) {
 		c.put(c.keyOf(object), patched)
 	}
@@ -260,7 +272,7 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 }
 
 // merged returns a status merged with a patch of it.
-func merged(status batchv1beta1.JobStatus, patch []byte) (after batchv1beta1.JobStatus, err error) {
+func merged[T any](status T, patch []byte) (after T, err error) {
 	if len(patch) == 0 {
 		return status, nil
 	}
@@ -273,6 +285,44 @@ func merged(status batchv1beta1.JobStatus, patch []byte) (after batchv1beta1.Job
 		return after, err
 	}
 	return after, json.Unmarshal(data, &after)
+}
+
+// patchTensorBoard applies a merge patch to a TensorBoard. It returns NotFound, or Conflict if the patch carries another
+// resourceVersion than the TensorBoard.
+func (c *Cluster) patchTensorBoard(object client.Object, patch client.Patch) error {
+	current, ok := c.live()[c.keyOf(object)].(*tensorboardv1beta1.TensorBoard)
+	if !ok {
+		return notFound(c.kindOf(object), object.GetName())
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	patched, err := merged(*current, data)
+	if err != nil {
+		return err
+	}
+	if patched.ResourceVersion != current.ResourceVersion {
+		return conflict(object, "the object has been modified")
+	}
+	patched.Generation++
+	c.put(c.keyOf(object), &patched)
+	copyInto(object, &patched)
+	return nil
+}
+
+// tensorBoardStatus returns what the status of a job says of its TensorBoard, nil for nothing.
+func tensorBoardStatus(job framework.Job) *batchv1beta1.DependentStatus {
+	if owner, ok := job.(framework.TensorBoardJob); ok {
+		return owner.TensorBoardStatus()
+	}
+	return nil
+}
+
+func setTensorBoardStatus(job framework.Job, status *batchv1beta1.DependentStatus) {
+	if owner, ok := job.(framework.TensorBoardJob); ok {
+		owner.SetTensorBoardStatus(status)
+	}
 }
 
 // Change lets a kubelet or the scheduler change the status of a pod, or bind it to a node.

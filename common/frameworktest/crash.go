@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
 // testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the controller's
@@ -88,7 +89,7 @@ func (s scenario) happen(t rapid.TB, k kind, f fault, lag map[string]int) *world
 // of the jobs alone, of the pods alone, and of all.
 func (w *world) lags() []map[string]int {
 	var lags []map[string]int
-	for _, kinds := range [][]string{{w.kind.name}, {"Pod"}, {w.kind.name, "Pod", "Service"}} {
+	for _, kinds := range [][]string{{w.kind.name}, {"Pod"}, {"TensorBoard"}, {w.kind.name, "Pod", "Service", "TensorBoard"}} {
 		for revision := range w.stoppedAt {
 			if before, after := w.cluster.changeTo(revision + 1); slices.Contains(kinds, w.cluster.kindOf(cmp.Or(after, before))) {
 				lag := map[string]int{}
@@ -128,6 +129,8 @@ type result struct {
 	Pods []string
 	// Failure is the newest: index, reason and exit code, and whether it counted. Not every scenario says it.
 	Failure string
+	// TensorBoard that is left, and what the status says of it; empty for none.
+	TensorBoard string
 }
 
 func (w *world) result() result {
@@ -142,6 +145,12 @@ func (w *world) result() result {
 			f := status.Failures[0]
 			r.Failure = fmt.Sprintf("%s %s %d %t", f.Replica[len(f.Replica)-1:], f.Reason, ptr.Deref(f.ExitCode, 0), f.Counted)
 		}
+		if tensorBoard := tensorBoardStatus(job); tensorBoard != nil {
+			r.TensorBoard = tensorBoard.Action + " " + tensorBoard.Reason
+		}
+	}
+	for _, tensorBoard := range list[*tensorboardv1beta1.TensorBoard](w.cluster.live()) {
+		r.TensorBoard = fmt.Sprintf("%s (%s)", tensorBoard.Spec.Image, r.TensorBoard)
 	}
 	for _, pod := range w.pods() {
 		r.Pods = append(r.Pods, fmt.Sprintf("%s %s", pod.Labels[batchv1beta1.LabelReplicaIndex], pod.Status.Phase))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
@@ -31,6 +32,8 @@ type Shape struct {
 	RunMode *batchv1beta1.RunMode
 	// Elastic scaling of the job; nil is none. A framework that does not scale leaves it out.
 	Elastic *batchv1beta1.ElasticConfig
+	// TensorBoard that the job wants; nil is none. A framework whose jobs have none leaves it out.
+	TensorBoard *tensorboardv1beta1.TensorBoardSpec
 }
 
 // kind is a job kind without its type parameter.
@@ -42,12 +45,17 @@ type kind struct {
 	mainContainer string
 }
 
-// runs says whether jobs of the kind can be of a shape: whether they scale, and depend on a rendezvous if they are left to.
+// runs says whether jobs of the kind can be of a shape: whether they have a TensorBoard, and whether they scale, and depend on a
+// rendezvous if they are left to.
 func (k kind) runs(s Shape) bool {
+	job := k.newJob(s)
+	if _, ok := job.(framework.TensorBoardJob); s.TensorBoard != nil && !ok {
+		return false
+	}
 	if s.Elastic == nil {
 		return true
 	}
-	spec := k.newJob(s).JobSpec()
+	spec := job.JobSpec()
 	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 
@@ -69,6 +77,7 @@ func (k kind) edited(job framework.Job, s Shape) framework.Job {
 	edited.SetCreationTimestamp(job.GetCreationTimestamp())
 	edited.SetGeneration(job.GetGeneration() + 1)
 	*edited.JobStatus() = *job.JobStatus().DeepCopy()
+	setTensorBoardStatus(edited, tensorBoardStatus(job))
 	return edited
 }
 

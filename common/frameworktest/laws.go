@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
 )
@@ -28,6 +30,9 @@ func checkLaws(t reporter, now objects, before, after client.Object) {
 	t.Helper()
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
 		checkCreation(t, now, pod)
+	}
+	if tensorBoard, ok := after.(*tensorboardv1beta1.TensorBoard); ok && before == nil && owned(tensorBoard) {
+		checkTensorBoardCreation(t, now)
 	}
 	old, isJob := before.(framework.Job)
 	job, remains := after.(framework.Job)
@@ -94,6 +99,22 @@ func checkDeletion(t reporter, job framework.Job, before, after client.Object) {
 	}
 }
 
+// checkTensorBoardCreation checks that a TensorBoard may be created: for a job that wants it and has not finished, and whose status
+// says so, so that it is found again whatever happens next.
+func checkTensorBoardCreation(t reporter, now objects) {
+	t.Helper()
+	job, ok := now.job().(framework.TensorBoardJob)
+	switch {
+	case !ok: // it was deleted just now
+	case job.JobStatus().Finished():
+		t.Errorf("a TensorBoard is created for a job that is %s", job.JobStatus().Phase)
+	case job.TensorBoardSpec() == nil:
+		t.Errorf("a TensorBoard is created for a job that wants none")
+	case job.TensorBoardStatus() == nil:
+		t.Errorf("a TensorBoard is created, but it is not in the status")
+	}
+}
+
 func isTrue(status batchv1beta1.JobStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, condition)
 }
@@ -150,8 +171,10 @@ func isListed(status batchv1beta1.JobStatus, name string) bool {
 type remains struct {
 	// Status of the job, nil if it is gone. UIDs only say whether they are those of the pods that are there.
 	Status *batchv1beta1.JobStatus
-	// Pods and Services by name; of pods also the attempt and the phase.
-	Pods, Services []string
+	// Pods, Services and TensorBoards by name; of pods also the attempt and the phase, of TensorBoards the image.
+	Pods, Services, TensorBoards []string
+	// TensorBoard is what the status says of the job's. Its UID only says whether it is that of the one that is there.
+	TensorBoard *batchv1beta1.DependentStatus
 }
 
 func (o objects) remains() remains {
@@ -164,9 +187,19 @@ func (o objects) remains() remains {
 	for _, service := range list[*corev1.Service](o) {
 		r.Services = append(r.Services, service.Name)
 	}
+	for _, tensorBoard := range list[*tensorboardv1beta1.TensorBoard](o) {
+		uids[string(tensorBoard.UID)] = true
+		r.TensorBoards = append(r.TensorBoards, tensorBoard.Name+" "+tensorBoard.Spec.Image)
+	}
 	job := o.job()
 	if job == nil {
 		return r
+	}
+	if r.TensorBoard = tensorBoardStatus(job).DeepCopy(); r.TensorBoard != nil {
+		r.TensorBoard.Action = "" // to try in vain to create what a cache lacks is to do something
+		if r.TensorBoard.Dependent != nil {
+			r.TensorBoard.Dependent.UID = types.UID(fmt.Sprintf("present: %t", uids[string(r.TensorBoard.Dependent.UID)]))
+		}
 	}
 	r.Status = job.JobStatus().DeepCopy()
 	for i := range r.Status.Tasks {

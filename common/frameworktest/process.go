@@ -14,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
 // effect is what a fault does to a write.
@@ -76,6 +79,9 @@ func (p *process) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	kind := p.cluster.kindOf(object)
+	if found, ok := p.cached(kind)[objectKey(kind, key)].(*tensorboardv1beta1.TensorBoard); ok && found.Labels[batchv1beta1.LabelJobKind] == "" {
+		return notFound(kind, key.Name) // the cache holds only those of jobs
+	}
 	return p.get(p.cached(kind), kind, key, object)
 }
 
@@ -141,6 +147,11 @@ func (p *process) Delete(_ context.Context, object client.Object, options ...cli
 	var asked client.DeleteOptions
 	asked.ApplyOptions(options)
 	return p.write(object, func() error { return p.cluster.remove(object, asked) })
+}
+
+// Patch implements client.Writer, of TensorBoards.
+func (p *process) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return p.write(object, func() error { return p.cluster.patchTensorBoard(object, patch) })
 }
 
 // Status implements client.StatusClient.

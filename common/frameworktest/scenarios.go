@@ -4,6 +4,7 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
 // scenario is the life of a job.
@@ -43,6 +44,13 @@ func two(restart batchv1beta1.RestartPolicy, scope batchv1beta1.RestartScope, op
 func elastic(least, expected int32, scope batchv1beta1.RestartScope, options ...func(*batchv1beta1.RunPolicy)) Shape {
 	s := two(onFailure, scope, options...)
 	s.Elastic = &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: &least, MaxReplicas: new(int32(4)), ExpectedReplicas: &expected}
+	return s
+}
+
+// twoWithTensorBoard returns the shape of a job of two replicas, which are a collective, with a TensorBoard of image tb:1.
+func twoWithTensorBoard() Shape {
+	s := two(onFailure, scopeJob)
+	s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: "tb:1"}
 	return s
 }
 
@@ -714,5 +722,71 @@ var scenarios = []scenario{
 		shape: elastic(1, 2, scopeReplica),
 		steps: []step{run, exits(0, 0), exits(1, 0), scaled(1), scaled(4), passes(time.Minute)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job has a TensorBoard, which outlives the run",
+		shape: twoWithTensorBoard(),
+		steps: []step{run, tensorBoardServes, exits(1, 1), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+			TensorBoard: "tb:1 (Create Serving)",
+		},
+	},
+	{
+		name:  "somebody deletes the TensorBoard of a job, and again once the job has finished",
+		shape: twoWithTensorBoard(),
+		steps: []step{
+			run, together(tensorBoardDeleted, exits(1, 1)), run, passes(time.Minute), exits(0, 0), exits(1, 0), tensorBoardDeleted,
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+			TensorBoard: "Create Deleted",
+		},
+	},
+	{
+		name:  "a job is deleted with its TensorBoard",
+		shape: twoWithTensorBoard(),
+		steps: []step{run, jobDeleted},
+	},
+	{
+		name:  "the user wants another TensorBoard while the job is paused",
+		shape: twoWithTensorBoard(),
+		steps: []step{run, tensorBoardServes, paused, wantsTensorBoard("tb:2"), resumed, run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:2 (Update Serving)",
+		},
+	},
+	{
+		name:  "the user does without TensorBoard while the job is paused",
+		shape: twoWithTensorBoard(),
+		steps: []step{run, paused, wantsNoTensorBoard, resumed, run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the user changes their mind about TensorBoard before the controller sees it",
+		shape: pausing(twoWithTensorBoard()),
+		steps: []step{together(wantsNoTensorBoard, wantsTensorBoard("tb:2")), wantsNoTensorBoard, together(wantsTensorBoard("tb:3"), resumed), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:3 (Create Pending)",
+		},
+	},
+	{
+		name:   "a TensorBoard of somebody else's stands where the job's must go, which trains without",
+		shape:  twoWithTensorBoard(),
+		before: []step{foreignTensorBoard},
+		steps:  []step{run, exits(1, 1), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+			TensorBoard: " (Create NameConflict)",
+		},
+	},
+	{
+		name:   "a TensorBoard of somebody else's goes out of the way",
+		shape:  twoWithTensorBoard(),
+		before: []step{foreignTensorBoard},
+		steps:  []step{run, passes(2 * time.Minute), tensorBoardDeleted, passes(2 * time.Minute), exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:1 (Create Pending)",
+		},
 	},
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
@@ -195,6 +196,51 @@ func foreignPodGoes(w *world) {
 		}
 	}
 	w.t.Fatal("the pod of somebody else is gone already")
+}
+
+// wantsTensorBoard lets the user want a TensorBoard of an image, which a job that runs allows only while it is paused.
+func wantsTensorBoard(image string) step {
+	return edited(func(s *Shape) { s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: image} })
+}
+
+// wantsNoTensorBoard lets the user do without.
+func wantsNoTensorBoard(w *world) { edited(func(s *Shape) { s.TensorBoard = nil })(w) }
+
+// tensorBoardServes lets the TensorBoard be ready, as its controller says it.
+func tensorBoardServes(w *world) {
+	w.t.Helper()
+	serving := copyOf(w.tensorBoard())
+	serving.Status = tensorboardv1beta1.TensorBoardStatus{
+		Phase: tensorboardv1beta1.TensorBoardRunning,
+		Conditions: []tensorboardv1beta1.TensorBoardCondition{
+			{Type: tensorboardv1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: tensorboardv1beta1.ReasonServing},
+		},
+	}
+	w.cluster.put(w.cluster.keyOf(serving), serving)
+}
+
+// tensorBoardDeleted lets somebody delete the TensorBoard.
+func tensorBoardDeleted(w *world) {
+	w.t.Helper()
+	w.remove(w.tensorBoard(), client.DeleteOptions{})
+}
+
+// tensorBoard returns the TensorBoard that there is. The test ends if there is none.
+func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
+	w.t.Helper()
+	found := list[*tensorboardv1beta1.TensorBoard](w.cluster.live())
+	if len(found) == 0 {
+		w.t.Fatalf("there is no TensorBoard: %s", w.describe())
+	}
+	return found[0]
+}
+
+// foreignTensorBoard puts a TensorBoard that is not the job's where the job's must go.
+func foreignTensorBoard(w *world) {
+	foreign := &tensorboardv1beta1.TensorBoard{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: jobKey.Name}}
+	if err := w.cluster.create(foreign); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) remove(object client.Object, options client.DeleteOptions) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +16,11 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
@@ -79,7 +82,9 @@ func newWorld(t rapid.TB, k kind) *world {
 			PeerGrace:      30 * time.Second,
 			FailureWindow:  2 * time.Second,
 			NodeLostDelay:  time.Minute,
-			Clock:          clock,
+
+			TensorBoardRetry: time.Minute,
+			Clock:            clock,
 		},
 	}
 	w.cluster.onChange = func(kind string, before, after client.Object) {
@@ -123,6 +128,8 @@ func wakes(before, after client.Object) bool {
 		return owned(object)
 	case *corev1.Service:
 		return after == nil
+	case *tensorboardv1beta1.TensorBoard:
+		return owned(object)
 	default:
 		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
 	}
@@ -201,7 +208,8 @@ func (w *world) wakesBy(t time.Time) bool { return !w.wakeAt.IsZero() && !w.wake
 func (w *world) reconcile() {
 	w.dirty, w.wakeAt = false, time.Time{}
 	w.process.looks = max(0, w.process.looks-1)
-	result, err := w.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: jobKey})
+	ctx := log.IntoContext(context.Background(), logr.Discard())
+	result, err := w.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: jobKey})
 	switch {
 	case err != nil:
 		w.wakeAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
