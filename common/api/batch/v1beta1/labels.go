@@ -1,6 +1,6 @@
 package v1beta1
 
-// Labels of the pods and Services of a job. A template cannot override them.
+// Labels of the pods, Services and TensorBoards of a job. A template cannot override them.
 const (
 	// LabelJobKind holds the kind of the job.
 	LabelJobKind = "batch.tensorstack.dev/job-kind"
