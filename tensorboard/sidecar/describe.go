@@ -18,7 +18,11 @@ const maxDescription = 500
 // queries are those of the URLs in a text. They may be signatures.
 var queries = regexp.MustCompile(`\?[^\s"']+`)
 
-// describe says what is wrong, in one line for humans, without the secrets and without what may be secret.
+// ownAddresses are those that connections go out from, before the address that they go to. They are others each time.
+var ownAddresses = regexp.MustCompile(`\S+:\d+->`)
+
+// describe says what is wrong, in one line for humans, without the secrets and without what may be secret. It is the same each time that
+// the same is wrong.
 func describe(err error, secrets ...string) string {
 	err = withoutURL(err)
 	text := err.Error()
@@ -33,6 +37,7 @@ func describe(err error, secrets ...string) string {
 			text = strings.ReplaceAll(text, secret, "***")
 		}
 	}
+	text = ownAddresses.ReplaceAllString(text, "")
 	text = queries.ReplaceAllString(text, "?...")
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -102,13 +102,9 @@ func contentOf(response *http.Response) (*content, error) {
 	return c, nil
 }
 
-// contentRange returns the offset that a response begins at, and the size of the whole, negative if unknown. A response without a range is
-// the whole.
+// contentRange returns the offset that a response with a part of a file begins at, and the size of the whole, negative if unknown.
 func contentRange(header http.Header) (start, size int64, err error) {
 	value := header.Get("Content-Range")
-	if value == "" {
-		return 0, -1, nil
-	}
 	bad := fmt.Errorf("the server sent a part of the file that it describes as %q", value)
 	part, total, ok := strings.Cut(strings.TrimPrefix(value, "bytes "), "/")
 	first, _, found := strings.Cut(part, "-")

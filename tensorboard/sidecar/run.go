@@ -21,6 +21,9 @@ import (
 const (
 	// downloads is how many files of a source are fetched at once.
 	downloads = 4
+	// giveUp is after how many failures a fetch ends early, if the server does not even refuse: it has gone, and each try takes time. The
+	// files are tried in no order, so that the same ones do not end each fetch.
+	giveUp = 8
 	// overlap is how much of the end of an event file is fetched again, to see that it is still the same file that goes on. Each of its
 	// records has the time of its writing, so another file differs there.
 	overlap = 16 << 10
@@ -63,22 +66,34 @@ func (r *run) fetch(ctx context.Context) error {
 		return err
 	}
 	var mu sync.Mutex
+	var broken []error
 	var group errgroup.Group
 	group.SetLimit(downloads)
 	for name, o := range files {
-		if ctx.Err() != nil {
-			break
-		}
 		group.Go(func() error {
-			if err := r.sync(ctx, o); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failures = append(failures, fmt.Errorf("%q: %w", name, err))
+			mu.Lock()
+			enough := len(broken) >= giveUp
+			mu.Unlock()
+			if enough || ctx.Err() != nil {
+				return nil
+			}
+			err := r.sync(ctx, o)
+			if err == nil {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			failures = append(failures, fmt.Errorf("%q: %w", name, err))
+			if _, ok := errors.AsType[refused](err); !ok && !errors.Is(err, errLimit) {
+				broken = append(broken, err)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait()
+	if len(broken) >= giveUp {
+		return fmt.Errorf("gave up until the next time: %w", first(broken))
+	}
 	return summary(failures, len(objects))
 }
 
@@ -87,11 +102,15 @@ func summary(failures []error, of int) error {
 	if len(failures) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if of == 1 {
-		return first
+		return failures[0]
 	}
-	return fmt.Errorf("%d of %d files cannot be fetched, such as %w", len(failures), of, first)
+	return fmt.Errorf("%d of %d files cannot be fetched, such as %w", len(failures), of, first(failures))
+}
+
+// first is the same in whatever order the errors came.
+func first(failures []error) error {
+	return slices.MinFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
 // prune removes what is not at the source any more, and what is in the way.
@@ -274,7 +293,7 @@ func (r *run) replace(ctx context.Context, o object) (err error) {
 	if err := r.mkdirFor(o.path); err != nil {
 		return err
 	}
-	partial := path.Join(path.Dir(o.path), fmt.Sprintf(".%x.partial", sha256.Sum256([]byte(o.path))))
+	partial := path.Join(path.Dir(o.path), fmt.Sprintf(".%x%s", sha256.Sum256([]byte(o.path)), partialSuffix))
 	if err := r.remove(partial); err != nil {
 		return err
 	}

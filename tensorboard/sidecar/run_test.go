@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -23,7 +24,8 @@ type memory struct {
 	fails   map[string]error // how opening an object fails
 	cut     int64            // how much of each answer arrives before the connection breaks; 0 is all
 	sent    atomic.Int64     // bytes
-	broken  error            // how listing fails
+	opened  atomic.Int64
+	broken  error // how listing fails
 }
 
 func (m *memory) list(context.Context) ([]object, error) {
@@ -35,6 +37,7 @@ func (m *memory) list(context.Context) ([]object, error) {
 }
 
 func (m *memory) open(_ context.Context, o object, from int64, _ string) (*content, error) {
+	m.opened.Add(1)
 	if err := m.fails[o.path]; err != nil {
 		return nil, err
 	}
@@ -255,6 +258,34 @@ func TestAListingThatFailsRemovesNothing(t *testing.T) {
 	wantTree(t, r, map[string]string{"a.tfevents": "1"})
 }
 
+func TestAServerThatHasGoneIsGivenUp(t *testing.T) {
+	tests := map[string]struct {
+		err       error
+		wantTries int64
+		wantError string
+	}{
+		"if it does not answer": {
+			errors.New("connection refused"), giveUp + downloads - 1, "gave up until the next time: connection refused",
+		},
+		"but not if it refuses": {
+			refused{errors.New("denied")}, 100, "100 of 100 files cannot be fetched, such as",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			source := &memory{objects: map[string]string{}, fails: map[string]error{}}
+			for i := range 100 {
+				name := fmt.Sprintf("%d.tfevents", i)
+				source.objects[name], source.fails[name] = "1", tc.err
+			}
+			wantError(t, runIn(t, t.TempDir(), source, 1<<30).fetch(t.Context()), tc.wantError)
+			if got := source.opened.Load(); got > tc.wantTries {
+				t.Errorf("it was tried %d times, want at most %d", got, tc.wantTries)
+			}
+		})
+	}
+}
+
 func TestNothingLeadsOutOfTheRun(t *testing.T) {
 	longest := strings.Repeat("n", 246) + ".tfevents"
 	tests := map[string]struct {
@@ -282,6 +313,11 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 			source:    map[string]string{"": "bad", ".": "bad", "a\x00.tfevents": "bad", "\xff.tfevents": "bad", "n" + longest: "bad", longest: "good"},
 			want:      map[string]string{longest: "good"},
 			wantError: "5 of 6 files cannot be fetched",
+		},
+		"names that the sidecar needs": {
+			source:    map[string]string{"plugins/a": "good", "plugins/.a" + partialSuffix: "bad"},
+			want:      map[string]string{"plugins/a": "good"},
+			wantError: "its name is one of those that the sidecar needs itself",
 		},
 		"a very deep name": {
 			source: map[string]string{strings.Repeat("d/", 500) + "a.tfevents": "good"},

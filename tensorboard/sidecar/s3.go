@@ -10,8 +10,8 @@ import (
 	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// attempts are those that the client makes for each request within one fetch.
-const attempts = 3
+// attempts are those that the client makes for each request. The next fetch is the next attempt.
+const attempts = 1
 
 // bucket is a folder in S3 compatible storage.
 type bucket struct {
@@ -84,7 +84,7 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 			return nil, err
 		}
 	}
-	body, _, header, err := b.client.GetObject(ctx, b.source.Bucket, b.prefix()+o.path, options)
+	body, info, header, err := b.client.GetObject(ctx, b.source.Bucket, b.prefix()+o.path, options)
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		switch response.StatusCode {
 		case http.StatusPreconditionFailed, http.StatusNotFound:
@@ -92,13 +92,19 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 		case http.StatusRequestedRangeNotSatisfiable:
 			return nil, errShorter
 		}
+		return nil, refused{b.credentials.hideIn(err)}
 	}
 	if err != nil {
 		return nil, b.credentials.hideIn(err)
 	}
-	start, _, err := contentRange(header)
-	if err != nil {
-		return nil, errors.Join(err, body.Close())
+	c := &content{ReadCloser: body, size: info.Size, version: info.ETag, modified: info.LastModified}
+	if header.Get("Content-Range") != "" {
+		if c.start, c.size, err = contentRange(header); err != nil {
+			return nil, errors.Join(err, body.Close())
+		}
 	}
-	return &content{ReadCloser: body, start: start, size: o.size, version: o.version, modified: o.modified}, nil
+	if c.version == o.version {
+		c.modified = o.modified // listings are more precise
+	}
+	return c, nil
 }

@@ -231,6 +231,24 @@ func TestAnObjectThatChangesBetweenListingAndGetting(t *testing.T) {
 	wantTree(t, r, nil)
 }
 
+func TestAnObjectThatGrowsMeanwhileWhereTheServerKnowsNoConditions(t *testing.T) {
+	server := &s3Server{accessKey: "key-1", noMatch: true}
+	r, _ := inBucket(t, server, "logs")
+	server.set(map[string]string{"runs/a.tfevents": "12345", "runs/plugins/b": "1"})
+	objects, err := r.store.list(t.Context())
+	wantError(t, err, "")
+	server.set(map[string]string{"runs/a.tfevents": "1234567", "runs/plugins/b": "12"})
+	for _, o := range objects {
+		wantError(t, r.sync(t.Context(), o), "")
+	}
+	wantTree(t, r, map[string]string{"a.tfevents": "1234567", "plugins/b": "12"})
+	server.set(server.objects)
+	wantError(t, r.fetch(t.Context()), "")
+	if got := server.asked(); len(got) > 0 {
+		t.Errorf("it asked again for %q", got)
+	}
+}
+
 func TestASecretThatIsRotatedIsUsedAtOnce(t *testing.T) {
 	server := &s3Server{accessKey: "key-1", objects: map[string]string{"runs/a.tfevents": "1"}}
 	r, secret := inBucket(t, server, "logs")
@@ -240,8 +258,7 @@ func TestASecretThatIsRotatedIsUsedAtOnce(t *testing.T) {
 	server.mu.Lock()
 	server.accessKey, server.objects = "key-2", map[string]string{"runs/a.tfevents": "12"}
 	server.mu.Unlock()
-	err := r.fetch(t.Context())
-	wantError(t, err, "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/")
+	wantError(t, r.fetch(t.Context()), "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/")
 	wantTree(t, r, map[string]string{"a.tfevents": "1"})
 
 	secretIn(t, secret, nil)

@@ -48,6 +48,12 @@ var (
 	errChanged = errors.New("it has just changed")
 )
 
+// refused is a server's answer that it does not give an object. Others it may give.
+type refused struct{ error }
+
+// partialSuffix ends the names of files that are not here as a whole yet.
+const partialSuffix = ".sidecar-partial"
+
 // isEventFile says whether a file is only ever appended to.
 func isEventFile(name string) bool { return strings.Contains(path.Base(name), "tfevents") }
 
@@ -89,6 +95,9 @@ func sift(objects []object) (map[string]object, []error) {
 func checkPath(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\x00") {
 		return errors.New("its name is not that of a file in this folder")
+	}
+	if strings.HasSuffix(name, partialSuffix) {
+		return errors.New("its name is one of those that the sidecar needs itself")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > maxName {
