@@ -100,9 +100,6 @@ func TestTheSidecarFromStartToEnd(t *testing.T) {
 	if diff := cmp.Diff(want, tree(t, logs)); diff != "" {
 		t.Errorf("unexpected logs (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(answer{200, "", "TensorBoard at /tb/ns/x/data/runs"}, get(t, "http://"+r.proxyListener.Addr().String()+"/tb/ns/x/data/runs", nil), cmp.AllowUnexported(answer{})); diff != "" {
-		t.Errorf("unexpected answer (-want +got):\n%s", diff)
-	}
 	if got := get(t, "http://"+r.healthListener.Addr().String()+ReadyPath, nil); got.code != http.StatusOK {
 		t.Errorf("got %d, want ready", got.code)
 	}
@@ -126,6 +123,10 @@ func TestTheSidecarFromStartToEnd(t *testing.T) {
 	wantStatus := Status{IdleSeconds: 90, Sources: []SourceStatus{{Run: "bucket", Source: "s3://b/runs/", Error: missing}}}
 	if diff := cmp.Diff(wantStatus, status); diff != "" {
 		t.Errorf("unexpected status (-want +got):\n%s", diff)
+	}
+
+	if diff := cmp.Diff(answer{200, "", "TensorBoard at /tb/ns/x/data/runs"}, get(t, "http://"+r.proxyListener.Addr().String()+"/tb/ns/x/data/runs", nil), cmp.AllowUnexported(answer{})); diff != "" {
+		t.Errorf("unexpected answer (-want +got):\n%s", diff)
 	}
 
 	r.stop()
