@@ -32,6 +32,9 @@ const (
 	user = 65532
 )
 
+// logsLimit is what the node gives the folder of logs: what the sidecar fetches at most (--fetch-limit), and some space to replace a file.
+var logsLimit = resource.MustParse("11Gi")
+
 // annotationSpecHash is the annotation of a pod that holds a hash of the spec that it was made from. A pod that was made by
 // another version of the controller from the same spec stays.
 const annotationSpecHash = "tensorstack.dev/spec-hash"
@@ -142,7 +145,7 @@ func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, nod
 				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: config.Name},
 				}}},
-				{Name: "logs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "logs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(logsLimit)}}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 		},
