@@ -16,11 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -52,7 +52,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	if err := r.delete(ctx, d); err != nil {
 		return reconcile.Result{}, err
 	}
-	var refused *refusal
+	var refused *owned.RefusedError
 	if err := r.create(ctx, job, d); errors.As(err, &refused) {
 		if err := r.reportRefusal(ctx, job, refused); err != nil {
 			return reconcile.Result{}, err
@@ -245,8 +245,8 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 		return err
 	}
 	inTheWay := func(err error) bool { // of this pod alone
-		var refused *refusal
-		return errors.As(err, &refused) && refused.reason == batchv1beta1.ReasonNameConflict
+		var refused *owned.RefusedError
+		return errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
 	}
 	if err := inBatches(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
 		return err
@@ -277,66 +277,17 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J) error {
 	if apierrors.IsAlreadyExists(err) || overQuota {
 		return nil // the pods that were there before had it
 	}
-	return refusedOrFailed("secret "+secret.Name, err)
+	return owned.RefusedOrFailed("secret "+secret.Name, err)
 }
-
-// refusal is an object that could not be created, with the reason that the job's condition gets.
-type refusal struct {
-	reason string
-	err    error
-}
-
-func (e *refusal) Error() string { return e.err.Error() }
-func (e *refusal) Unwrap() error { return e.err }
 
 // createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of type
-// *refusal, unless another try may well succeed.
+// *owned.RefusedError, unless another try may well succeed.
 func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object, options ...client.CreateOption) error {
-	gvk, err := apiutil.GVKForObject(object, r.client.Scheme())
-	if err != nil {
-		return err
-	}
-	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
-	err = r.client.Create(ctx, object, options...)
-	if !apierrors.IsAlreadyExists(err) {
-		return refusedOrFailed(what, err)
-	}
-	existing := &metav1.PartialObjectMetadata{}
-	existing.SetGroupVersionKind(gvk)
-	if err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
-		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
-	}
-	if metav1.IsControlledBy(existing, job) {
-		return fmt.Errorf("%s %w", what, errNotCached)
-	}
-	return nameConflict(what)
+	return owned.Create(ctx, r.client, r.apiReader, job, theJob, object, options...)
 }
 
-// errNotCached is how the creation fails of what the job has already.
-var errNotCached = errors.New("is the job's, but the cache does not have it yet")
-
-func nameConflict(what string) *refusal {
-	return &refusal{batchv1beta1.ReasonNameConflict, fmt.Errorf(
-		"the job needs %s, but one exists that is not the job's: delete it or rename the job", what)}
-}
-
-// refusedOrFailed tells the errors of a creation apart: of type *refusal is what another try does not mend by itself.
-func refusedOrFailed(what string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case isRefused(err):
-		return &refusal{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
-	default:
-		return fmt.Errorf("creating %s: %w", what, err)
-	}
-}
-
-// isRefused says that the API server did not fail but refused. An internal error is how it reports an admission webhook that does not
-// answer.
-func isRefused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
-}
+// theJob is what users know the owner of all objects as.
+const theJob = "the job"
 
 // refusedFor returns how long objects of the job have been refused.
 func (r *Reconciler[J]) refusedFor(job J) time.Duration {
@@ -347,13 +298,13 @@ func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 }
 
 // reportRefusal writes into the status why an object of the job could not be created.
-func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refusal) error {
+func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *owned.RefusedError) error {
 	status := *job.JobStatus().DeepCopy()
-	status.Reason = refused.reason
+	status.Reason = refused.Reason
 	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type:               batchv1beta1.ConditionInitialized,
 		Status:             metav1.ConditionFalse,
-		Reason:             refused.reason,
+		Reason:             refused.Reason,
 		Message:            truncated(refused.Error(), maxMessage),
 		ObservedGeneration: job.GetGeneration(),
 		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
@@ -363,7 +314,7 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *refus
 	}
 	_, tensorBoard := tensorBoardOf(job)
 	return r.patchStatus(ctx, job, status, tensorBoard, []event{{
-		Type: corev1.EventTypeWarning, Reason: refused.reason, Action: "Create", Message: refused.Error(),
+		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
 	}})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
 )
 
 // testJob is a job of which only its name matters.
@@ -101,7 +102,7 @@ func TestCreateSecret(t *testing.T) {
 				got = err.Error()
 			}
 			diff(t, "error", tc.want, got)
-			if _, refused := errors.AsType[*refusal](err); refused != tc.wantRefused {
+			if _, refused := errors.AsType[*owned.RefusedError](err); refused != tc.wantRefused {
 				t.Errorf("the error is a refusal: %t, want %t", refused, tc.wantRefused)
 			}
 			if tc.wantNone {

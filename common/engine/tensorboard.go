@@ -18,6 +18,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
 )
 
 // tensorBoardKind and tensorBoardDependent are the kind of a TensorBoard and its name among the dependents of a job.
@@ -40,7 +41,7 @@ type tensorBoardView struct {
 	// Unknown says that it is not known yet what there is.
 	Unknown bool
 	// Problem says why it is not known, nil if it is.
-	Problem *refusal
+	Problem *owned.RefusedError
 	// Held is a change that must wait.
 	Held heldChange
 }
@@ -103,7 +104,7 @@ func (p *planner) provideTensorBoard() {
 			})
 		}
 	case view.Object != nil:
-		d.Status = withoutObject(before, nameConflict("tensorboard "+p.job.Name))
+		d.Status = withoutObject(before, owned.NameConflict(theJob, "tensorboard "+p.job.Name))
 		p.wakeAt(p.now.Add(p.job.TensorBoardRetry))
 	default:
 		if before == nil || before.Dependent != nil {
@@ -190,8 +191,8 @@ func creating() *batchv1beta1.DependentStatus {
 }
 
 // withoutObject says why there is no TensorBoard to speak of.
-func withoutObject(before *batchv1beta1.DependentStatus, problem *refusal) *batchv1beta1.DependentStatus {
-	status := batchv1beta1.DependentStatus{Reason: problem.reason, Note: truncated(problem.Error(), maxNote), Type: corev1.EventTypeWarning}
+func withoutObject(before *batchv1beta1.DependentStatus, problem *owned.RefusedError) *batchv1beta1.DependentStatus {
+	status := batchv1beta1.DependentStatus{Reason: problem.Reason, Note: truncated(problem.Error(), maxNote), Type: corev1.EventTypeWarning}
 	if before != nil {
 		status.Action = before.Action
 	}
@@ -290,8 +291,8 @@ func (r *Reconciler[J]) observeTensorBoard(ctx context.Context, job J) tensorBoa
 	case err == nil:
 		view.Object = object
 	case isNotFoundOrNotInstalled(err):
-	case isRefused(err):
-		view.Problem = &refusal{batchv1beta1.ReasonReadFailed, fmt.Errorf("reading tensorboard %s: %w", job.GetName(), err)}
+	case owned.IsRefused(err):
+		view.Problem = &owned.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: fmt.Errorf("reading tensorboard %s: %w", job.GetName(), err)}
 	default:
 		view.Unknown = true
 	}
@@ -306,8 +307,8 @@ func isNotFoundOrNotInstalled(err error) bool {
 }
 
 // notInstalled says that TensorBoards cannot be had, whatever the job wants.
-func notInstalled(err error) *refusal {
-	return &refusal{batchv1beta1.ReasonNotInstalled, fmt.Errorf(
+func notInstalled(err error) *owned.RefusedError {
+	return &owned.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
 		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; the job trains without TensorBoard until it is: %w", err)}
 }
 
@@ -323,7 +324,7 @@ func (r *Reconciler[J]) changeTensorBoard(ctx context.Context, job J, d tensorBo
 	switch {
 	case apierrors.IsConflict(err):
 		wait = conflictDelay
-	case errors.Is(err, errNotCached):
+	case errors.Is(err, owned.ErrNotCached):
 		wait = r.options.TensorBoardRetry // the cache will tell of it
 	case err != nil:
 		wait = tensorBoardDelay
@@ -368,13 +369,13 @@ func overtaken(doing string, object *tensorboardv1beta1.TensorBoard, err error) 
 }
 
 // reportTensorBoard writes into the status why a change could not be made.
-func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, problem *refusal) error {
+func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, problem *owned.RefusedError) error {
 	_, before := tensorBoardOf(job)
 	if before == nil {
 		before = creating()
 	}
 	status := *before
-	status.Reason, status.Note, status.Type = problem.reason, truncated(problem.Error(), maxNote), corev1.EventTypeWarning
+	status.Reason, status.Note, status.Type = problem.Reason, truncated(problem.Error(), maxNote), corev1.EventTypeWarning
 	if equality.Semantic.DeepEqual(status, *before) {
 		return nil
 	}
@@ -382,18 +383,18 @@ func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, problem *r
 }
 
 // tensorBoardProblem returns what the status is to say of a change that failed, nil if another try may well succeed.
-func tensorBoardProblem(change string, err error) *refusal {
-	var refused *refusal
+func tensorBoardProblem(change string, err error) *owned.RefusedError {
+	var refused *owned.RefusedError
 	switch {
 	case errors.As(err, &refused):
 		return refused
 	case isNotFoundOrNotInstalled(err):
 		return notInstalled(err)
-	case !isRefused(err):
+	case !owned.IsRefused(err):
 		return nil
 	case change == batchv1beta1.ActionUpdate:
-		return &refusal{batchv1beta1.ReasonUpdateFailed, err}
+		return &owned.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
 	default:
-		return &refusal{batchv1beta1.ReasonDeleteFailed, err}
+		return &owned.RefusedError{Reason: batchv1beta1.ReasonDeleteFailed, Err: err}
 	}
 }

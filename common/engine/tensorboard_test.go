@@ -22,6 +22,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
 )
 
 // board returns the TensorBoard of the job, with an image.
@@ -76,7 +77,7 @@ func TestPlanTensorBoard(t *testing.T) {
 	const retry = time.Minute
 	marked := &batchv1beta1.DependentStatus{Name: "tensorboard", Reason: "Creating", Action: "Create", Type: "Normal"}
 	taken := "the job needs tensorboard job, but one exists that is not the job's: delete it or rename the job"
-	failing := &refusal{batchv1beta1.ReasonReadFailed, errors.New("forbidden")}
+	failing := &owned.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")}
 	updated := func(s *batchv1beta1.DependentStatus) { s.Action = "Update" }
 	for name, tc := range map[string]struct {
 		// image that the job wants, empty if it wants no TensorBoard.
@@ -544,7 +545,7 @@ func TestTensorBoardWatch(t *testing.T) {
 		reader, problem := w.reader(t.Context(), "ns")
 		reason := ""
 		if problem != nil {
-			reason = problem.reason
+			reason = problem.Reason
 		}
 		diff(t, "reason "+what, wantReason, reason)
 		diff(t, "reader "+what, wantReader, reader != nil)

@@ -23,6 +23,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/owned"
 )
 
 // tensorBoardWatch lets the TensorBoards of jobs be read and wakes their jobs. Their kind belongs to another controller, which may be
@@ -45,7 +46,7 @@ type tensorBoardWatch struct {
 	cache cache.Cache
 	// nextLook is when to find out again, problem what was found last.
 	nextLook time.Time
-	problem  *refusal
+	problem  *owned.RefusedError
 }
 
 // newTensorBoardWatch returns a watch that starts in the manager, for a controller of jobs.
@@ -81,7 +82,7 @@ func (r *Reconciler[J]) newTensorBoardWatch(mgr manager.Manager, jobs controller
 
 // reader returns what TensorBoards can be read from without waiting, or else why they cannot be read. It returns neither while that
 // is not known yet.
-func (w *tensorBoardWatch) reader(ctx context.Context, namespace string) (client.Reader, *refusal) {
+func (w *tensorBoardWatch) reader(ctx context.Context, namespace string) (client.Reader, *owned.RefusedError) {
 	if synced := w.synced.Load(); synced != nil {
 		return *synced, nil
 	}
@@ -113,8 +114,8 @@ func (w *tensorBoardWatch) look(ctx context.Context, namespace string) {
 	case err == nil:
 	case isNotFoundOrNotInstalled(err):
 		w.problem = notInstalled(err)
-	case isRefused(err):
-		w.problem = &refusal{batchv1beta1.ReasonReadFailed, fmt.Errorf("reading TensorBoards: %w", err)}
+	case owned.IsRefused(err):
+		w.problem = &owned.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: fmt.Errorf("reading TensorBoards: %w", err)}
 	default:
 		w.nextLook = w.clock.Now().Add(tensorBoardDelay)
 		ctrllog.FromContext(ctx).Error(err, "finding out whether TensorBoards are installed")

@@ -3,6 +3,7 @@ package owned
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,29 +15,36 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// RefusedError is the error of an object that could not be created, which another try does not mend by itself.
+// RefusedError is the error of an object that could not be had, which another try does not mend by itself.
 type RefusedError struct {
-	// Reason that the owner's condition gets: NameConflict or CreateFailed.
+	// Reason that the owner's condition gets, such as NameConflict or CreateFailed.
 	Reason string
-	err    error
+	// Err says what is wrong.
+	Err error
 }
 
 // Error implements error.
-func (e *RefusedError) Error() string { return e.err.Error() }
+func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error of the API server, if it refused.
-func (e *RefusedError) Unwrap() error { return e.err }
+// Unwrap returns what is wrong.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// ErrNotCached is how the creation fails of what the owner has already.
+var ErrNotCached = errors.New("is there already, but the cache does not have it yet")
 
 // Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the name that is not the
 // owner's is never touched. The reader reads from the API server itself. Errors are of type *RefusedError, unless another try may
 // well succeed.
-func Create(ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object) error {
+func Create(
+	ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object,
+	options ...client.CreateOption,
+) error {
 	gvk, err := apiutil.GVKForObject(object, c.Scheme())
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
-	err = c.Create(ctx, object)
+	err = c.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
 		return RefusedOrFailed(what, err)
 	}
@@ -46,8 +54,13 @@ func Create(ctx context.Context, c client.Client, reader client.Reader, owner cl
 		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
 	}
 	if metav1.IsControlledBy(existing, owner) {
-		return fmt.Errorf("%s is %s's, but the cache does not have it yet", what, called)
+		return fmt.Errorf("%s %w", what, ErrNotCached)
 	}
+	return NameConflict(called, what)
+}
+
+// NameConflict is the error of an owner, known to users as what it is called, that needs an object whose name is taken.
+func NameConflict(called, what string) *RefusedError {
 	return &RefusedError{batchv1beta1.ReasonNameConflict, fmt.Errorf(
 		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", called, what)}
 }
@@ -57,10 +70,15 @@ func RefusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
-		// An internal error is how the API server reports an admission webhook that does not answer.
+	case IsRefused(err):
 		return &RefusedError{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
 	default:
 		return fmt.Errorf("creating %s: %w", what, err)
 	}
+}
+
+// IsRefused says that the API server did not fail but refused. An internal error is how it reports an admission webhook that does not
+// answer.
+func IsRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
