@@ -36,6 +36,18 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Eventually(ctx, n.names(ctx, "tb,pods,services,configmaps")).ShouldNot(ContainElement(ContainSubstring("digits-board")))
 	})
 
+	It("shows what TensorFlow logs", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.volume(ctx, "digits-logs")
+		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
+		n.kubectl(ctx, "apply", "-f", "examples/tensorflow/tensorboard.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker-board", "--timeout=240s")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", "--timeout=60s")
+		address := n.forward(ctx, "service/digits-multi-worker-board-tb", "80")
+		Eventually(ctx, func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") }).Should(Equal(10))
+	})
+
 	It("shows claims, S3 and web servers as runs of one page, and keeps credentials from it", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/storage.yaml")

@@ -13,6 +13,7 @@ import tf_keras as keras
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=10)
 parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, to have time to watch")
+parser.add_argument("--logdir", default="", help="folder that the leader writes its progress to, for TensorBoard")
 parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
 
 

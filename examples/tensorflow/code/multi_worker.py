@@ -25,10 +25,19 @@ with strategy.scope():
     model.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
 
 
+leads = kind == "chief" or index == 0
+writer = tf.summary.create_file_writer(args.logdir) if leads and args.logdir else None
+
+
 class Report(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs):
-        if kind == "chief" or index == 0:
+        if leads:
             digits.report(epoch + 1, logs["loss"], logs["val_accuracy"])
+        if writer:
+            with writer.as_default(step=epoch + 1):
+                tf.summary.scalar("loss", logs["loss"])
+                tf.summary.scalar("accuracy", logs["val_accuracy"])
+            writer.flush()
         time.sleep(args.pause)
 
 
