@@ -60,7 +60,7 @@ func (a *Answers) String() string {
 
 // Ask checks that the API server refuses a job only with a message that names the field, that the CRD here admits the same
 // jobs, with the same defaults, and that the pods that the controller makes of them are valid: what it adds never makes a good
-// template bad.
+// template bad. Their TensorBoards are always valid.
 func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	t.Helper()
 	answers := &Answers{}

@@ -30,6 +30,11 @@ func AskAboutOddJobs[J framework.Job](
 			t.Error(err)
 		}
 	}()
+	if _, ok := any(controller.Framework.NewJob()).(framework.TensorBoardJob); ok {
+		if err := plane.InstallCRDs(filepath.Join("..", tensorBoardCRDs)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	survey := hostile.Survey[J]{Controller: controller, Namespace: "default", Jobs: jobs, Seed: seed}
 
 	config := rest.CopyConfig(plane.Config)
