@@ -117,7 +117,7 @@ func checkStatus(ctx context.Context, crd *CRD, job framework.Job, pods int) err
 	if err := decode(document, &object); err != nil {
 		return err
 	}
-	if err := crd.Check(ctx, object); err != nil {
+	if err := crd.CheckStatus(ctx, object); err != nil {
 		return fmt.Errorf("the API server does not take the status: %w", err)
 	}
 	spec, status, want := job.JobSpec(), *job.JobStatus(), replicas(job)
