@@ -75,8 +75,8 @@ func (o *Options) validate() error {
 	if _, err := o.resources(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.IdleAfter <= 0 || o.ProbeInterval <= 0 {
-		errs = append(errs, errors.New("--idle-after and --probe-interval must be greater than 0"))
+	if o.IdleAfter <= 0 || o.ProbeInterval <= 0 || o.SuspendAfterIdle < 0 {
+		errs = append(errs, errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle not less"))
 	}
 	return errors.Join(errs...)
 }

@@ -68,9 +68,18 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Eventually(ctx, runs).Should(ConsistOf("files:8000-events.out.tfevents.1", "trainings-digits/first"))
 		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable", "tb/remote", "--timeout=120s")
 		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events)
+		n.volume(ctx, "digits-logs")
+		n.kubectlWith(ctx, claim, "apply", "-f", "-")
+		n.kubectlWith(ctx, filesets, "apply", "-f", "-")
 		last := func() (int, error) { return lastStep(ctx, address, "trainings-digits/first", "loss") }
 		Eventually(ctx, last).Should(Equal(999))
 		Expect(n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first")).To(Equal("events.out.tfevents.1"))
+
+		By("showing filesets, of a claim and of the same bucket")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", "--timeout=120s")
+		Expect(n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs")).To(Equal("digits-logs-runs\ntrainings-digits"))
+		other := n.forward(ctx, "service/filesets-tb", "80")
+		Eventually(ctx, func() ([]string, error) { return runsOf(ctx, other) }).Should(ConsistOf("trainings-digits/first"))
 
 		seen := n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "sh", "-c", "env; cat /logs/*/* /secrets/* 2>&1 || true")
 		Expect(seen).NotTo(ContainSubstring("not-a-real-key"))
@@ -84,7 +93,8 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		controller := namespace("t9k-tensorboard")
 		deployment := "deployment/tensorboard-controller"
 		controller.kubectl(ctx, "patch", deployment, "--type=json", "-p",
-			`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--idle-after=5s", "--suspend-after-idle=5s", "--probe-interval=1s"]}]`)
+			`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--idle-after=8s", "--suspend-after-idle=8s", "--probe-interval=1s",
+				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`)
 		DeferCleanup(func(ctx context.Context) {
 			controller.kubectl(ctx, "rollout", "undo", deployment)
 			controller.kubectl(ctx, "rollout", "status", deployment, "--timeout=120s")
@@ -97,15 +107,20 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/claim.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", "--timeout=120s")
 		address := n.forward(ctx, "service/digits-logs-tb", "80")
+		By("following its URL, as a gateway would pass it on")
+		Expect(n.kubectl(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}")).To(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
+		address += "/" + string(n) + "/digits-logs"
 		state := func() string {
 			return n.kubectl(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`)
 		}
 		By("looking at it for longer than it may be without that")
-		Consistently(ctx, func(g Gomega) {
+		look := func(g Gomega) {
 			_, err := runsOf(ctx, address)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(state()).To(Equal("Running False"))
-		}, "15s", "1s").Should(Succeed())
+		}
+		Eventually(ctx, look).Should(Succeed())
+		Consistently(ctx, look, "20s", "1s").Should(Succeed())
 		By("looking away")
 		Eventually(ctx, state).Should(Equal("Suspended True true"))
 		Expect(n.kubectl(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).To(ContainSubstring("set spec.suspend to false"))
@@ -134,6 +149,26 @@ metadata: {name: digits-logs}
 spec:
   accessModes: [ReadWriteMany]
   resources: {requests: {storage: 1Gi}}
+`
+
+// filesets is a TensorBoard of a claim and of a bucket of testdata/storage.yaml, with credentials as s3cmd has them.
+const filesets = `
+apiVersion: v1
+kind: Secret
+metadata: {name: s3cmd}
+stringData:
+  .s3cfg: |
+    [default]
+    access_key = reader
+    secret_key = not-a-real-key
+    host_base = storage:7070
+    use_https = False
+---
+apiVersion: tensorstack.dev/v1beta1
+kind: TensorBoard
+metadata: {name: filesets}
+spec:
+  trainingLogFilesets: ["t9k://pvc/digits-logs/runs", "t9k://minio/s3cmd/trainings/digits"]
 `
 
 // runsOf asks a TensorBoard for its runs, as its page does.
