@@ -99,8 +99,13 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		n.isRestarted(ctx, lost)
 		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(), "it knows now")
 		n.completes(ctx)
-		Expect(n.account(ctx)).To(Equal(account{attempt: 1, restarts: 2, pods: 4}))
-		Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf(MatchRegexp("^steady-worker-. NodeLost counted=false on " + lost["steady-worker-0"].node)))
+		// When the node is back, Kubernetes may put new pods there before it has taken off the taint that evicts them: they are lost
+		// too, and that is one more loss of all.
+		losses := n.account(ctx).attempt
+		Expect(losses).To(BeNumerically(">=", 1))
+		Expect(n.account(ctx)).To(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
+		Expect(n.failures(ctx, "ptjob/steady")).To(And(HaveLen(losses),
+			HaveEach(MatchRegexp("^steady-worker-. NodeLost counted=false on "+lost["steady-worker-0"].node))))
 	})
 
 	It("leaves a node with its controller when that is tainted, and trains again when there is a node", func(ctx context.Context) {
