@@ -3,9 +3,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES     := common pytorch tensorflow deepspeed tensorboard test
+MODULES     := common pytorch tensorflow deepspeed tensorboard scheduler test
 FRAMEWORKS  := pytorch tensorflow deepspeed
-CONTROLLERS := $(FRAMEWORKS) tensorboard
+CONTROLLERS := $(FRAMEWORKS) tensorboard scheduler
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
 FUZZTIME    ?= 1m
@@ -37,7 +37,7 @@ mutants: ## Check that the exploration of small jobs finds bugs that are put int
 
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
-	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
+	hack/e2e.sh "$(FOCUS)" $(FRAMEWORKS) tensorboard
 
 .PHONY: down
 down: $(BIN)/localcluster ## Remove the local cluster

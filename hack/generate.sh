@@ -22,11 +22,14 @@ for controller in "$@"; do
 	dir=$(mktemp -d)
 	cp -r common "$controller" "$dir"
 	# Nor does a reader look here for kinds of other controllers, which their APIs share some types with.
-	if [ "$module" = common ]; then
+	case $controller in
+	scheduler) rm -r "$dir"/common/api/{batch,tensorboard} ;;
+	tensorboard)
+		rm -r "$dir/common/api/scheduler"
 		find "$dir/common/api/batch" -name '*.go' ! -name doc.go ! -name scheduler.go -delete
-	else
-		rm "$dir"/common/api/tensorboard/v1beta1/{tensorboard,zz_generated.deepcopy}.go
-	fi
+		;;
+	*) rm -r "$dir/common/api/scheduler" "$dir"/common/api/tensorboard/v1beta1/{tensorboard,zz_generated.deepcopy}.go ;;
+	esac
 	(
 		cd "$dir"
 		go work init ./common "./$controller"

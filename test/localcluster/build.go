@@ -3,6 +3,7 @@ package localcluster
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,6 +49,7 @@ var projects = map[string]struct {
 	"coredns":    {module: "github.com/coredns/coredns"},
 	"kwok":       {module: "sigs.k8s.io/kwok"},
 	"versitygw":  {module: "github.com/versity/versitygw"},
+	"volcano":    {module: "volcano.sh/volcano", binary: "vc-scheduler"},
 }
 
 // BinDir returns the folder that Binaries builds a components folder into. Its name changes with the pinned versions.
@@ -76,6 +78,25 @@ func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) 
 	}
 	what := fmt.Sprintf("build %s %s (%s)", folder, c.version, strings.Join(missing, ", "))
 	return c.out, b.Progress.Step(what, func() error { return c.build(ctx, missing) })
+}
+
+// SourceDir returns the folder with the source of the project that a components folder pins, for files that it ships, such
+// as CRDs.
+func (b *Builder) SourceDir(ctx context.Context, folder string) (string, error) {
+	c, err := b.component(folder)
+	if err != nil {
+		return "", err
+	}
+	cmd, err := c.goCommand(ctx, "mod", "download", "-json", c.project)
+	if err != nil {
+		return "", err
+	}
+	output, err := cmd.Output()
+	var module struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(output, &module); jsonErr != nil || module.Error != "" {
+		return "", fmt.Errorf("go mod download %s in %s: %w %s", c.project, c.dir, errors.Join(err, jsonErr), module.Error)
+	}
+	return module.Dir, nil
 }
 
 func (b *Builder) component(folder string) (component, error) {
@@ -136,10 +157,6 @@ func (c component) missing(names []string) []string {
 
 // build compiles into a folder below out and renames each binary into place, so that whatever is in out is whole.
 func (c component) build(ctx context.Context, names []string) error {
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		return fmt.Errorf("the cluster's components are built with Go: install it and put it on PATH: %w", err)
-	}
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return err
 	}
@@ -162,9 +179,10 @@ func (c component) build(ctx context.Context, names []string) error {
 		}
 		args = append(args, pkg)
 	}
-	cmd := exec.CommandContext(ctx, goTool, args...)
-	cmd.Dir = c.dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
+	cmd, err := c.goCommand(ctx, args...)
+	if err != nil {
+		return err
+	}
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build in %s: %w\n%s\nThe module proxy (go env GOPROXY) must be reachable for a first build",
 			c.dir, err, lastLines(output, 20))
@@ -174,6 +192,18 @@ func (c component) build(ctx context.Context, names []string) error {
 		errs = append(errs, os.Rename(filepath.Join(tmp, name), filepath.Join(c.out, name)))
 	}
 	return errors.Join(errs...)
+}
+
+// goCommand is the go command in the component's module, for this machine.
+func (c component) goCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return nil, fmt.Errorf("the cluster's components are built with Go: install it and put it on PATH: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, goTool, args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
+	return cmd, nil
 }
 
 // ldflags gives Kubernetes its version, which clients and admission read; without it they see 0.0.

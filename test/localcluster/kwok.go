@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -25,9 +26,12 @@ const (
 //go:embed stages.yaml
 var stages []byte
 
+// Stages returns the stages of kwok that simulated nodes and their pods go through.
+func Stages() []byte { return bytes.Clone(stages) }
+
 func (p Paths) kwok(bin string) (Daemon, error) {
 	config := p.state("config", "stages.yaml")
-	if err := writeFile(config, stages); err != nil {
+	if err := writeFile(config, Stages()); err != nil {
 		return Daemon{}, err
 	}
 	return Daemon{
@@ -48,7 +52,7 @@ func (p Paths) kwok(bin string) (Daemon, error) {
 // ensureNodes creates what is missing of the first n simulated nodes.
 func ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error {
 	for i := range n {
-		node := simulatedNode(i)
+		node := SimulatedNode(i)
 		_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating node %s: %w", node.Name, err)
@@ -57,7 +61,8 @@ func ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error 
 	return nil
 }
 
-func simulatedNode(i int) *corev1.Node {
+// SimulatedNode returns the i-th node for kwok to play, which has much room and addresses of its own.
+func SimulatedNode(i int) *corev1.Node {
 	name := fmt.Sprintf("simulated-%d", i)
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("64"),

@@ -51,7 +51,7 @@ func TestStages(t *testing.T) {
 func TestSimulatedNodesShareNoAddress(t *testing.T) {
 	var last netip.Prefix
 	for i := range 2000 {
-		prefix, err := netip.ParsePrefix(simulatedNode(i).Spec.PodCIDR)
+		prefix, err := netip.ParsePrefix(SimulatedNode(i).Spec.PodCIDR)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,12 +24,13 @@ func installations(t *testing.T) map[string][]unstructured.Unstructured {
 	if assets == "" {
 		t.Fatal("run the tests by `make test`, which builds the kubectl that they need")
 	}
-	bases, err := filepath.Glob("../../deploy/*")
+	bases, err := filepath.Glob("../../deploy/*/kustomization.yaml")
 	if err != nil || len(bases) == 0 {
 		t.Fatalf("no controller can be installed: %v", err)
 	}
 	rendered := map[string][]unstructured.Unstructured{}
-	for _, base := range bases {
+	for _, file := range append(bases, "../../deploy/scheduler/native/kustomization.yaml", "../../deploy/scheduler/volcano/kustomization.yaml") {
+		base := filepath.Dir(file)
 		manifests, err := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", base).Output()
 		if err != nil {
 			t.Fatalf("rendering %s: %v", base, err)
@@ -67,7 +68,7 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 }
 
 // What the API server's garbage collector deletes with a job or a TensorBoard cannot be left behind. A right to create something else, such as
-// an autoscaler or a pod group, would be a reason to look who deletes it.
+// an autoscaler, would be a reason to look who deletes it.
 func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
@@ -95,6 +96,10 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 			want = append(want, "secrets")
 		case "pytorch", "tensorflow": // whose jobs may own a TensorBoard
 			want = append(want, "tensorboards")
+		case "native": // whose classes of priority, a hundred at most, stay
+			want = []string{"events", "leases", "podgroups", "priorityclasses"}
+		case "volcano":
+			want = []string{"events", "leases", "podgroups", "priorityclasses", "queues"}
 		case "tensorboard": // which tells its sidecar by one what to fetch
 			want = append(want, "configmaps")
 		}

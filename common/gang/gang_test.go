@@ -1,0 +1,170 @@
+package gang
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+var inLab = batchv1beta1.T9kScheduler{Queue: "lab", Priority: new(int32(70))}
+
+func role(name string, replicas int32) batchv1beta1.Role {
+	return batchv1beta1.Role{Type: name, Replicas: replicas}
+}
+
+func least(n int32) *batchv1beta1.ElasticConfig {
+	return &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: &n, MaxReplicas: new(int32(8))}
+}
+
+func TestPodGroupSpec(t *testing.T) {
+	t.Parallel()
+	type minimums map[string]int32
+	for name, tc := range map[string]struct {
+		roles     []batchv1beta1.Role
+		elastic   *batchv1beta1.ElasticConfig
+		done      map[string]int32
+		want      int32
+		wantRoles minimums
+	}{
+		"all replicas are needed": {
+			roles: []batchv1beta1.Role{role("master", 1), role("worker", 3)},
+			want:  4, wantRoles: minimums{"master": 1, "worker": 3},
+		},
+		"a type without replicas is no role": {
+			roles: []batchv1beta1.Role{role("worker", 2), role("ps", 0)},
+			want:  2, wantRoles: minimums{"worker": 2},
+		},
+		"who is done is not waited for": {
+			roles: []batchv1beta1.Role{role("worker", 4), role("ps", 2)}, done: map[string]int32{"worker": 3},
+			want: 3, wantRoles: minimums{"worker": 1, "ps": 2},
+		},
+		"a type that is done stays a role": {
+			roles: []batchv1beta1.Role{role("master", 1), role("worker", 2)}, done: map[string]int32{"worker": 2},
+			want: 1, wantRoles: minimums{"master": 1, "worker": 0},
+		},
+		"an elastic job needs its least number, the leader among them": {
+			roles: []batchv1beta1.Role{role("worker", 7)}, elastic: least(4),
+			want: 4, wantRoles: minimums{"worker": 1},
+		},
+		"an elastic job of two types, of which the second has no replica now": {
+			roles: []batchv1beta1.Role{role("worker", 3), role("node", 0)}, elastic: least(2),
+			want: 2, wantRoles: minimums{"worker": 1, "node": 0},
+		},
+		"an elastic job of two types, of which the second leads": {
+			roles: []batchv1beta1.Role{role("worker", 0), role("node", 3)}, elastic: least(2),
+			want: 2, wantRoles: minimums{"worker": 0, "node": 1},
+		},
+		"who is done in an elastic job is not waited for": {
+			roles: []batchv1beta1.Role{role("worker", 5)}, elastic: least(4), done: map[string]int32{"worker": 2},
+			want: 2, wantRoles: minimums{"worker": 1},
+		},
+		"the leader of an elastic job is needed though all others are done": {
+			roles: []batchv1beta1.Role{role("worker", 5)}, elastic: least(2), done: map[string]int32{"worker": 4},
+			want: 1, wantRoles: minimums{"worker": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := PodGroupSpec(inLab, tc.elastic, tc.roles, tc.done)
+			if got.MinMember != tc.want || got.Queue != "lab" || *got.Priority != 70 {
+				t.Errorf("unexpected minMember, queue or priority: %d, %s, %d, want %d", got.MinMember, got.Queue, *got.Priority, tc.want)
+			}
+			roles := minimums{}
+			for _, r := range got.Roles {
+				roles[r.Name] = r.MinMember
+			}
+			if diff := cmp.Diff(tc.wantRoles, roles); diff != "" {
+				t.Errorf("unexpected roles (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A group that needs more of its roles than in all, or more than there can be, would never be scheduled.
+func TestPodGroupCanBeScheduled(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var roles []batchv1beta1.Role
+		done := map[string]int32{}
+		left := int32(0)
+		for _, name := range []string{"master", "worker", "ps"} {
+			r := role(name, rapid.Int32Range(0, 5).Draw(t, name))
+			done[name] = rapid.Int32Range(0, r.Replicas).Draw(t, name+" done")
+			left += r.Replicas - done[name]
+			roles = append(roles, r)
+		}
+		var elastic *batchv1beta1.ElasticConfig
+		if rapid.Bool().Draw(t, "elastic") {
+			elastic = least(rapid.Int32Range(1, 5).Draw(t, "minReplicas"))
+		}
+		spec := PodGroupSpec(inLab, elastic, roles, done)
+		sum := int32(0)
+		for _, r := range spec.Roles {
+			sum += r.MinMember
+		}
+		if sum > spec.MinMember {
+			t.Fatalf("the roles need %d, all together %d", sum, spec.MinMember)
+		}
+		if elastic == nil && left > 0 && spec.MinMember != left {
+			t.Fatalf("%d are needed, but %d are left", spec.MinMember, left)
+		}
+	})
+}
+
+func TestDecorate(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "job-worker-0",
+			Labels:      map[string]string{"mine": "1", schedulerv1beta1.LabelQueue: "another"},
+			Annotations: map[string]string{"mine": "1", volcanoGroup: "another"},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "mine", PriorityClassName: "high", Priority: new(int32(9)), PreemptionPolicy: new(corev1.PreemptNever),
+		},
+	}
+	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: "job"},
+		Spec:       schedulerv1beta1.PodGroupSpec{Priority: inLab.Priority},
+		Status:     schedulerv1beta1.PodGroupStatus{Gated: true},
+	}, "worker")
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "job-worker-0",
+			Labels: map[string]string{
+				"mine": "1", "scheduler.tensorstack.dev/group-name": "job", "scheduler.tensorstack.dev/queue": "lab",
+				"scheduler.tensorstack.dev/role": "worker",
+			},
+			Annotations: map[string]string{
+				"mine": "1", "scheduling.k8s.io/group-name": "job", "volcano.sh/task-spec": "worker",
+			},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "t9k-scheduler", PriorityClassName: "t9k-priority-70",
+			SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("job")},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "scheduler.tensorstack.dev/queue"}},
+		},
+	}
+	if diff := cmp.Diff(want, pod); diff != "" {
+		t.Errorf("unexpected pod (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecorateInAQueueOfALongName(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{schedulerv1beta1.LabelQueue: "another"}}}
+	Decorate(pod, batchv1beta1.T9kScheduler{Queue: strings.Repeat("long.", 50)}, &schedulerv1beta1.PodGroup{}, "worker")
+	if queue, ok := pod.Labels[schedulerv1beta1.LabelQueue]; ok {
+		t.Errorf("the label of the queue is %q", queue)
+	}
+	if pod.Spec.PriorityClassName != "t9k-priority-10" {
+		t.Errorf("the class of the priority by default is %q", pod.Spec.PriorityClassName)
+	}
+}

@@ -1,0 +1,21 @@
+package gang
+
+import (
+	"strconv"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// defaultPriority is that of groups which name none.
+const defaultPriority = 10
+
+// PriorityOf returns the priority of a group in its queue.
+func PriorityOf(spec schedulerv1beta1.PodGroupSpec) int32 {
+	if spec.Priority == nil {
+		return defaultPriority
+	}
+	return *spec.Priority
+}
+
+// PriorityClassName names the class of pods whose group has a priority. The scheduler-controller makes it before it admits the group.
+func PriorityClassName(priority int32) string { return "t9k-priority-" + strconv.Itoa(int(priority)) }

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func cpu(quantity string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}
+}
+
+// newGroup makes a group of the queue "lab" that needs so many pods, is admitted if asked, and has the pods.
+func newGroup(name string, needed int32, pods ...*corev1.Pod) groupView {
+	g := groupView{
+		Group: &v1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 3, CreationTimestamp: metav1.NewTime(now)},
+			Spec:       v1beta1.PodGroupSpec{MinMember: needed, Queue: "lab"},
+		},
+		Selected: true, Admitted: true,
+	}
+	for i, pod := range pods {
+		pod = pod.DeepCopy()
+		pod.Namespace, pod.Name = "team", fmt.Sprintf("%s-%d", name, i)
+		g.Pods = append(g.Pods, pod)
+	}
+	return g
+}
+
+func (g groupView) withPriority(priority int32) groupView {
+	g.Group.Spec.Priority = &priority
+	return g
+}
+
+func (g groupView) after(d time.Duration) groupView {
+	g.Group.CreationTimestamp = metav1.NewTime(now.Add(d))
+	return g
+}
+
+// newPod makes a pod of one CPU that was created an hour ago, and changes it.
+func newPod(changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu("1")}}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func gated(pod *corev1.Pod) {
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1beta1.QueueGate}}
+}
+
+func running(pod *corev1.Pod) {
+	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodRunning
+}
+
+func succeeded(pod *corev1.Pod) {
+	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodSucceeded
+}
+
+func unschedulable(pod *corev1.Pod) {
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
+	}}
+}
+
+func withRole(role string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Labels[v1beta1.LabelRole] = role }
+}
+
+func newQueue(change func(*v1beta1.QueueSpec)) *v1beta1.Queue {
+	queue := &v1beta1.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: "lab", Generation: 2},
+		Spec:       v1beta1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{}},
+	}
+	if change != nil {
+		change(&queue.Spec)
+	}
+	return queue
+}

@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// engine is the scheduler that places the pods: what it can do for groups and queues is up to it.
+type engine interface {
+	// hindrance says why the engine cannot schedule groups in this cluster, empty if it can.
+	hindrance(ctx context.Context) (string, error)
+	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil is no queue.
+	gates(queue *v1beta1.Queue) bool
+	// limits are conditions that say what the engine cannot do of a queue's spec.
+	limits(queue *v1beta1.Queue) []metav1.Condition
+	// syncGroup makes the engine's own group what ours is. Pods are those of the group.
+	syncGroup(ctx context.Context, queue *v1beta1.Queue, group *v1beta1.PodGroup, pods []*corev1.Pod) error
+	// syncQueue makes the engine's own queue what ours is.
+	syncQueue(ctx context.Context, queue *v1beta1.Queue) error
+}
+
+// newEngine returns the engine of a name. It returns an error if there is none.
+func newEngine(name string, c client.Client, reader client.Reader) (engine, error) {
+	switch name {
+	case "native":
+		return &native{client: c, reader: reader}, nil
+	case "volcano":
+		return &volcano{client: c, reader: reader}, nil
+	default:
+		return nil, fmt.Errorf("--engine must be native or volcano, got %q", name)
+	}
+}
+
+// isConfined says that a queue is for some nodes only.
+func isConfined(queue *v1beta1.Queue) bool { return len(requirementsOf(queue.Spec.NodeSelector)) > 0 }
+
+// notSupported is a condition of a queue about what its spec asks for and the engine does not do.
+func notSupported(condition, message string) metav1.Condition {
+	return metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotSupportedByEngine, Message: message}
+}

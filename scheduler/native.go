@@ -1,0 +1,108 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/owned"
+)
+
+// native is kube-scheduler with gang scheduling (feature gate GenericWorkload, Kubernetes 1.37).
+type native struct {
+	client client.Client
+	reader client.Reader
+}
+
+func (e *native) hindrance(context.Context) (string, error) {
+	kind := schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}
+	_, err := e.client.RESTMapper().RESTMapping(kind, "v1beta1")
+	if meta.IsNoMatchError(err) {
+		return "the API server does not serve scheduling.k8s.io/v1beta1: turn on the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true", nil
+	}
+	return "", err
+}
+
+// gates: kube-scheduler keeps no quota.
+func (e *native) gates(queue *v1beta1.Queue) bool {
+	return queue != nil && (isConfined(queue) || len(quotaOf(queue)) > 0)
+}
+
+func (e *native) limits(queue *v1beta1.Queue) []metav1.Condition {
+	var limits []metav1.Condition
+	if queue.Spec.Priority > 0 {
+		limits = append(limits, notSupported(v1beta1.ConditionPriorityHonoured,
+			"kube-scheduler does not know queues: priority orders the groups of a queue only, and nothing is preempted"))
+	}
+	return limits
+}
+
+func (e *native) syncQueue(context.Context, *v1beta1.Queue) error { return nil }
+
+// syncGroup lets kube-scheduler know of the group. It counts the pods that are active, so that those which have succeeded are no longer
+// needed; a job controller says so by itself.
+func (e *native) syncGroup(ctx context.Context, _ *v1beta1.Queue, group *v1beta1.PodGroup, pods []*corev1.Pod) error {
+	needed := needOf(group.Spec).Min
+	if metav1.GetControllerOf(group) == nil {
+		needed -= int(countPods(pods).Succeeded)
+	}
+	want := &schedulingv1beta1.PodGroup{
+		ObjectMeta: engineMeta(group),
+		Spec: schedulingv1beta1.PodGroupSpec{
+			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: max(1, int32(needed))}, //nolint:gosec // at most 64 roles of 2000
+			},
+			PriorityClassName: priorityClassOf(group, pods),
+		},
+	}
+	var there schedulingv1beta1.PodGroup
+	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil || !metav1.IsControlledBy(&there, group) {
+		return owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
+	}
+	if gangOf(&there).MinCount == gangOf(want).MinCount {
+		return nil
+	}
+	changed := there.DeepCopy()
+	changed.Spec.SchedulingPolicy = want.Spec.SchedulingPolicy
+	if err := e.client.Patch(ctx, changed, client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("changing podgroup %s of kube-scheduler: %w", want.Name, err)
+	}
+	return nil
+}
+
+func gangOf(group *schedulingv1beta1.PodGroup) schedulingv1beta1.GangSchedulingPolicy {
+	if group.Spec.SchedulingPolicy.Gang == nil {
+		return schedulingv1beta1.GangSchedulingPolicy{}
+	}
+	return *group.Spec.SchedulingPolicy.Gang
+}
+
+// engineMeta names an engine's group like ours, and lets it go with ours.
+func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: group.Name, Namespace: group.Namespace,
+		Labels:          map[string]string{v1beta1.LabelGroupName: group.Name, "app.kubernetes.io/managed-by": "tensorstack-jobs"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(group, v1beta1.GroupVersion.WithKind("PodGroup"))},
+	}
+}
+
+// priorityClassOf returns the class of the group: that of its pods, which must be the same, if there are any, and else the one that job
+// controllers give theirs.
+func priorityClassOf(group *v1beta1.PodGroup, pods []*corev1.Pod) string {
+	if len(pods) > 0 {
+		return pods[0].Spec.PriorityClassName
+	}
+	return gang.PriorityClassName(gang.PriorityOf(group.Spec))
+}

@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// release lets a pod be scheduled, on the nodes of its queue. Both is one write: the API server lets a pod be narrowed down to nodes only
+// while it is gated.
+func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
+	released := pod.DeepCopy()
+	released.Spec.SchedulingGates = slices.DeleteFunc(released.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
+	confine(&released.Spec, requirementsOf(queue.Spec.NodeSelector))
+	err := r.client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("releasing pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// requirementsOf writes a label selector as what node affinities are made of, in a fixed order.
+func requirementsOf(selector *metav1.LabelSelector) []corev1.NodeSelectorRequirement {
+	if selector == nil {
+		return nil
+	}
+	var all []corev1.NodeSelectorRequirement
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		all = append(all, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{selector.MatchLabels[key]}})
+	}
+	for _, e := range selector.MatchExpressions {
+		// The operators of label selectors are some of those for nodes, by the same names.
+		all = append(all, corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values})
+	}
+	return all
+}
+
+// confine narrows a pod down to nodes that meet the requirements, besides its own.
+func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement) {
+	if len(requirements) == 0 {
+		return
+	}
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	if pod.Affinity.NodeAffinity == nil {
+		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	affinity := pod.Affinity.NodeAffinity
+	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	// One of the terms must be met.
+	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		terms[i].MatchExpressions = append(terms[i].MatchExpressions, requirements...)
+	}
+}

@@ -1,0 +1,243 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// queueView is what there is of a queue and of all that it is to schedule.
+type queueView struct {
+	// Queue is nil if there is none of the name.
+	Queue  *v1beta1.Queue
+	Groups []groupView
+}
+
+// groupView is what there is of a PodGroup.
+type groupView struct {
+	Group *v1beta1.PodGroup
+	// Pods of the group that are not being deleted for long.
+	Pods []*corev1.Pod
+	// Selected says that the queue takes groups of this namespace.
+	Selected bool
+	// Hindrance says why the engine cannot schedule the group, empty if it can.
+	Hindrance string
+	// Admitted is decided by plan.
+	Admitted bool
+}
+
+func (g groupView) key() string { return g.Group.Namespace + "/" + g.Group.Name }
+
+// decision is what to do about a queue.
+type decision struct {
+	// Statuses of the groups, by their keys.
+	Groups map[string]v1beta1.PodGroupStatus
+	// Queue is the status of the queue, if there is one.
+	Queue v1beta1.QueueStatus
+	// Release are pods that may be scheduled from now on.
+	Release []*corev1.Pod
+	// Expired are pods that are older than the queue allows.
+	Expired []*corev1.Pod
+	// WakeIn is when the next pod expires; 0 is never.
+	WakeIn time.Duration
+}
+
+// plan decides about a queue. It is a pure function.
+func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) decision {
+	d := decision{Groups: map[string]v1beta1.PodGroupStatus{}}
+	for i := range view.Groups {
+		g := &view.Groups[i]
+		g.Admitted = admission(view.Queue, *g).Status == metav1.ConditionTrue
+	}
+	var waiting map[string]held
+	if view.Queue != nil {
+		d.Release, waiting = release(quotaOf(view.Queue), view.Groups)
+		maps.Copy(waiting, overQuota(quotaOf(view.Queue), view.Groups))
+		d.expire(view, now)
+	}
+	for _, g := range view.Groups {
+		status := groupStatus(view.Queue, g, waiting, now)
+		status.Gated = gated
+		d.Groups[g.key()] = status
+	}
+	if view.Queue != nil {
+		d.Queue = queueStatus(view, limits, now)
+	}
+	return d
+}
+
+// expire finds the pods that are older than the queue allows.
+func (d *decision) expire(view queueView, now time.Time) {
+	if view.Queue.Spec.MaxDuration == nil {
+		return
+	}
+	length := view.Queue.Spec.MaxDuration.Length()
+	for _, g := range view.Groups {
+		for _, pod := range g.Pods {
+			if isDone(pod) || !pod.DeletionTimestamp.IsZero() {
+				continue
+			}
+			left := pod.CreationTimestamp.Add(length).Sub(now)
+			switch {
+			case left <= 0:
+				d.Expired = append(d.Expired, pod)
+			case d.WakeIn == 0 || left < d.WakeIn:
+				d.WakeIn = left
+			}
+		}
+	}
+}
+
+// admission says whether a group may have pods.
+func admission(queue *v1beta1.Queue, g groupView) metav1.Condition {
+	no := func(reason, format string, args ...any) metav1.Condition {
+		return metav1.Condition{Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	name := g.Group.Spec.Queue
+	switch {
+	case queue == nil:
+		return no(v1beta1.ReasonQueueNotFound, "there is no Queue %q", name)
+	case !g.Selected:
+		return no(v1beta1.ReasonNamespaceNotSelected, "Queue %q does not take groups of namespace %q: its namespaceSelector does not select it", name, g.Group.Namespace)
+	case queue.Spec.Closed:
+		return no(v1beta1.ReasonQueueClosed, "Queue %q is closed", name)
+	case g.Hindrance != "":
+		return no(v1beta1.ReasonEngineNotReady, "%s", g.Hindrance)
+	}
+	return metav1.Condition{
+		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted, Message: fmt.Sprintf("Queue %q takes the group", name),
+	}
+}
+
+// groupStatus says how a group is.
+func groupStatus(queue *v1beta1.Queue, g groupView, waiting map[string]held, now time.Time) v1beta1.PodGroupStatus {
+	admitted := admission(queue, g)
+	conditions := slices.Clone(g.Group.Status.Conditions)
+	for _, c := range []metav1.Condition{admitted, sufficient(g), scheduled(g, admitted, waiting)} {
+		c.ObservedGeneration = g.Group.Generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		meta.SetStatusCondition(&conditions, c)
+	}
+	return v1beta1.PodGroupStatus{
+		ObservedGeneration: g.Group.Generation,
+		Conditions:         conditions,
+		Allocated:          allocatedTo(g.Pods),
+		PodCounts:          countPods(g.Pods),
+	}
+}
+
+// sufficient says whether there are as many pods as the group needs.
+func sufficient(g groupView) metav1.Condition {
+	gated, through := g.split()
+	n := needOf(g.Group.Spec)
+	c := metav1.Condition{
+		Type: v1beta1.ConditionSufficientGroupMember, Status: metav1.ConditionTrue,
+		Reason: v1beta1.ReasonEnoughPods, Message: "there are as many pods as the group needs",
+	}
+	if there := slices.Concat(gated, through); !n.without(there).isMet() {
+		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonTooFewPods
+		c.Message = fmt.Sprintf("%d of %d pods exist%s", len(there), n.Min, n.without(there).roles())
+	}
+	return c
+}
+
+// scheduled says whether as many pods as the group needs are on nodes, or have succeeded.
+func scheduled(g groupView, admitted metav1.Condition, waiting map[string]held) metav1.Condition {
+	n := needOf(g.Group.Spec)
+	var placed []*corev1.Pod
+	var unschedulable string
+	for _, pod := range slices.SortedFunc(slices.Values(g.Pods), byAge) {
+		if isPlaced(pod) {
+			placed = append(placed, pod)
+		} else if unschedulable == "" {
+			unschedulable = whyUnschedulable(pod)
+		}
+	}
+	c := metav1.Condition{Type: v1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse}
+	missing := fmt.Sprintf("%d of %d pods are on nodes%s", len(placed), n.Min, n.without(placed).roles())
+	over, isWaiting := waiting[g.key()]
+	switch {
+	case n.without(placed).isMet():
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1beta1.ReasonScheduled, "the pods that the group needs are on nodes"
+	case admitted.Status != metav1.ConditionTrue:
+		c.Reason, c.Message = admitted.Reason, missing+": "+admitted.Message
+	case isWaiting:
+		c.Reason = v1beta1.ReasonQuotaExceeded
+		c.Message = fmt.Sprintf("%s: the quota of Queue %q has too little %s left", missing, g.Group.Spec.Queue, over.Resource)
+	case sufficient(g).Status != metav1.ConditionTrue:
+		c.Reason, c.Message = v1beta1.ReasonTooFewPods, sufficient(g).Message
+	case unschedulable != "":
+		c.Reason, c.Message = v1beta1.ReasonUnschedulable, missing+": "+unschedulable
+	default:
+		c.Reason, c.Message = v1beta1.ReasonScheduling, missing
+	}
+	return c
+}
+
+// whyUnschedulable repeats what the scheduler says of a pod.
+func whyUnschedulable(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// roles names the roles that something is missing of, for a message.
+func (n need) roles() string {
+	var text strings.Builder
+	for _, role := range slices.Sorted(maps.Keys(n.Roles)) {
+		if n.Roles[role] > 0 {
+			fmt.Fprintf(&text, ", %d of role %s are missing", n.Roles[role], role)
+		}
+	}
+	return text.String()
+}
+
+// queueStatus says how a queue is, with what the engine cannot do of its spec.
+func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1beta1.QueueStatus {
+	var pods []*corev1.Pod
+	for _, g := range view.Groups {
+		pods = append(pods, g.Pods...)
+	}
+	active := metav1.Condition{
+		Type: v1beta1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOpen, Message: "the queue allocates",
+	}
+	if view.Queue.Spec.Closed {
+		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1beta1.ReasonQueueClosed, "spec.closed is true: nothing more is allocated"
+	}
+	// What the engine can do after all, since the spec has changed, is not mentioned any more.
+	var conditions []metav1.Condition
+	for _, c := range append([]metav1.Condition{active}, limits...) {
+		c.ObservedGeneration = view.Queue.Generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		if before := meta.FindStatusCondition(view.Queue.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
+			c.LastTransitionTime = before.LastTransitionTime
+		}
+		conditions = append(conditions, c)
+	}
+	return v1beta1.QueueStatus{
+		ObservedGeneration: view.Queue.Generation,
+		Conditions:         conditions,
+		Allocated:          allocatedTo(pods),
+		PodGroups:          v1beta1.QueuePodGroups{Total: int32(len(view.Groups))}, //nolint:gosec // far fewer fit into a cluster
+		Pods:               countPods(pods),
+	}
+}
+
+// quotaOf returns the quota of a queue; nil is no limit.
+func quotaOf(queue *v1beta1.Queue) corev1.ResourceList {
+	if queue.Spec.Quota == nil {
+		return nil
+	}
+	return queue.Spec.Quota.Requests
+}

@@ -1,0 +1,146 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+func TestConditionsOfAGroup(t *testing.T) {
+	t.Parallel()
+	closed := newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true })
+	small := newQueue(func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: cpu("1")} })
+	type conditions struct{ Admitted, Sufficient, Scheduled string }
+	cases := map[string]struct {
+		queue       *v1beta1.Queue
+		group       groupView
+		want        conditions
+		wantMessage string
+	}{
+		"a queue that is not there": {
+			group:       newGroup("a", 1),
+			want:        conditions{"QueueNotFound", "TooFewPods", "QueueNotFound"},
+			wantMessage: `0 of 1 pods are on nodes: there is no Queue "lab"`,
+		},
+		"a queue that is closed": {
+			queue: closed, group: newGroup("a", 1, newPod()),
+			want:        conditions{"QueueClosed", "EnoughPods", "QueueClosed"},
+			wantMessage: `0 of 1 pods are on nodes: Queue "lab" is closed`,
+		},
+		"a queue that is closed while the group runs": {
+			queue: closed, group: newGroup("a", 1, newPod(running)),
+			want:        conditions{"QueueClosed", "EnoughPods", "Scheduled"},
+			wantMessage: "the pods that the group needs are on nodes",
+		},
+		"a namespace that the queue does not take": {
+			queue: newQueue(nil), group: func() groupView { g := newGroup("a", 1); g.Selected = false; return g }(),
+			want:        conditions{"NamespaceNotSelected", "TooFewPods", "NamespaceNotSelected"},
+			wantMessage: `0 of 1 pods are on nodes: Queue "lab" does not take groups of namespace "team": its namespaceSelector does not select it`,
+		},
+		"an engine that lacks something": {
+			queue: newQueue(nil), group: func() groupView { g := newGroup("a", 1); g.Hindrance = "no gates"; return g }(),
+			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
+			wantMessage: "0 of 1 pods are on nodes: no gates",
+		},
+		"pods that do not exist yet": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod()),
+			want:        conditions{"Admitted", "TooFewPods", "TooFewPods"},
+			wantMessage: "1 of 2 pods exist",
+		},
+		"a role of which pods do not exist yet": {
+			queue: newQueue(nil), group: func() groupView {
+				g := newGroup("a", 2, newPod(withRole("worker")), newPod(withRole("worker")))
+				g.Group.Spec.Roles = []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}
+				return g
+			}(),
+			want:        conditions{"Admitted", "TooFewPods", "TooFewPods"},
+			wantMessage: "2 of 2 pods exist, 1 of role master are missing",
+		},
+		"a quota with too little left": {
+			queue: small, group: newGroup("a", 2, newPod(gated), newPod(gated)),
+			want:        conditions{"Admitted", "EnoughPods", "QuotaExceeded"},
+			wantMessage: `0 of 2 pods are on nodes: the quota of Queue "lab" has too little cpu left`,
+		},
+		"a quota with too little left for pods that the engine holds back": {
+			queue: small, group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable)),
+			want:        conditions{"Admitted", "EnoughPods", "QuotaExceeded"},
+			wantMessage: `0 of 2 pods are on nodes: the quota of Queue "lab" has too little cpu left`,
+		},
+		"pods that do not fit": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable)),
+			want:        conditions{"Admitted", "EnoughPods", "Unschedulable"},
+			wantMessage: "0 of 2 pods are on nodes: 0/3 nodes are available",
+		},
+		"pods that the scheduler has not looked at": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod(), newPod()),
+			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
+			wantMessage: "0 of 2 pods are on nodes",
+		},
+		"pods of which one has succeeded": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod(running), newPod(succeeded)),
+			want:        conditions{"Admitted", "EnoughPods", "Scheduled"},
+			wantMessage: "the pods that the group needs are on nodes",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}}, false, nil, now).Groups["team/a"]
+			reason := func(name string) string { return meta.FindStatusCondition(status.Conditions, name).Reason }
+			got := conditions{
+				reason(v1beta1.ConditionAdmitted), reason(v1beta1.ConditionSufficientGroupMember), reason(v1beta1.ConditionGroupScheduled),
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected reasons (-want +got):\n%s", diff)
+			}
+			message := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionGroupScheduled).Message
+			if diff := cmp.Diff(tc.wantMessage, message); diff != "" {
+				t.Errorf("unexpected message (-want +got):\n%s", diff)
+			}
+			tc.group.Group.Status = status
+			again := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}}, false, nil, now.Add(time.Minute)).Groups["team/a"]
+			if diff := cmp.Diff(status, again); diff != "" {
+				t.Errorf("that time passes changes the status (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusOfAQueue(t *testing.T) {
+	t.Parallel()
+	view := queueView{Queue: newQueue(nil), Groups: []groupView{
+		newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 2, newPod(), newPod(succeeded)),
+	}}
+	got := plan(view, false, nil, now).Queue
+	if diff := cmp.Diff(v1beta1.PodCounts{Pending: 1, Running: 2, Succeeded: 1}, got.Pods); diff != "" {
+		t.Errorf("unexpected counts (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(cpu("2"), got.Allocated); diff != "" {
+		t.Errorf("unexpected resources (-want +got):\n%s", diff)
+	}
+	if got.PodGroups.Total != 2 || got.ObservedGeneration != 2 {
+		t.Errorf("got %d groups at generation %d, want 2 at 2", got.PodGroups.Total, got.ObservedGeneration)
+	}
+}
+
+func TestPodsExpire(t *testing.T) {
+	t.Parallel()
+	limit := v1beta1.Duration("1h30m")
+	queue := newQueue(func(s *v1beta1.QueueSpec) { s.MaxDuration = &limit })
+	old, young := newPod(running), newPod(running)
+	old.CreationTimestamp.Time = now.Add(-90 * time.Minute)
+	young.CreationTimestamp.Time = now.Add(-80 * time.Minute)
+	ended := newPod(succeeded)
+	ended.CreationTimestamp.Time = now.Add(-24 * time.Hour)
+	d := plan(queueView{Queue: queue, Groups: []groupView{newGroup("a", 2, old, young, ended)}}, false, nil, now)
+	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
+		t.Errorf("unexpected pods expire: %v", d.Expired)
+	}
+	if d.WakeIn != 10*time.Minute {
+		t.Errorf("the next look is in %s, want 10m", d.WakeIn)
+	}
+}

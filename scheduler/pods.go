@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+func isGated(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
+}
+
+// isDone says that a pod has given back what it had.
+func isDone(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// counts says that a pod makes up its group: it is on a node, or has done its part.
+func isPlaced(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed
+}
+
+// requestsOf returns what a pod takes of a node's resources, as the scheduler counts it.
+func requestsOf(pod *corev1.Pod) corev1.ResourceList {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests[corev1.ResourcePods] = resource.MustParse("1")
+	return requests
+}
+
+// add adds to a sum.
+func add(sum, more corev1.ResourceList) corev1.ResourceList {
+	if sum == nil {
+		sum = corev1.ResourceList{}
+	}
+	for name, quantity := range more {
+		total := sum[name]
+		total.Add(quantity)
+		sum[name] = total
+	}
+	return sum
+}
+
+// exceeded returns the first resource, by name, of which more is used than the quota has; empty if none is.
+func exceeded(used, quota corev1.ResourceList) corev1.ResourceName {
+	var over []corev1.ResourceName
+	for name, limit := range quota {
+		quantity := used[name]
+		if quantity.Cmp(limit) > 0 {
+			over = append(over, name)
+		}
+	}
+	if len(over) == 0 {
+		return ""
+	}
+	return slices.Min(over)
+}
+
+// countPods counts pods by phase.
+func countPods(pods []*corev1.Pod) v1beta1.PodCounts {
+	var counts v1beta1.PodCounts
+	for _, pod := range pods {
+		switch pod.Status.Phase {
+		case corev1.PodRunning:
+			counts.Running++
+		case corev1.PodSucceeded:
+			counts.Succeeded++
+		case corev1.PodFailed:
+			counts.Failed++
+		case corev1.PodUnknown:
+			counts.Unknown++
+		default:
+			counts.Pending++
+		}
+	}
+	return counts
+}
+
+// allocatedTo returns what pods on nodes have and have not given back.
+func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
+	var sum corev1.ResourceList
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" && !isDone(pod) {
+			sum = add(sum, requestsOf(pod))
+		}
+	}
+	delete(sum, corev1.ResourcePods)
+	return sum
+}
+
+// byAge sorts pods: the first that was made, goes first.
+func byAge(a, b *corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,257 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
+)
+
+const (
+	// reconciliationTimeout ends a reconcile that waits for an API server or a cache that does not answer.
+	reconciliationTimeout = time.Minute
+	// minRetry and maxRetry bound the time between two tries after an error.
+	minRetry, maxRetry = 50 * time.Millisecond, time.Minute
+	// hindranceDelay is the time between two looks whether the engine can do its work now.
+	hindranceDelay = 30 * time.Second
+	// conflictDelay is how long to wait for the cache after a write that met a newer version.
+	conflictDelay = 100 * time.Millisecond
+)
+
+// The indices of the cache.
+const (
+	groupsByQueue = "spec.queue"
+	podsByGroup   = v1beta1.LabelGroupName
+)
+
+// reconciler looks after one queue at a time, with all that it is to schedule: what a group may have depends on the others.
+type reconciler struct {
+	client client.Client
+	engine engine
+	events events.EventRecorder
+	clock  clock.PassiveClock
+}
+
+func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
+	err := errors.Join(
+		mgr.GetFieldIndexer().IndexField(ctx, &v1beta1.PodGroup{}, groupsByQueue, func(object client.Object) []string {
+			return []string{object.(*v1beta1.PodGroup).Spec.Queue} //nolint:forcetypeassert // it is of that kind
+		}),
+		mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByGroup, func(object client.Object) []string {
+			return []string{object.GetLabels()[v1beta1.LabelGroupName]}
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	return builder.ControllerManagedBy(mgr).
+		Named("queue").
+		Watches(&v1beta1.Queue{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta1.PodGroup{}, handler.EnqueueRequestsFromMapFunc(queueOfGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.queueOfPod)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfNamespace), builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			ReconciliationTimeout:   reconciliationTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
+		}).
+		Complete(r)
+}
+
+func request(queue string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: queue}}}
+}
+
+func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
+	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // it is of that kind
+}
+
+// queueOfPod returns the queue of the pod's group: the pod's own label is for humans.
+func (r *reconciler) queueOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	var group v1beta1.PodGroup
+	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: pod.GetLabels()[v1beta1.LabelGroupName]}
+	if err := r.client.Get(ctx, key, &group); err != nil {
+		return nil // its group wakes the queue when it comes
+	}
+	return request(group.Spec.Queue)
+}
+
+func (r *reconciler) queuesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var groups v1beta1.PodGroupList
+	if err := r.client.List(ctx, &groups, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range groups.Items {
+		requests = append(requests, request(groups.Items[i].Spec.Queue)...)
+	}
+	return requests
+}
+
+// Reconcile brings a queue and its groups closer to what their specs say. It returns an error for what is worth another try.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	view, err := r.observe(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var limits []metav1.Condition
+	if view.Queue != nil {
+		limits = r.engine.limits(view.Queue)
+	}
+	d := plan(view, r.engine.gates(view.Queue), limits, r.clock.Now())
+	err = r.execute(ctx, view, d)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	result := reconcile.Result{RequeueAfter: d.WakeIn}
+	if len(view.Groups) > 0 && view.Groups[0].Hindrance != "" && (d.WakeIn == 0 || d.WakeIn > hindranceDelay) {
+		result.RequeueAfter = hindranceDelay
+	}
+	return result, err
+}
+
+// observe reads what there is of a queue.
+func (r *reconciler) observe(ctx context.Context, name string) (queueView, error) {
+	view := queueView{Queue: &v1beta1.Queue{}}
+	err := r.client.Get(ctx, client.ObjectKey{Name: name}, view.Queue)
+	if client.IgnoreNotFound(err) != nil {
+		return view, err
+	}
+	if err != nil || !view.Queue.DeletionTimestamp.IsZero() {
+		view.Queue = nil
+	}
+	var groups v1beta1.PodGroupList
+	if err := r.client.List(ctx, &groups, client.MatchingFields{groupsByQueue: name}); err != nil {
+		return view, err
+	}
+	hindrance := ""
+	if len(groups.Items) > 0 {
+		if hindrance, err = r.engine.hindrance(ctx); err != nil {
+			return view, err
+		}
+	}
+	for i := range groups.Items {
+		g := groupView{Group: &groups.Items[i], Hindrance: hindrance}
+		if !g.Group.DeletionTimestamp.IsZero() {
+			continue
+		}
+		var pods corev1.PodList
+		err := r.client.List(ctx, &pods, client.InNamespace(g.Group.Namespace), client.MatchingFields{podsByGroup: g.Group.Name}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return view, err
+		}
+		for j := range pods.Items {
+			g.Pods = append(g.Pods, &pods.Items[j])
+		}
+		if g.Selected, err = r.selects(ctx, view.Queue, g.Group.Namespace); err != nil {
+			return view, err
+		}
+		view.Groups = append(view.Groups, g)
+	}
+	return view, nil
+}
+
+// selects says whether a queue takes groups of a namespace.
+func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name string) (bool, error) {
+	if queue == nil || queue.Spec.NamespaceSelector == nil {
+		return false, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(queue.Spec.NamespaceSelector)
+	if err != nil {
+		return false, nil //nolint:nilerr // the API server refuses such a selector
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return selector.Matches(labels.Set(namespace.Labels)), nil
+}
+
+// execute carries out a decision. Groups become known to the engine before their pods are let through to it.
+func (r *reconciler) execute(ctx context.Context, view queueView, d decision) error {
+	var errs []error
+	if view.Queue != nil {
+		errs = append(errs, r.engine.syncQueue(ctx, view.Queue))
+	}
+	for _, g := range view.Groups {
+		if g.Hindrance == "" && admission(view.Queue, g).Status == metav1.ConditionTrue {
+			errs = append(errs, ensurePriorityClass(ctx, r.client, gang.PriorityOf(g.Group.Spec)), r.engine.syncGroup(ctx, view.Queue, g.Group, g.Pods))
+		}
+		errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, pod := range d.Release {
+		if err := r.release(ctx, view.Queue, pod); err != nil {
+			return err
+		}
+	}
+	for _, pod := range d.Expired {
+		if err := r.expire(ctx, view.Queue, pod); err != nil {
+			return err
+		}
+	}
+	return r.writeQueue(ctx, view.Queue, d.Queue)
+}
+
+func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, status v1beta1.PodGroupStatus) error {
+	if equality.Semantic.DeepEqual(group.Status, status) {
+		return nil
+	}
+	before := group.DeepCopy()
+	group.Status = status
+	err := r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
+	}
+	return nil
+}
+
+func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, status v1beta1.QueueStatus) error {
+	if queue == nil || equality.Semantic.DeepEqual(queue.Status, status) {
+		return nil
+	}
+	before := queue.DeepCopy()
+	queue.Status = status
+	err := r.client.Status().Patch(ctx, queue, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of queue %s: %w", queue.Name, err)
+	}
+	return nil
+}
+
+// expire deletes a pod that is older than its queue allows.
+func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
+	err := r.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	r.events.Eventf(pod, nil, corev1.EventTypeWarning, "MaxDuration", "Delete",
+		"the pod was deleted, since Queue %s lets pods exist for %s", queue.Name, *queue.Spec.MaxDuration)
+	return nil
+}

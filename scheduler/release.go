@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/gang"
+)
+
+// held is a group whose pods wait for room in the quota of their queue.
+type held struct {
+	// Resource that there is too little of.
+	Resource corev1.ResourceName
+}
+
+// release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and then each that it has more.
+// A queue never exceeds its quota, also while pods that were released are not on nodes yet. Groups of a greater priority go first, and
+// of equal ones the older; one that does not fit does not hold up those that do. It returns the groups that wait, by name.
+func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.Pod, waiting map[string]held) {
+	waiting = map[string]held{}
+	var used corev1.ResourceList
+	for _, g := range groups {
+		for _, pod := range g.Pods {
+			if !isGated(pod) && !isDone(pod) {
+				used = add(used, requestsOf(pod))
+			}
+		}
+	}
+	fits := func(pods []*corev1.Pod) corev1.ResourceName {
+		after := add(nil, used)
+		for _, pod := range pods {
+			after = add(after, requestsOf(pod))
+		}
+		if over := exceeded(after, quota); over != "" {
+			return over
+		}
+		used = after
+		released = append(released, pods...)
+		return ""
+	}
+	for _, g := range slices.SortedFunc(slices.Values(groups), byPriority) {
+		if !g.Admitted {
+			continue
+		}
+		gated, through := g.split()
+		needed, more := needOf(g.Group.Spec).without(through).pick(gated)
+		if needed == nil && !needOf(g.Group.Spec).without(through).isMet() {
+			continue // not all are there
+		}
+		if over := fits(needed); over != "" {
+			waiting[g.key()] = held{over}
+			continue
+		}
+		for _, pod := range more {
+			if over := fits([]*corev1.Pod{pod}); over != "" {
+				break
+			}
+		}
+	}
+	return released, waiting
+}
+
+// overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has too little left: an
+// engine that keeps the quota by itself does not say so.
+func overQuota(quota corev1.ResourceList, groups []groupView) map[string]held {
+	waiting := map[string]held{}
+	var used corev1.ResourceList
+	for _, g := range groups {
+		for _, pod := range g.Pods {
+			if pod.Spec.NodeName != "" && !isDone(pod) {
+				used = add(used, requestsOf(pod))
+			}
+		}
+	}
+	for _, g := range groups {
+		_, through := g.split()
+		var placed, others []*corev1.Pod
+		for _, pod := range through {
+			if isPlaced(pod) {
+				placed = append(placed, pod)
+			} else {
+				others = append(others, pod)
+			}
+		}
+		needed, _ := needOf(g.Group.Spec).without(placed).pick(others)
+		after := add(nil, used)
+		for _, pod := range needed {
+			after = add(after, requestsOf(pod))
+		}
+		if over := exceeded(after, quota); over != "" && len(needed) > 0 {
+			waiting[g.key()] = held{over}
+		}
+	}
+	return waiting
+}
+
+// split returns the pods that wait for their release, and those that are through and make up the group.
+func (g groupView) split() (gated, through []*corev1.Pod) {
+	for _, pod := range slices.SortedFunc(slices.Values(g.Pods), byAge) {
+		switch {
+		case !pod.DeletionTimestamp.IsZero() || pod.Status.Phase == corev1.PodFailed:
+		case isGated(pod):
+			gated = append(gated, pod)
+		default:
+			through = append(through, pod)
+		}
+	}
+	return gated, through
+}
+
+func byPriority(a, b groupView) int {
+	return cmp.Or(
+		-cmp.Compare(gang.PriorityOf(a.Group.Spec), gang.PriorityOf(b.Group.Spec)),
+		a.Group.CreationTimestamp.Compare(b.Group.CreationTimestamp.Time),
+		cmp.Compare(a.key(), b.key()),
+	)
+}

@@ -1,0 +1,148 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	waiting := newPod(gated)
+	cases := map[string]struct {
+		quota       corev1.ResourceList
+		groups      []groupView
+		want        []string
+		wantWaiting map[string]held
+	}{
+		"without a quota all are released": {
+			groups: []groupView{newGroup("a", 2, waiting, waiting, waiting)},
+			want:   []string{"a-0", "a-1", "a-2"},
+		},
+		"a group that lacks pods is not": {
+			groups: []groupView{newGroup("a", 2, waiting)},
+		},
+		"what a group needs is released together or not at all": {
+			quota:       cpu("1"),
+			groups:      []groupView{newGroup("a", 2, waiting, waiting)},
+			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
+		},
+		"more than it needs is released as far as the quota goes": {
+			quota:  cpu("3"),
+			groups: []groupView{newGroup("a", 2, waiting, waiting, waiting, waiting)},
+			want:   []string{"a-0", "a-1", "a-2"},
+		},
+		"what others use counts, whether it is on nodes or not": {
+			quota:       cpu("3"),
+			groups:      []groupView{newGroup("a", 2, newPod(running), newPod()), newGroup("b", 2, waiting, waiting)},
+			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
+		},
+		"what has ended does not": {
+			quota:  cpu("2"),
+			groups: []groupView{newGroup("a", 2, newPod(succeeded), newPod(succeeded)), newGroup("b", 2, waiting, waiting)},
+			want:   []string{"b-0", "b-1"},
+		},
+		"a greater priority goes first": {
+			quota:       cpu("2"),
+			groups:      []groupView{newGroup("a", 2, waiting, waiting).withPriority(10), newGroup("b", 2, waiting, waiting).withPriority(90)},
+			want:        []string{"b-0", "b-1"},
+			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
+		},
+		"of equal ones the older goes first": {
+			quota:       cpu("2"),
+			groups:      []groupView{newGroup("a", 2, waiting, waiting).after(time.Second), newGroup("b", 2, waiting, waiting)},
+			want:        []string{"b-0", "b-1"},
+			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
+		},
+		"one that is too large does not hold up others": {
+			quota:       cpu("2"),
+			groups:      []groupView{newGroup("a", 3, waiting, waiting, waiting).withPriority(90), newGroup("b", 2, waiting, waiting)},
+			want:        []string{"b-0", "b-1"},
+			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
+		},
+		"a replacement joins those that run": {
+			groups: []groupView{newGroup("a", 2, newPod(running), waiting)},
+			want:   []string{"a-1"},
+		},
+		"of every role there must be enough": {
+			groups: []groupView{func() groupView {
+				g := newGroup("a", 3, newPod(gated, withRole("worker")), newPod(gated, withRole("worker")), newPod(gated, withRole("worker")))
+				g.Group.Spec.Roles = []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}
+				return g
+			}()},
+		},
+		"a group that is not admitted waits": {
+			groups: []groupView{func() groupView {
+				g := newGroup("a", 1, waiting)
+				g.Admitted = false
+				return g
+			}()},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			released, waiting := release(tc.quota, tc.groups)
+			var names []string
+			for _, pod := range released {
+				names = append(names, pod.Name)
+			}
+			slices.Sort(names)
+			if diff := cmp.Diff(tc.want, names); diff != "" {
+				t.Errorf("unexpected pods are released (-want +got):\n%s", diff)
+			}
+			if tc.wantWaiting == nil {
+				tc.wantWaiting = map[string]held{}
+			}
+			if diff := cmp.Diff(tc.wantWaiting, waiting); diff != "" {
+				t.Errorf("unexpected groups wait (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever there is, the quota is kept, and a group is released as a whole or, once it is, one by one.
+func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var groups []groupView
+		for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
+			var pods []*corev1.Pod
+			for range rapid.IntRange(0, 6).Draw(t, "pods") {
+				pods = append(pods, newPod(rapid.SampledFrom([]func(*corev1.Pod){gated, gated, running, succeeded}).Draw(t, "state")))
+			}
+			groups = append(groups, newGroup(fmt.Sprint("g", i), int32(rapid.IntRange(0, 6).Draw(t, "min")), pods...))
+		}
+		limit := rapid.IntRange(0, 12).Draw(t, "quota")
+		before, after := 0, 0
+		released, _ := release(cpu(fmt.Sprint(limit)), groups)
+		for _, g := range groups {
+			through, now := 0, 0
+			for _, pod := range g.Pods {
+				switch {
+				case slices.Contains(released, pod):
+					now++
+				case !isGated(pod):
+					through++
+					if !isDone(pod) {
+						before++
+					}
+				}
+			}
+			after += now
+			if needed := int(g.Group.Spec.MinMember); now > 0 && through+now < needed {
+				t.Fatalf("%d pods of %s are released beside %d, and it needs %d", now, g.Group.Name, through, needed)
+			}
+		}
+		if after > 0 && before+after > limit {
+			t.Fatalf("%d are used and %d released, of a quota of %d", before, after, limit)
+		}
+	})
+}

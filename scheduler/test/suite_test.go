@@ -1,0 +1,85 @@
+// Package test runs the scheduler-controller against a real API server: the CRDs as they are shipped, the RBAC as it is shipped. There is no
+// engine: what the engines do is tested in test/scheduling.
+package test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/controlplane"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/scheduler"
+)
+
+var plane *controlplane.ControlPlane
+
+func TestIntegration(t *testing.T) {
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	RunSpecs(t, "scheduler-controller")
+}
+
+var _ = BeforeSuite(func() {
+	logger := zap.New(zap.WriteTo(GinkgoWriter))
+	ctrl.SetLogger(logger)
+	ctx, stop := context.WithCancel(context.Background())
+	program := scheduler.Program(scheduler.DefaultOptions())
+	var err error
+	plane, err = controlplane.Start(ctx, "../config", "t9k-scheduler", program.Name, program.AddToScheme)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return plane.Stop() })
+	stopped := make(chan error, 1)
+	go func() { stopped <- manager.Run(ctx, program, plane.Controller(), plane.Options(), logger) }()
+	DeferCleanup(func() {
+		stop()
+		Eventually(stopped).Should(Receive(BeNil()))
+	})
+})
+
+// apply creates an object of the API from its kind, name and spec.
+func apply(ctx context.Context, kind, namespace, name, spec string, options ...client.CreateOption) error {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1beta1.GroupVersion.String(), "kind": kind}}
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	var content map[string]any
+	Expect(yaml.Unmarshal([]byte(spec), &content)).To(Succeed())
+	object.Object["spec"] = content
+	return plane.Client.Create(ctx, object, options...)
+}
+
+// newNamespace returns the name of a fresh namespace of a team.
+func newNamespace(ctx context.Context, team string) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{"team": team}}}
+	Expect(plane.Client.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// admitted reads why a group is, or is not, admitted.
+func admitted(ctx context.Context, namespace, name string) func() string {
+	return func() string {
+		var group v1beta1.PodGroup
+		Expect(plane.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &group)).To(Succeed())
+		c := meta.FindStatusCondition(group.Status.Conditions, v1beta1.ConditionAdmitted)
+		if c == nil {
+			return ""
+		}
+		return c.Reason
+	}
+}

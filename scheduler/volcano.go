@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/owned"
+)
+
+// volcano is vc-scheduler of Volcano 1.14, with the plugin capacity.
+type volcano struct {
+	client client.Client
+	reader client.Reader
+}
+
+func (e *volcano) hindrance(context.Context) (string, error) {
+	kind := schema.GroupKind{Group: volcanov1beta1.GroupName, Kind: "PodGroup"}
+	_, err := e.client.RESTMapper().RESTMapping(kind, volcanov1beta1.SchemeGroupVersion.Version)
+	if meta.IsNoMatchError(err) {
+		return "the CustomResourceDefinitions of Volcano are not installed", nil
+	}
+	return "", err
+}
+
+func (e *volcano) gates(queue *v1beta1.Queue) bool { return queue != nil && isConfined(queue) }
+
+func (e *volcano) limits(*v1beta1.Queue) []metav1.Condition { return nil }
+
+// syncQueue gives Volcano a queue of the same name. That has a state in its status, which Volcano's own controllers would set.
+func (e *volcano) syncQueue(ctx context.Context, queue *v1beta1.Queue) error {
+	want := &volcanov1beta1.Queue{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            queue.Name,
+			Labels:          map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(queue, v1beta1.GroupVersion.WithKind("Queue"))},
+		},
+		Spec: volcanov1beta1.QueueSpec{
+			Weight:      1,
+			Capability:  quotaOf(queue),
+			Reclaimable: queue.Spec.Preemptible,
+			Priority:    queue.Spec.Priority,
+		},
+	}
+	state := volcanov1beta1.QueueStateOpen
+	if queue.Spec.Closed {
+		state = volcanov1beta1.QueueStateClosed
+	}
+	var there volcanov1beta1.Queue
+	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil {
+		if err := owned.Create(ctx, e.client, e.reader, queue, "the Queue", want); err != nil {
+			return err
+		}
+		there = *want
+	}
+	if !equality.Semantic.DeepEqual(ourPart(there.Spec), ourPart(want.Spec)) {
+		changed := there.DeepCopy()
+		changed.Spec.Capability, changed.Spec.Reclaimable, changed.Spec.Priority = want.Spec.Capability, want.Spec.Reclaimable, want.Spec.Priority
+		if err := e.client.Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
+			return fmt.Errorf("changing queue %s of Volcano: %w", want.Name, err)
+		}
+		there = *changed
+	}
+	if there.Status.State != state {
+		changed := there.DeepCopy()
+		changed.Status.State = state
+		if changed.Status.Allocated == nil {
+			changed.Status.Allocated = corev1.ResourceList{} // required
+		}
+		if err := e.client.Status().Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
+			return fmt.Errorf("opening or closing queue %s of Volcano: %w", want.Name, err)
+		}
+	}
+	return nil
+}
+
+// ourPart is what of a queue of Volcano follows ours.
+func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
+	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Reclaimable: spec.Reclaimable, Priority: spec.Priority}
+}
+
+func (e *volcano) syncGroup(ctx context.Context, _ *v1beta1.Queue, group *v1beta1.PodGroup, pods []*corev1.Pod) error {
+	n := needOf(group.Spec)
+	want := &volcanov1beta1.PodGroup{
+		ObjectMeta: engineMeta(group),
+		Spec: volcanov1beta1.PodGroupSpec{
+			MinMember:         int32(n.Min), //nolint:gosec // at most 64 roles of 2000
+			Queue:             group.Spec.Queue,
+			PriorityClassName: priorityClassOf(group, pods),
+		},
+	}
+	for role, min := range n.Roles {
+		if want.Spec.MinTaskMember == nil {
+			want.Spec.MinTaskMember = map[string]int32{}
+		}
+		want.Spec.MinTaskMember[role] = int32(min) //nolint:gosec // at most 2000
+	}
+	if needed, _ := n.pick(pods); needed != nil {
+		var sum corev1.ResourceList
+		for _, pod := range needed {
+			sum = add(sum, requestsOf(pod))
+		}
+		want.Spec.MinResources = &sum
+	}
+	var there volcanov1beta1.PodGroup
+	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil || !metav1.IsControlledBy(&there, group) {
+		return owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
+	}
+	if want.Spec.MinResources == nil {
+		want.Spec.MinResources = there.Spec.MinResources // those that were there before
+	}
+	changed := there.DeepCopy()
+	changed.Spec.MinMember, changed.Spec.MinTaskMember = want.Spec.MinMember, want.Spec.MinTaskMember
+	changed.Spec.MinResources = want.Spec.MinResources
+	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) {
+		return nil
+	}
+	if err := e.client.Patch(ctx, changed, client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("changing podgroup %s of Volcano: %w", want.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	jobgang "tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/test/scheduling/engine"
+)
+
+// cluster is a control plane with an engine, and with the scheduler-controller on it.
+type cluster struct{ *engine.ControlPlane }
+
+// crds are those of the scheduler-controller.
+const crds = "../../scheduler/config/crd"
+
+// controller is the program, which is built once.
+var controller string
+
+// startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default".
+func startScheduler(ctx context.Context, kind engine.Kind) cluster {
+	GinkgoHelper()
+	if controller == "" {
+		var err error
+		controller, err = gexec.Build("tensorstack.dev/jobs/scheduler/cmd/scheduler-controller")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	c := cluster{start(ctx, kind, crds)}
+	Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
+	command := exec.Command(controller, "--kubeconfig="+kubeconfig(c.Config), "--engine="+string(kind), "--image=none",
+		"--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { session.Terminate().Wait() })
+	c.queue(ctx, "default", v1beta1.QueueSpec{})
+	return c
+}
+
+// kubeconfig writes a file by which a program reaches the API server.
+func kubeconfig(config *rest.Config) string {
+	GinkgoHelper()
+	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"test": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
+			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}, file)).To(Succeed())
+	Expect(os.Chmod(file, 0o600)).To(Succeed())
+	return file
+}
+
+// queue makes a queue that takes the groups of all namespaces.
+func (c cluster) queue(ctx context.Context, name string, spec v1beta1.QueueSpec) *v1beta1.Queue {
+	GinkgoHelper()
+	spec.NamespaceSelector = &metav1.LabelSelector{}
+	queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	Expect(c.Client.Create(ctx, queue)).To(Succeed())
+	return queue
+}
+
+// change changes the spec of an object.
+func change[T client.Object](ctx context.Context, c cluster, object T, how func(T)) {
+	GinkgoHelper()
+	Eventually(ctx, func() error {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		how(object)
+		return c.Client.Update(ctx, object)
+	}).Should(Succeed())
+}
+
+// members is a group and the pods that are made for it.
+type members struct {
+	name     string
+	queue    string
+	priority int32
+	min      int32
+	roles    []v1beta1.PodGroupRole
+	// pods by role; of no role unless it is named.
+	pods int
+	// cpu of each pod; 1 unless it is named.
+	cpu string
+}
+
+// group makes the PodGroup alone.
+func (c cluster) group(ctx context.Context, m members) *v1beta1.PodGroup {
+	GinkgoHelper()
+	group := &v1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: m.name},
+		Spec:       v1beta1.PodGroupSpec{Queue: m.queue, MinMember: m.min, Roles: m.roles},
+	}
+	if m.priority > 0 {
+		group.Spec.Priority = &m.priority
+	}
+	Expect(c.Client.Create(ctx, group)).To(Succeed())
+	return group
+}
+
+// gang makes the PodGroup, waits until it is admitted, as job controllers do, and makes its pods.
+func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
+	GinkgoHelper()
+	group := c.group(ctx, m)
+	Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
+	for i := range m.pods {
+		c.pod(ctx, group, fmt.Sprintf("%s-%d", m.name, i), "", m.cpu)
+	}
+	return group
+}
+
+// pod makes a pod of a group, as job controllers do.
+func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name, role, cpu string) *corev1.Pod {
+	GinkgoHelper()
+	if cpu == "" {
+		cpu = "1"
+	}
+	Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: name},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "image",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+		}}},
+	}
+	jobgang.Decorate(pod, batchv1beta1.T9kScheduler{Queue: group.Spec.Queue, Priority: group.Spec.Priority}, group, role)
+	Expect(c.Client.Create(ctx, pod)).To(Succeed())
+	return pod
+}
+
+// bound returns a function that lists the pods of a group on nodes.
+func (c cluster) bound(ctx context.Context, group string) func() ([]string, error) {
+	return func() ([]string, error) { return c.Bound(ctx, corev1.NamespaceDefault, group) }
+}
+
+// reason returns a function that reads the reason of a group's condition.
+func (c cluster) reason(ctx context.Context, group *v1beta1.PodGroup, condition string) func() string {
+	return func() string {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group); err != nil {
+			return err.Error()
+		}
+		found := meta.FindStatusCondition(group.Status.Conditions, condition)
+		if found == nil {
+			return ""
+		}
+		return found.Reason
+	}
+}
+
+// delete deletes a group with its pods, as job controllers do.
+func (c cluster) delete(ctx context.Context, group *v1beta1.PodGroup) {
+	GinkgoHelper()
+	Expect(c.Client.Delete(ctx, group)).To(Succeed())
+	Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(group.Namespace), client.MatchingLabels{v1beta1.LabelGroupName: group.Name})).To(Succeed())
+}

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const retryTimeout = 30 * time.Second
+
+// Retry makes the engine try to place what waits of a group, as often as told, and returns when it has given up each time. What
+// is bound meanwhile need not be tried again. It returns an error if nothing waits at the start, or if the engine does not try:
+// since members, the group or its queue are missing, or since no node could hold the pods even if it were empty.
+//
+// So a test can say that pods stay unbound without waiting for a time in which they might have been bound.
+func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group string) error {
+	for i := range times {
+		waiting, err := c.waiting(ctx, namespace, group)
+		if err != nil {
+			return err
+		}
+		if len(waiting) == 0 {
+			if i > 0 {
+				return nil
+			}
+			return fmt.Errorf("no pod of group %s/%s waits for a node", namespace, group)
+		}
+		if err := c.retry(ctx, waiting); err != nil {
+			return fmt.Errorf("waiting for %s to try group %s/%s again: %w", c.Engine, namespace, group, err)
+		}
+	}
+	return nil
+}
+
+// retry returns when each of the pods was tried once more, or is bound or gone.
+func (c *ControlPlane) retry(ctx context.Context, pods []corev1.Pod) error {
+	before := make([]int, len(pods))
+	for i := range pods {
+		var err error
+		if before[i], err = c.attempts.count(ctx, &pods[i]); err != nil {
+			return err
+		}
+	}
+	if err := c.nudge(ctx); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, pollInterval, retryTimeout, true, func(ctx context.Context) (bool, error) {
+		for i := range pods {
+			pod := &corev1.Pod{}
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(&pods[i]), pod)
+			if client.IgnoreNotFound(err) != nil {
+				return false, err
+			}
+			if err != nil || pod.UID != pods[i].UID || pod.Spec.NodeName != "" {
+				continue
+			}
+			now, err := c.attempts.count(ctx, pod)
+			if err != nil || now < before[i]+c.attempts.more {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+// nudge gives the largest node a thousandth of a CPU more: kube-scheduler tries a pod again only when something has changed that
+// could help it.
+func (c *ControlPlane) nudge(ctx context.Context) error {
+	if c.Kind == Volcano {
+		return nil // it tries everything that waits in each of its sessions
+	}
+	nodes := &corev1.NodeList{}
+	if err := c.Client.List(ctx, nodes); err != nil || len(nodes.Items) == 0 {
+		return err
+	}
+	node := slices.MaxFunc(nodes.Items, func(a, b corev1.Node) int { return a.Status.Allocatable.Cpu().Cmp(*b.Status.Allocatable.Cpu()) })
+	base := node.DeepCopy()
+	cpu := node.Status.Allocatable[corev1.ResourceCPU]
+	cpu.Add(resource.MustParse("1m"))
+	node.Status.Allocatable[corev1.ResourceCPU] = cpu
+	return c.Client.Status().Patch(ctx, &node, client.MergeFrom(base))
+}
+
+// attempts tell how often the engine has tried to place a pod, and has given up.
+type attempts struct {
+	count func(ctx context.Context, pod *corev1.Pod) (int, error)
+	// more is by how much the count must rise until it is certain that one attempt began after the first count.
+	more int
+}
+
+// logAttempts counts the attempts that kube-scheduler's log speaks of: neither its metrics nor events nor conditions tell, for a
+// pod, that it failed as it had failed before.
+func logAttempts(file string) attempts {
+	return attempts{more: 1, count: func(_ context.Context, pod *corev1.Pod) (int, error) {
+		log, err := os.ReadFile(file)
+		if err != nil {
+			return 0, err
+		}
+		count := 0
+		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
+		for line := range bytes.Lines(log) {
+			if bytes.Contains(line, []byte(`] "Unable to schedule pod`)) && bytes.Contains(line, name) {
+				count++
+			}
+		}
+		return count, nil
+	}}
+}
+
+// sessionAttempts counts the sessions of Volcano, by its metrics: it tries everything that waits in each of them. What it has not
+// seen yet, or does not try since it lacks a group or a queue, has no condition.
+func sessionAttempts(metricsURL string) attempts {
+	return attempts{more: 2, count: func(ctx context.Context, pod *corev1.Pod) (int, error) {
+		tried := func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+		}
+		if !slices.ContainsFunc(pod.Status.Conditions, tried) {
+			return 0, nil
+		}
+		return volcanoSessions(ctx, metricsURL)
+	}}
+}
+
+var sessionCount = regexp.MustCompile(`(?m)^volcano_e2e_scheduling_latency_milliseconds_count (\d+)$`)
+
+func volcanoSessions(ctx context.Context, metricsURL string) (int, error) {
+	metrics, err := get(ctx, metricsURL, "")
+	if err != nil {
+		return 0, err
+	}
+	found := sessionCount.FindSubmatch(metrics)
+	if found == nil {
+		return 0, fmt.Errorf("%s does not tell the number of sessions", metricsURL)
+	}
+	return strconv.Atoi(string(found[1]))
+}

@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"tensorstack.dev/jobs/test/localcluster"
+)
+
+var (
+	//go:embed kube-scheduler.yaml
+	kubeSchedulerConfig string
+	//go:embed volcano.yaml
+	volcanoConfig []byte
+)
+
+func (c *ControlPlane) newProgram(name, dir string, ready func(context.Context) error, args ...string) *program {
+	return &program{name: name, argv: append([]string{filepath.Join(dir, name)}, args...), log: c.logFile(name), ready: ready}
+}
+
+// file writes a configuration and returns its path.
+func (c *ControlPlane) file(name string, content []byte) (string, error) {
+	path := filepath.Join(c.options.Dir, name)
+	return path, os.WriteFile(path, content, 0o600)
+}
+
+// kubeconfig writes the kubeconfig of a component, with the rights that Kubernetes gives to that name or to the groups.
+func (c *ControlPlane) kubeconfig(component, user string, groups ...string) (string, error) {
+	added, err := c.environment.AddUser(envtest.User{Name: user, Groups: groups}, &rest.Config{})
+	if err != nil {
+		return "", err
+	}
+	content, err := added.KubeConfig()
+	if err != nil {
+		return "", err
+	}
+	return c.file(component+".kubeconfig", content)
+}
+
+// controllerManager runs all controllers of Kubernetes: the garbage collector, that of namespaces, and what else could get in the
+// way of a scheduler.
+func (c *ControlPlane) controllerManager(context.Context) (*program, error) {
+	kubeconfig, err := c.kubeconfig(ControllerManager, "system:kube-controller-manager", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	address, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	ready := probe("https://"+address.String()+"/healthz", c.certificate(ControllerManager))
+	return c.newProgram(ControllerManager, c.options.Programs.kubernetes, ready,
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect=false",
+		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(ControllerManager),
+		"--feature-gates="+strings.Join(c.gates(), ","),
+	), nil
+}
+
+func (c *ControlPlane) kwok(context.Context) (*program, error) {
+	kubeconfig, err := c.kubeconfig(Kwok, "kwok", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	stages, err := c.file("stages.yaml", localcluster.Stages())
+	if err != nil {
+		return nil, err
+	}
+	address, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	return c.newProgram(Kwok, c.options.Programs.kwok, probe("http://"+address.String()+"/healthz", ""),
+		"--kubeconfig="+kubeconfig,
+		"--config="+stages,
+		"--manage-all-nodes=true",
+		"--node-lease-duration-seconds=40",
+		"--server-address="+address.String(),
+	), nil
+}
+
+// kubeScheduler runs as the user whose rights Kubernetes ships, as the real one does.
+func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
+	c.Engine = "kube-scheduler"
+	kubeconfig, err := c.kubeconfig(c.Engine, "system:kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.file("kube-scheduler.yaml", fmt.Appendf(nil, kubeSchedulerConfig, kubeconfig))
+	if err != nil {
+		return nil, err
+	}
+	address, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	c.attempts = logAttempts(c.logFile(c.Engine))
+	return c.newProgram(c.Engine, c.options.Programs.kubernetes, probe("https://"+address.String()+"/readyz", c.certificate(c.Engine)),
+		"--config="+config,
+		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(c.Engine),
+		"--feature-gates="+strings.Join(c.gates(), ","),
+		"--v=2", // logAttempts reads that
+	), nil
+}
+
+func (c *ControlPlane) volcano(ctx context.Context) (*program, error) {
+	c.Engine = "vc-scheduler"
+	if err := c.openQueues(ctx); err != nil {
+		return nil, err
+	}
+	kubeconfig, err := c.kubeconfig(c.Engine, "vc-scheduler", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.file("volcano.yaml", volcanoConfig)
+	if err != nil {
+		return nil, err
+	}
+	address, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	metrics := "http://" + address.String() + "/metrics"
+	c.attempts = sessionAttempts(metrics)
+	ready := func(ctx context.Context) error {
+		if n, err := volcanoSessions(ctx, metrics); err != nil || n > 0 {
+			return err
+		}
+		return errors.New("it has not scheduled once")
+	}
+	return c.newProgram(c.Engine, c.options.Programs.volcano, ready,
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect=false",
+		"--scheduler-name="+SchedulerName,
+		"--scheduler-conf="+config,
+		"--schedule-period=200ms",
+		"--enable-metrics=true", "--listen-address="+address.String(),
+		"--cache-dumper=false",
+		"--v=3",
+	), nil
+}
+
+// openQueues creates the queues that Volcano would create without a state: in a queue that is not open, nothing is scheduled, and its
+// controllers, which open queues, are not part of the engine.
+func (c *ControlPlane) openQueues(ctx context.Context) error {
+	for _, name := range []string{"root", volcanov1beta1.DefaultQueue} {
+		queue := &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		queue.Spec.Reclaimable = new(name != "root")
+		if err := c.Client.Create(ctx, queue); err != nil {
+			return err
+		}
+		queue.Status.State = volcanov1beta1.QueueStateOpen
+		queue.Status.Allocated = corev1.ResourceList{}
+		if err := c.Client.Status().Update(ctx, queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func volcanoCRDs(source string) []string {
+	const folder = "config/crd/volcano/bases"
+	var files []string
+	for _, name := range []string{
+		"scheduling.volcano.sh_podgroups", "scheduling.volcano.sh_queues",
+		"topology.volcano.sh_hypernodes", "nodeinfo.volcano.sh_numatopologies",
+	} {
+		files = append(files, filepath.Join(source, folder, name+".yaml"))
+	}
+	return files
+}
+
+// certDir is where a component writes the certificate that it signs itself.
+func (c *ControlPlane) certDir(component string) string {
+	return filepath.Join(c.options.Dir, component+"-cert")
+}
+
+func (c *ControlPlane) certificate(component string) string {
+	return filepath.Join(c.certDir(component), component+".crt")
+}

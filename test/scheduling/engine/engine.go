@@ -1,0 +1,186 @@
+// Package engine runs the scheduling engines that the scheduler may stand on, as they are, against a control plane of their own:
+// real API server, etcd and controllers; nodes that kwok plays. Several may run beside each other and beside the local cluster.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// Kind is the engine that schedules the pods whose schedulerName is SchedulerName.
+type Kind string
+
+const (
+	// Native is the gang scheduling of kube-scheduler.
+	Native Kind = "native"
+	// Volcano is the scheduler of Volcano.
+	Volcano Kind = "volcano"
+	// Plain is kube-scheduler as most clusters have it: without gangs. The API server does not know them either.
+	Plain Kind = "plain"
+)
+
+const (
+	// SchedulerName is what pods name to be scheduled by the engine.
+	SchedulerName = "t9k-scheduler"
+	// LabelGroup is the label by which pods tell the harness, and the scheduler of this repository, their group.
+	LabelGroup = "scheduler.tensorstack.dev/group-name"
+)
+
+// Names of the components that may be killed and restarted, beside that of the engine.
+const (
+	ControllerManager = "kube-controller-manager"
+	Kwok              = "kwok"
+)
+
+// Options say what to start.
+type Options struct {
+	Kind Kind
+	// CRDs are folders with CRDs to install, beside those of the engine.
+	CRDs []string
+	// Dir takes configurations and logs. It must exist.
+	Dir string
+	// Programs are what to run.
+	Programs Programs
+}
+
+// ControlPlane is a cluster with a scheduling engine and simulated nodes.
+type ControlPlane struct {
+	// Config and Client may do everything.
+	Config *rest.Config
+	Client client.Client
+	// Kind is what schedules.
+	Kind Kind
+	// Engine is the component that schedules.
+	Engine string
+	// StartTime is how long it took to start.
+	StartTime time.Duration
+
+	options     Options
+	environment *envtest.Environment
+	programs    []*program
+	attempts    attempts
+	nodes       int
+}
+
+// Start starts a control plane. It returns an error if a component does not start.
+func Start(ctx context.Context, options Options) (*ControlPlane, error) {
+	began := time.Now()
+	c := &ControlPlane{Kind: options.Kind, options: options, environment: &envtest.Environment{
+		BinaryAssetsDirectory: options.Programs.assets,
+		CRDDirectoryPaths:     options.CRDs,
+		ErrorIfCRDPathMissing: true,
+	}}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	c.StartTime = time.Since(began)
+	return c, nil
+}
+
+// Stop stops everything. Logs stay.
+func (c *ControlPlane) Stop() error {
+	var errs []error
+	for _, p := range c.programs {
+		errs = append(errs, p.kill())
+	}
+	return errors.Join(append(errs, c.environment.Stop())...)
+}
+
+// Kill ends a component without a warning, as a crash would.
+func (c *ControlPlane) Kill(component string) error {
+	p, err := c.program(component)
+	if err != nil {
+		return err
+	}
+	return p.kill()
+}
+
+// Restart starts a component that was killed, and waits until it is ready.
+func (c *ControlPlane) Restart(ctx context.Context, component string) error {
+	p, err := c.program(component)
+	if err != nil {
+		return err
+	}
+	return p.start(ctx)
+}
+
+// LogTail returns the end of what a component has written.
+func (c *ControlPlane) LogTail(component string) string {
+	p, err := c.program(component)
+	if err != nil {
+		return err.Error()
+	}
+	return p.logTail()
+}
+
+func (c *ControlPlane) logFile(component string) string {
+	return filepath.Join(c.options.Dir, component+".log")
+}
+
+func (c *ControlPlane) program(name string) (*program, error) {
+	for _, p := range c.programs {
+		if p.name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no component %q", name)
+}
+
+func (c *ControlPlane) start(ctx context.Context) (err error) {
+	if c.Kind == Volcano {
+		c.environment.CRDDirectoryPaths = append(c.environment.CRDDirectoryPaths, volcanoCRDs(c.options.Programs.volcanoSource)...)
+	}
+	apiServer := c.environment.ControlPlane.GetAPIServer().Configure()
+	for _, gate := range c.gates() {
+		apiServer.Append("feature-gates", gate)
+	}
+	if c.Kind == Native {
+		apiServer.Append("runtime-config", "scheduling.k8s.io/v1beta1=true")
+	}
+	if c.Config, err = c.environment.Start(); err != nil {
+		return fmt.Errorf("starting the API server: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), volcanov1beta1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	if c.Client, err = client.New(c.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	for _, add := range []func(context.Context) (*program, error){c.controllerManager, c.kwok, c.engine} {
+		p, err := add(ctx)
+		if err != nil {
+			return err
+		}
+		c.programs = append(c.programs, p)
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gates are the feature gates that the engine needs in every component of Kubernetes.
+func (c *ControlPlane) gates() []string {
+	if c.Kind == Native {
+		return []string{"GenericWorkload=true"}
+	}
+	return nil
+}
+
+func (c *ControlPlane) engine(ctx context.Context) (*program, error) {
+	if c.Kind == Volcano {
+		return c.volcano(ctx)
+	}
+	return c.kubeScheduler(ctx)
+}

@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/test/localcluster"
+)
+
+// AddNodes adds a simulated node for each quantity of CPU, and returns their names when all are ready. Of memory and the like they
+// have more than tests need.
+func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, error) {
+	var names []string
+	for _, cpu := range cpus {
+		quantity, err := resource.ParseQuantity(cpu)
+		if err != nil {
+			return nil, err
+		}
+		node := localcluster.SimulatedNode(c.nodes)
+		c.nodes++
+		node.Status.Capacity[corev1.ResourceCPU] = quantity
+		node.Status.Allocatable = node.Status.Capacity.DeepCopy()
+		if err := c.Client.Create(ctx, node); err != nil {
+			return nil, err
+		}
+		names = append(names, node.Name)
+	}
+	for _, name := range names {
+		err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
+			node := &corev1.Node{}
+			if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+				return false, err
+			}
+			return schedulable(node), nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("waiting for node %s to be ready: %w", name, err)
+		}
+	}
+	return names, nil
+}
+
+// schedulable says whether pods may be bound to the node: controllers take away the taints of a new node when it is ready.
+func schedulable(node *corev1.Node) bool {
+	ready := false
+	for _, condition := range node.Status.Conditions {
+		ready = ready || condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	}
+	return ready && len(node.Spec.Taints) == 0
+}
+
+// RemoveNode deletes a node, as when a machine is taken away. Controllers delete its pods.
+func (c *ControlPlane) RemoveNode(ctx context.Context, name string) error {
+	return c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// Bound returns the names of the pods of a group that are bound to a node, in their order.
+func (c *ControlPlane) Bound(ctx context.Context, namespace, group string) ([]string, error) {
+	pods, err := c.pods(ctx, namespace, group)
+	var bound []string
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			bound = append(bound, pod.Name)
+		}
+	}
+	return bound, err
+}
+
+// waiting returns the pods of a group that the engine should bind.
+func (c *ControlPlane) waiting(ctx context.Context, namespace, group string) ([]corev1.Pod, error) {
+	pods, err := c.pods(ctx, namespace, group)
+	var waiting []corev1.Pod
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && pod.Spec.SchedulerName == SchedulerName {
+			waiting = append(waiting, pod)
+		}
+	}
+	return waiting, err
+}
+
+func (c *ControlPlane) pods(ctx context.Context, namespace, group string) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	err := c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{LabelGroup: group})
+	return pods.Items, err
+}

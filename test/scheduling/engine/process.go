@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	readyTimeout = time.Minute
+	pollInterval = 50 * time.Millisecond
+	logTailLines = 20
+)
+
+// program is a component that may be killed and started again.
+type program struct {
+	name  string
+	argv  []string // argv[0] is an absolute path
+	log   string   // the file that its output is appended to
+	ready func(context.Context) error
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when it has ended
+}
+
+// start starts the program and waits until it is ready.
+func (p *program) start(ctx context.Context) error {
+	if p.running() {
+		return fmt.Errorf("%s runs already", p.name)
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	// Whatever becomes of this test, the program goes with it.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	exited := make(chan struct{})
+	p.exited = exited
+	go func(cmd *exec.Cmd) {
+		runtime.LockOSThread() // Pdeathsig is about the thread that starts the program
+		defer runtime.UnlockOSThread()
+		defer close(exited)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+		}
+	}(p.cmd)
+	if err := <-started; err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	var notReady error
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		if !p.running() {
+			return false, fmt.Errorf("%s ended at once", p.name)
+		}
+		notReady = p.ready(ctx)
+		return notReady == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not ready: %w\nThe end of %s:\n%s", p.name, errors.Join(err, notReady), p.log, p.logTail())
+	}
+	return nil
+}
+
+func (p *program) running() bool {
+	if p.exited == nil {
+		return false
+	}
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the program without a warning, as a crash would, and returns when it is gone.
+func (p *program) kill() error {
+	if !p.running() {
+		return nil
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	<-p.exited
+	return nil
+}
+
+func (p *program) logTail() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-logTailLines):], "\n")
+}
+
+// address is where a program listens.
+type address struct{ host, port string }
+
+// String returns host:port.
+func (a address) String() string { return net.JoinHostPort(a.host, a.port) }
+
+// listen returns a loopback address that nothing listens on.
+func listen() (address, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return address{}, err
+	}
+	defer l.Close()
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	return address{host, port}, err
+}
+
+// probe returns a check whether a GET of the URL answers 200. The file is the certificate that the server shows, if it uses TLS.
+func probe(url, certificate string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := get(ctx, url, certificate)
+		return err
+	}
+}
+
+func get(ctx context.Context, url, certificate string) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if certificate != "" {
+		pem, err := os.ReadFile(certificate)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(pem)
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}

@@ -1,0 +1,28 @@
+package engine
+
+import (
+	"context"
+
+	"tensorstack.dev/jobs/test/localcluster"
+)
+
+// Programs are those of a control plane, as folders that they are in.
+type Programs struct{ assets, kubernetes, kwok, volcano, volcanoSource string }
+
+// Build builds what is missing of the programs, which takes many minutes the first time.
+func Build(ctx context.Context, b *localcluster.Builder) (p Programs, err error) {
+	if p.assets, err = b.Assets(ctx); err != nil {
+		return p, err
+	}
+	if p.kubernetes, err = b.Binaries(ctx, b.Kubernetes, "kube-controller-manager", "kube-scheduler"); err != nil {
+		return p, err
+	}
+	if p.kwok, err = b.Binaries(ctx, "kwok", "kwok"); err != nil {
+		return p, err
+	}
+	if p.volcano, err = b.Binaries(ctx, "volcano", "vc-scheduler"); err != nil {
+		return p, err
+	}
+	p.volcanoSource, err = b.SourceDir(ctx, "volcano")
+	return p, err
+}

@@ -1,0 +1,118 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"tensorstack.dev/jobs/test/scheduling/engine"
+)
+
+const timeout = 5 * time.Minute
+
+var _ = Describe("A gang of 4 on 3 CPUs", func() {
+	DescribeTable("as the engine itself knows it",
+		func(ctx context.Context, kind engine.Kind, boundOnThree int) {
+			c := start(ctx, kind)
+			_, err := c.AddNodes(ctx, "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			gang{name: "gang", minMember: 4, pods: 4}.create(ctx, c)
+
+			By("waiting until the engine has tried three times")
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+			Expect(c.Bound(ctx, corev1.NamespaceDefault, "gang")).To(HaveLen(boundOnThree))
+
+			By("adding a node")
+			_, err = c.AddNodes(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(c.Bound).WithContext(ctx).WithArguments(corev1.NamespaceDefault, "gang").Should(HaveLen(4))
+		},
+		Entry("waits on kube-scheduler with gangs, and binds whole", engine.Native, 0, SpecTimeout(timeout)),
+		Entry("waits on Volcano, and binds whole", engine.Volcano, 0, SpecTimeout(timeout)),
+		Entry("binds in part on kube-scheduler without gangs", engine.Plain, 3, SpecTimeout(timeout)),
+	)
+})
+
+var _ = Describe("A gang that waits", func() {
+	DescribeTable("when the engine crashes, and is started again when there is room",
+		func(ctx context.Context, kind engine.Kind) {
+			c := start(ctx, kind)
+			nodes, err := c.AddNodes(ctx, "2", "1")
+			Expect(err).NotTo(HaveOccurred())
+			gang{name: "gang", minMember: 4, pods: 4}.create(ctx, c)
+			Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, "gang")).To(Succeed())
+
+			Expect(c.Kill(c.Engine)).To(Succeed())
+			Expect(c.RemoveNode(ctx, nodes[1])).To(Succeed())
+			_, err = c.AddNodes(ctx, "2")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(c.Bound(ctx, corev1.NamespaceDefault, "gang")).To(BeEmpty())
+
+			Expect(c.Restart(ctx, c.Engine)).To(Succeed())
+			Eventually(c.Bound).WithContext(ctx).WithArguments(corev1.NamespaceDefault, "gang").Should(HaveLen(4))
+		},
+		Entry("binds whole on kube-scheduler with gangs", engine.Native, SpecTimeout(timeout)),
+		Entry("binds whole on Volcano", engine.Volcano, SpecTimeout(timeout)),
+	)
+})
+
+// gang is a group of like pods, made of what the engine knows: there is no controller of ours.
+type gang struct {
+	name      string
+	minMember int32
+	pods      int
+}
+
+func (g gang) create(ctx context.Context, c *engine.ControlPlane) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: g.name}
+	switch c.Kind {
+	case engine.Native:
+		group := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
+		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: g.minMember}
+		Expect(c.Client.Create(ctx, group)).To(Succeed())
+	case engine.Volcano:
+		group := &volcanov1beta1.PodGroup{ObjectMeta: meta, Spec: volcanov1beta1.PodGroupSpec{MinMember: g.minMember}}
+		Expect(c.Client.Create(ctx, group)).To(Succeed())
+	case engine.Plain:
+	}
+	for i := range g.pods {
+		Expect(c.Client.Create(ctx, g.pod(c.Kind, i))).To(Succeed())
+	}
+}
+
+// pod returns the i-th pod of the gang, which needs one CPU.
+func (g gang) pod(kind engine.Kind, i int) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: corev1.NamespaceDefault,
+			Name:      fmt.Sprintf("%s-%d", g.name, i),
+			Labels:    map[string]string{engine.LabelGroup: g.name},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: engine.SchedulerName,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "image",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+				},
+			}},
+		},
+	}
+	switch kind {
+	case engine.Native:
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.name}
+	case engine.Volcano:
+		pod.Annotations = map[string]string{volcanov1beta1.KubeGroupNameAnnotationKey: g.name}
+	case engine.Plain:
+	}
+	return pod
+}

@@ -1,0 +1,187 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/test/scheduling/engine"
+)
+
+// onBoth has a case pass on both engines.
+func onBoth(body func(ctx context.Context, c cluster)) []any {
+	run := func(ctx context.Context, kind engine.Kind) { body(ctx, startScheduler(ctx, kind)) }
+	return []any{
+		run,
+		Entry("native", engine.Native, SpecTimeout(timeout)),
+		Entry("volcano", engine.Volcano, SpecTimeout(timeout)),
+	}
+}
+
+var _ = Describe("A PodGroup and its pods", func() {
+	DescribeTable("all or nothing: 4 pods on 3 CPUs wait, and are bound together when a node is added", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "1", "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
+		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
+		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonUnschedulable))
+		_, err = c.AddNodes(ctx, "1")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
+		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonScheduled))
+		Eventually(ctx, func() (int32, error) {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)
+			return group.Status.Running, err
+		}).Should(Equal(int32(4)))
+	})...)
+
+	DescribeTable("fragmentation: 2 pods of 2 CPUs do not fit nodes of 2, 1 and 1", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "2", "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		c.gang(ctx, members{name: "gang", min: 2, pods: 2, cpu: "2"})
+		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
+	})...)
+
+	DescribeTable("deadlock: of two gangs of 4 on 4 CPUs, made pod by pod, one runs, then the other, 20 times", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		for round := range 20 {
+			var groups []*v1beta1.PodGroup
+			for _, name := range []string{"a", "b"} {
+				groups = append(groups, c.gang(ctx, members{name: fmt.Sprintf("%s%d", name, round), min: 4}))
+			}
+			for i := range 4 {
+				for _, group := range groups {
+					c.pod(ctx, group, fmt.Sprintf("%s-%d", group.Name, i), "", "")
+				}
+			}
+			both := func(g Gomega) []int {
+				var counts []int
+				for _, group := range groups {
+					names, err := c.Bound(ctx, group.Namespace, group.Name)
+					g.Expect(err).NotTo(HaveOccurred())
+					counts = append(counts, len(names))
+				}
+				return counts
+			}
+			Eventually(ctx, both).Should(ConsistOf(0, 4), "round %d", round)
+			first, second := groups[0], groups[1]
+			if both(Default)[0] == 0 {
+				first, second = second, first
+			}
+			c.delete(ctx, first)
+			Eventually(ctx, c.bound(ctx, second.Name)).Should(HaveLen(4), "round %d", round)
+			c.delete(ctx, second)
+			Eventually(ctx, c.bound(ctx, second.Name)).Should(BeEmpty(), "round %d", round)
+		}
+	})...)
+
+	DescribeTable("elastic: of 7 pods, of which 4 are needed, 5 run on 5 CPUs, 7 on 7, none on 3", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "1", "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		c.gang(ctx, members{name: "gang", min: 4, pods: 7})
+		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
+		_, err = c.AddNodes(ctx, "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(5))
+		_, err = c.AddNodes(ctx, "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(7))
+	})...)
+
+	DescribeTable("restart: a replacement is bound after a peer has succeeded", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
+		succeed(ctx, c, "gang-0")
+		Expect(c.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: "gang-1"}})).To(Succeed())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(3))
+		c.pod(ctx, group, "gang-1", "", "")
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
+	})...)
+
+	DescribeTable("priority: of two that wait for one place in a queue, the greater priority goes first", onBoth(func(ctx context.Context, c cluster) {
+		nodes, err := c.AddNodes(ctx, "1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(nodes).To(HaveLen(1))
+		first := c.gang(ctx, members{name: "first", min: 1, pods: 1})
+		Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(1))
+		c.gang(ctx, members{name: "low", priority: 10, min: 1, pods: 1})
+		c.gang(ctx, members{name: "high", priority: 90, min: 1, pods: 1})
+		Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, "low")).To(Succeed())
+		Expect(c.bound(ctx, "first")()).To(HaveLen(1), "nothing is taken away inside a queue")
+		c.delete(ctx, first)
+		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
+		Expect(c.bound(ctx, "low")()).To(BeEmpty())
+	})...)
+})
+
+var _ = Describe("A Queue", func() {
+	DescribeTable("never exceeds its quota, and says who waits for it", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "8")
+		Expect(err).NotTo(HaveOccurred())
+		queue := c.queue(ctx, "small", v1beta1.QueueSpec{Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}}})
+		first := c.gang(ctx, members{name: "first", queue: "small", min: 2, pods: 2})
+		Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(2))
+		second := c.gang(ctx, members{name: "second", queue: "small", min: 2, pods: 2})
+		Eventually(ctx, c.reason(ctx, second, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+		Expect(c.bound(ctx, "second")()).To(BeEmpty())
+		Eventually(ctx, func() (string, error) {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(queue), queue)
+			return queue.Status.Allocated.Cpu().String(), err
+		}).Should(Equal("2"))
+		c.delete(ctx, first)
+		Eventually(ctx, c.bound(ctx, "second")).Should(HaveLen(2))
+	})...)
+
+	DescribeTable("allocates nothing while it is closed", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "2")
+		Expect(err).NotTo(HaveOccurred())
+		queue := c.queue(ctx, "shut", v1beta1.QueueSpec{Closed: true})
+		group := c.group(ctx, members{name: "gang", queue: "shut", min: 1})
+		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonQueueClosed))
+		change(ctx, c, queue, func(q *v1beta1.Queue) { q.Spec.Closed = false })
+		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
+		c.pod(ctx, group, "gang-0", "", "")
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
+	})...)
+
+	DescribeTable("has its pods on its nodes only", onBoth(func(ctx context.Context, c cluster) {
+		nodes, err := c.AddNodes(ctx, "4", "1")
+		Expect(err).NotTo(HaveOccurred())
+		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"pool": "training"}}}`))
+		Expect(c.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodes[1]}}, label)).To(Succeed())
+		c.queue(ctx, "pool", v1beta1.QueueSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}})
+		c.gang(ctx, members{name: "gang", queue: "pool", min: 1, pods: 2})
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
+		var pods corev1.PodList
+		Expect(c.Client.List(ctx, &pods, client.MatchingLabels{v1beta1.LabelGroupName: "gang"})).To(Succeed())
+		for i := range pods.Items {
+			Expect(pods.Items[i].Spec.NodeName).To(BeElementOf("", nodes[1]))
+		}
+	})...)
+})
+
+// succeed lets a pod end well, as the kubelet would say.
+func succeed(ctx context.Context, c cluster, name string) {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	Eventually(ctx, func() error {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: name}, pod); err != nil {
+			return err
+		}
+		pod.Status.Phase = corev1.PodSucceeded
+		return c.Client.Status().Update(ctx, pod)
+	}).Should(Succeed())
+}
