@@ -1,0 +1,68 @@
+package tensorboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct{ template, want, wantError string }{
+		"by default it is that of the Service": {
+			want: "http://board-tb.team.svc.cluster.local/",
+		},
+		"a path for each TensorBoard": {
+			template: "https://tb.example.com/{{.Namespace}}/{{.Name}}", want: "https://tb.example.com/team/board/",
+		},
+		"a host for each TensorBoard": {
+			template: "https://{{.Name}}.{{.Namespace}}.tb.example.com", want: "https://board.team.tb.example.com/",
+		},
+		"a template that is broken":      {template: "https://{{.Name", wantError: "unclosed action"},
+		"a template of unknown fields":   {template: "https://{{.Cluster}}/", wantError: "Cluster"},
+		"an address without a host":      {template: "/{{.Name}}/", wantError: "is not like http://<host>/<path>"},
+		"an address with a query":        {template: "http://host/?name={{.Name}}", wantError: "is not like http://<host>/<path>"},
+		"an address of another protocol": {template: "ftp://host/{{.Name}}", wantError: "is not like http://<host>/<path>"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			options.ClusterDomain, options.URLTemplate = "cluster.local", tc.template
+			got, err := options.url("team", "board")
+			switch {
+			case tc.wantError == "" && (err != nil || got.String() != tc.want):
+				t.Errorf("got %s, %v, want %s", got, err, tc.want)
+			case tc.wantError != "" && (err == nil || !strings.Contains(err.Error(), tc.wantError)):
+				t.Errorf("got %v, want an error with %q", err, tc.wantError)
+			}
+		})
+	}
+}
+
+func TestFlagsThatMakeNoSenseAreNamed(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"--url-template":         {func(o *Options) { o.URLTemplate = "nowhere" }, "--url-template"},
+		"--tensorboard-requests": {func(o *Options) { o.Requests = map[string]string{"cpu": "much"} }, "--tensorboard-requests: cpu=much"},
+		"--tensorboard-limits":   {func(o *Options) { o.Limits = map[string]string{"memory": "all"} }, "--tensorboard-limits: memory=all"},
+		"--probe-interval":       {func(o *Options) { o.ProbeInterval = 0 }, "--probe-interval"},
+		"--suspend-after-idle":   {func(o *Options) { o.SuspendAfterIdle = -time.Second }, "--suspend-after-idle"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := DefaultOptions()
+			if err := options.validate(); err != nil {
+				t.Fatalf("the defaults are refused: %v", err)
+			}
+			tc.change(&options)
+			if err := options.validate(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
