@@ -22,6 +22,8 @@ type observation struct {
 	Hash string
 	// Claims says how the claims of its sources are.
 	Claims claims
+	// Group is that of a TensorBoard that is scheduled from a queue.
+	Group groupView
 	// Answer of the sidecar, if it was asked.
 	Answer *answer
 }
@@ -37,6 +39,8 @@ type decision struct {
 	Status v1beta1.TensorBoardStatus
 	// Create a pod, or Delete the one that was seen, by force if its node is lost.
 	Create, Delete, Force bool
+	// CreateGroup makes its PodGroup, DeleteGroup gives back what that holds.
+	CreateGroup, DeleteGroup bool
 	// Suspend the TensorBoard, since nobody has looked at it for long.
 	Suspend bool
 	// WakeIn is when to look again without being woken; 0 is never.
@@ -84,11 +88,8 @@ func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time)
 		d.Delete = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, pod.Name+" is ending, since spec.suspend is true")
 	case tb.Spec.Suspend:
+		d.DeleteGroup = seen.Group.Object != nil && metav1.IsControlledBy(seen.Group.Object, tb)
 		return v1beta1.TensorBoardSuspended, suspended(tb)
-	case tb.Spec.Scheduler != nil && tb.Spec.Scheduler.T9kScheduler != nil:
-		d.Delete = pod != nil
-		return v1beta1.TensorBoardFailed, notReady(batchv1beta1.ReasonNotSupported,
-			"spec.scheduler.t9kScheduler is not supported by this version of the controller")
 	case pod == nil && seen.Claims.Reason != "":
 		d.WakeIn = claimDelay
 		phase := v1beta1.TensorBoardPending
@@ -97,6 +98,11 @@ func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time)
 		}
 		return phase, notReady(seen.Claims.Reason, seen.Claims.Message)
 	case pod == nil:
+		if t9kScheduler(&tb.Spec) != nil {
+			if phase, waits := d.joinQueue(tb, seen.Group); phase != "" {
+				return phase, waits
+			}
+		}
 		d.Create = true
 		return v1beta1.TensorBoardPending, notReady(batchv1beta1.ReasonCreating, "the pod is being created")
 	case pod.Annotations[annotationSpecHash] != seen.Hash:
@@ -117,6 +123,9 @@ func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time)
 	}
 	d.WakeIn = claimDelay // its claims may be in use elsewhere by now
 	reason, message := whyNotReady(pod)
+	if queued, why := whyQueued(seen.Group); queued != "" && pod.Spec.NodeName == "" {
+		reason, message = queued, why
+	}
 	phase := v1beta1.TensorBoardPending
 	switch reason {
 	case v1beta1.ReasonCrashing, batchv1beta1.ReasonImagePull, batchv1beta1.ReasonContainerConfig:

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
@@ -48,13 +49,30 @@ func idleFor(d time.Duration) *answer {
 	return &answer{Status: sidecar.Status{IdleSeconds: int64(d / time.Second)}}
 }
 
+// boardUID is that of the TensorBoard which owns the group.
+const boardUID = "board-uid"
+
+var (
+	fromQueue = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab"}}
+	admitted  = metav1.Condition{Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionTrue}
+)
+
+// newGroup makes the PodGroup of the TensorBoard.
+func newGroup(conditions ...metav1.Condition) *schedulerv1beta1.PodGroup {
+	return &schedulerv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: boardUID, Controller: new(true)}}},
+		Status:     schedulerv1beta1.PodGroupStatus{Conditions: conditions},
+	}
+}
+
 func TestPlanOfThePod(t *testing.T) {
 	t.Parallel()
 	type actions struct {
-		Create, Delete, Force bool
-		WakeIn                time.Duration
-		Phase                 v1beta1.TensorBoardPhase
-		Reason                string
+		Create, Delete, Force    bool
+		CreateGroup, DeleteGroup bool
+		WakeIn                   time.Duration
+		Phase                    v1beta1.TensorBoardPhase
+		Reason                   string
 	}
 	running := actions{WakeIn: time.Minute, Phase: v1beta1.TensorBoardRunning, Reason: v1beta1.ReasonServing}
 	cases := map[string]struct {
@@ -142,20 +160,57 @@ func TestPlanOfThePod(t *testing.T) {
 			suspend: true,
 			want:    actions{Phase: v1beta1.TensorBoardSuspended, Reason: v1beta1.ReasonSuspended},
 		},
-		"a scheduler that is not there is never passed over": {
-			scheduler: &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}},
-			want:      actions{Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotSupported},
+		"without PodGroups there is no queue, and no pod": {
+			scheduler: fromQueue, seen: observation{Group: groupView{NotInstalled: true}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotInstalled},
+		},
+		"the group comes before the pod": {
+			scheduler: fromQueue,
+			want:      actions{CreateGroup: true, WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
+		},
+		"the group waits for the scheduler-controller": {
+			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup()}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
+		},
+		"the queue does not take the group": {
+			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(metav1.Condition{
+				Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQueueClosed,
+			})}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: schedulerv1beta1.ReasonQueueClosed},
+		},
+		"the group is another's": {
+			scheduler: fromQueue, seen: observation{Group: groupView{Object: &schedulerv1beta1.PodGroup{}}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNameConflict},
+		},
+		"a pod whose group is admitted": {
+			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(admitted)}},
+			want: actions{Create: true, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonCreating},
+		},
+		"a pod that waits for the quota of its queue": {
+			scheduler: fromQueue, seen: observation{
+				Pod: seenPod(func(pod *corev1.Pod) { pod.Spec.NodeName = "" }),
+				Group: groupView{Object: newGroup(admitted, metav1.Condition{
+					Type: schedulerv1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQuotaExceeded,
+				})},
+			},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: schedulerv1beta1.ReasonQuotaExceeded},
+		},
+		"a suspended TensorBoard gives back what its group holds": {
+			suspend: true, scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(admitted)}},
+			want: actions{DeleteGroup: true, Phase: v1beta1.TensorBoardSuspended, Reason: v1beta1.ReasonSuspended},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tb := &v1beta1.TensorBoard{Spec: v1beta1.TensorBoardSpec{Suspend: tc.suspend, Scheduler: tc.scheduler}}
+			tb := &v1beta1.TensorBoard{
+				ObjectMeta: metav1.ObjectMeta{UID: boardUID}, Spec: v1beta1.TensorBoardSpec{Suspend: tc.suspend, Scheduler: tc.scheduler},
+			}
 			if tc.seen.Hash == "" {
 				tc.seen.Hash = hash
 			}
 			d := plan(tb, tc.seen, DefaultOptions(), now)
-			got := actions{d.Create, d.Delete, d.Force, d.WakeIn, d.Status.Phase, condition(d.Status.Conditions, v1beta1.ConditionReady).Reason}
+			got := actions{d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, d.WakeIn, d.Status.Phase, condition(d.Status.Conditions, v1beta1.ConditionReady).Reason}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected decision (-want +got):\n%s", diff)
 			}

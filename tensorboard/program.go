@@ -4,6 +4,7 @@ package tensorboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
@@ -23,10 +25,12 @@ import (
 // Program puts the tensorboard-controller into the shell of all controllers. The options are the defaults of its flags.
 func Program(options Options) manager.Program {
 	return manager.Program{
-		Name:        "tensorboard-controller",
-		Short:       "Runs the TensorBoards of a cluster",
-		AddToScheme: v1beta1.AddToScheme,
-		Flags:       options.addFlags,
+		Name:  "tensorboard-controller",
+		Short: "Runs the TensorBoards of a cluster",
+		AddToScheme: func(scheme *runtime.Scheme) error {
+			return errors.Join(v1beta1.AddToScheme(scheme), schedulerv1beta1.AddToScheme(scheme))
+		},
+		Flags: options.addFlags,
 		Cache: func(*runtime.Scheme) (map[client.Object]cache.ByObject, error) {
 			ours, err := labels.NewRequirement(v1beta1.LabelName, selection.Exists, nil)
 			if err != nil {

@@ -25,7 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
@@ -118,6 +120,11 @@ func (r *reconciler) observe(ctx context.Context, tb *v1beta1.TensorBoard, hash 
 	if err == nil && metav1.IsControlledBy(&pod, tb) {
 		seen.Pod = &pod
 	}
+	if t9kScheduler(&tb.Spec) != nil {
+		if seen.Group, err = observeGroup(ctx, r.reader, tb); err != nil {
+			return seen, err
+		}
+	}
 	if tb.Spec.Suspend {
 		return seen, nil
 	}
@@ -170,6 +177,13 @@ func (r *reconciler) ensureObjects(
 		return err
 	}
 	switch {
+	case d.CreateGroup:
+		return r.create(ctx, tb, buildGroup(tb), client.DisableReadYourWritesConsistency) // no cache has it
+	case d.DeleteGroup:
+		err := r.client.Delete(ctx, seen.Group.Object, client.Preconditions{UID: &seen.Group.Object.UID}, client.DisableReadYourWritesConsistency)
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting podgroup %s: %w", seen.Group.Object.Name, err)
+		}
 	case d.Delete:
 		options := []client.DeleteOption{client.Preconditions{UID: &seen.Pod.UID}}
 		if d.Force {
@@ -182,6 +196,9 @@ func (r *reconciler) ensureObjects(
 		pod, err := buildPod(tb, config, prefix, seen.Claims.WantedOn, r.options)
 		if err != nil {
 			return err
+		}
+		if scheduler := t9kScheduler(&tb.Spec); scheduler != nil {
+			gang.Decorate(pod, *scheduler, seen.Group.Object, groupRole)
 		}
 		return r.create(ctx, tb, pod)
 	}
@@ -217,8 +234,8 @@ func (r *reconciler) ensureConfigMap(ctx context.Context, tb *v1beta1.TensorBoar
 	return nil
 }
 
-func (r *reconciler) create(ctx context.Context, tb *v1beta1.TensorBoard, object client.Object) error {
-	return owned.Create(ctx, r.client, r.reader, tb, "the TensorBoard", object)
+func (r *reconciler) create(ctx context.Context, tb *v1beta1.TensorBoard, object client.Object, options ...client.CreateOption) error {
+	return owned.Create(ctx, r.client, r.reader, tb, "the TensorBoard", object, options...)
 }
 
 // writeStatus writes the status if it differs, and tells the user of a new reason.
@@ -255,6 +272,7 @@ func (r *reconciler) tell(tb *v1beta1.TensorBoard, before, after *v1beta1.Tensor
 
 // onItsWay are the reasons that are steps from one state to another.
 var onItsWay = map[string]bool{
+	v1beta1.ReasonQueued: true, schedulerv1beta1.ReasonScheduling: true, schedulerv1beta1.ReasonTooFewPods: true,
 	batchv1beta1.ReasonCreating: true, batchv1beta1.ReasonPending: true, batchv1beta1.ReasonRestarting: true,
 	v1beta1.ReasonStopping: true, v1beta1.ReasonNotRunning: true,
 }

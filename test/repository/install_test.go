@@ -101,7 +101,7 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 		case "volcano":
 			want = []string{"events", "leases", "podgroups", "priorityclasses", "queues"}
 		case "tensorboard": // which tells its sidecar by one what to fetch
-			want = append(want, "configmaps")
+			want = append(want, "configmaps", "podgroups")
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(maps.Keys(created)); !slices.Equal(got, want) {

@@ -145,7 +145,8 @@ const (
 )
 
 // Reasons of ConditionReady. The others are those of the job kinds (common/api/batch/v1beta1): Creating, Pending, Unschedulable,
-// ImagePull, ContainerConfig, NameConflict, CreateFailed, NotSupported.
+// ImagePull, ContainerConfig, NameConflict, CreateFailed, NotInstalled; and, with a queue, those of a PodGroup
+// (common/api/scheduler/v1beta1).
 const (
 	// ReasonServing: TensorBoard answers.
 	ReasonServing = "Serving"
@@ -153,6 +154,8 @@ const (
 	ReasonSuspended = "Suspended"
 	// ReasonCulled: spec.suspend is true because the controller set it, after TensorBoard had been idle for too long.
 	ReasonCulled = "Culled"
+	// ReasonQueued: the PodGroup waits for its queue.
+	ReasonQueued = "Queued"
 	// ReasonClaimNotReady: a PersistentVolumeClaim does not exist, or is not bound yet.
 	ReasonClaimNotReady = "ClaimNotReady"
 	// ReasonClaimExclusive: a PersistentVolumeClaim is ReadWriteOncePod, which TensorBoard cannot share with the training.

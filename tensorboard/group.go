@@ -1,0 +1,96 @@
+package tensorboard
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/owned"
+)
+
+// groupRole is the role of the pod in its PodGroup.
+const groupRole = "tensorboard"
+
+// groupView is what there is of the PodGroup of a TensorBoard that is scheduled from a queue.
+type groupView struct {
+	// Object of the group's name, whosever it is; nil if there is none.
+	Object *schedulerv1beta1.PodGroup
+	// NotInstalled says that there can be no PodGroups.
+	NotInstalled bool
+}
+
+// t9kScheduler returns how the pod is scheduled from a queue, nil if it is not.
+func t9kScheduler(spec *v1beta1.TensorBoardSpec) *batchv1beta1.T9kScheduler {
+	if spec.Scheduler == nil {
+		return nil
+	}
+	return spec.Scheduler.T9kScheduler
+}
+
+// observeGroup reads the PodGroup from the API server itself: its kind belongs to another controller, which may not be installed, and
+// cannot be watched then.
+func observeGroup(ctx context.Context, reader client.Reader, tb *v1beta1.TensorBoard) (groupView, error) {
+	var group schedulerv1beta1.PodGroup
+	err := reader.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: objectName(tb.Name)}, &group)
+	switch {
+	case err == nil:
+		return groupView{Object: &group}, nil
+	case meta.IsNoMatchError(err):
+		return groupView{NotInstalled: true}, nil
+	default:
+		return groupView{}, client.IgnoreNotFound(err)
+	}
+}
+
+// buildGroup makes the PodGroup of a TensorBoard, which is a gang of one.
+func buildGroup(tb *v1beta1.TensorBoard) *schedulerv1beta1.PodGroup {
+	scheduler := t9kScheduler(&tb.Spec)
+	return &schedulerv1beta1.PodGroup{
+		ObjectMeta: objectMeta(tb),
+		Spec:       schedulerv1beta1.PodGroupSpec{MinMember: 1, Queue: scheduler.Queue, Priority: scheduler.Priority},
+	}
+}
+
+// joinQueue decides on the PodGroup of a TensorBoard that has no pod yet, and says what the pod waits for; empty if it may be made.
+func (d *decision) joinQueue(tb *v1beta1.TensorBoard, group groupView) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
+	d.WakeIn = claimDelay // nobody tells of groups
+	name := objectName(tb.Name)
+	switch {
+	case group.NotInstalled:
+		return v1beta1.TensorBoardFailed, notReady(batchv1beta1.ReasonNotInstalled,
+			"spec.scheduler.t9kScheduler needs PodGroups: the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed")
+	case group.Object == nil:
+		d.CreateGroup = true
+		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued, fmt.Sprintf("podgroup %s is being created", name))
+	case !metav1.IsControlledBy(group.Object, tb):
+		conflict := owned.NameConflict("the TensorBoard", "podgroup "+name)
+		return v1beta1.TensorBoardFailed, notReady(conflict.Reason, conflict.Error())
+	}
+	admitted := meta.FindStatusCondition(group.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)
+	switch {
+	case group.Object.DeletionTimestamp != nil || admitted == nil:
+		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued, fmt.Sprintf("podgroup %s waits for the scheduler-controller", name))
+	case admitted.Status != metav1.ConditionTrue:
+		return v1beta1.TensorBoardPending, notReady(admitted.Reason, admitted.Message)
+	}
+	d.WakeIn = 0
+	return "", v1beta1.TensorBoardCondition{}
+}
+
+// whyQueued says what a pod without a node waits for, if its group says so.
+func whyQueued(group groupView) (reason, message string) {
+	if group.Object == nil {
+		return "", ""
+	}
+	scheduled := meta.FindStatusCondition(group.Object.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
+	if scheduled == nil || scheduled.Status == metav1.ConditionTrue {
+		return "", ""
+	}
+	return scheduled.Reason, scheduled.Message
+}
