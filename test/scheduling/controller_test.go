@@ -28,27 +28,30 @@ import (
 // cluster is a control plane with an engine, and with the scheduler-controller on it.
 type cluster struct{ *engine.ControlPlane }
 
-// crds are those of the scheduler-controller.
-const crds = "../../scheduler/config/crd"
+// controllers are programs by the name of their module, which are built once.
+var controllers = map[string]string{}
 
-// controller is the program, which is built once.
-var controller string
+// startController runs the controller of a module on a control plane until the test ends.
+func startController(c *engine.ControlPlane, module string, flags ...string) {
+	GinkgoHelper()
+	if controllers[module] == "" {
+		built, err := gexec.Build(fmt.Sprintf("tensorstack.dev/jobs/%[1]s/cmd/%[1]s-controller", module))
+		Expect(err).NotTo(HaveOccurred())
+		controllers[module] = built
+	}
+	command := exec.Command(controllers[module], append(flags, "--kubeconfig="+kubeconfig(c.Config), "--image=none", "--leader-elect=false",
+		"--metrics-bind-address=0", "--health-probe-bind-address=0")...)
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { session.Terminate().Wait() })
+}
 
 // startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default".
 func startScheduler(ctx context.Context, kind engine.Kind) cluster {
 	GinkgoHelper()
-	if controller == "" {
-		var err error
-		controller, err = gexec.Build("tensorstack.dev/jobs/scheduler/cmd/scheduler-controller")
-		Expect(err).NotTo(HaveOccurred())
-	}
-	c := cluster{start(ctx, kind, crds)}
+	c := cluster{start(ctx, kind, "../../scheduler/config/crd", "../../tensorboard/config/crd")}
 	Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
-	command := exec.Command(controller, "--kubeconfig="+kubeconfig(c.Config), "--engine="+string(kind), "--image=none",
-		"--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0")
-	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { session.Terminate().Wait() })
+	startController(c.ControlPlane, "scheduler", "--engine="+string(kind))
 	c.queue(ctx, "default", v1beta1.QueueSpec{})
 	return c
 }

@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/test/scheduling/engine"
 )
 
@@ -124,6 +126,39 @@ var _ = Describe("A PodGroup and its pods", func() {
 		c.delete(ctx, first)
 		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
 		Expect(c.bound(ctx, "low")()).To(BeEmpty())
+	})...)
+})
+
+var _ = Describe("A TensorBoard", func() {
+	DescribeTable("is scheduled from its queue, and gives its place back when it is suspended", onBoth(func(ctx context.Context, c cluster) {
+		Expect(tensorboardv1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
+		_, err := c.AddNodes(ctx, "1")
+		Expect(err).NotTo(HaveOccurred())
+		c.queue(ctx, "small", v1beta1.QueueSpec{Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("150m")}}})
+		startController(c.ControlPlane, "tensorboard")
+		boards := map[string]*tensorboardv1beta1.TensorBoard{}
+		for _, name := range []string{"first", "second"} {
+			boards[name] = &tensorboardv1beta1.TensorBoard{
+				ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: name},
+				Spec: tensorboardv1beta1.TensorBoardSpec{
+					TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{"t9k://minio/secret/bucket"},
+					Scheduler:           &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "small"}},
+				},
+			}
+			Expect(c.Client.Create(ctx, boards[name])).To(Succeed())
+			if name == "first" {
+				Eventually(ctx, c.bound(ctx, "first-tb")).Should(HaveLen(1))
+			}
+		}
+		Eventually(ctx, func() (string, error) {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(boards["second"]), boards["second"])
+			if err != nil || len(boards["second"].Status.Conditions) == 0 {
+				return "", err
+			}
+			return boards["second"].Status.Conditions[0].Reason, nil
+		}).Should(Equal(v1beta1.ReasonQuotaExceeded))
+		change(ctx, c, boards["first"], func(tb *tensorboardv1beta1.TensorBoard) { tb.Spec.Suspend = true })
+		Eventually(ctx, c.bound(ctx, "second-tb")).Should(HaveLen(1))
 	})...)
 })
 
