@@ -33,12 +33,7 @@ func (r claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *
 	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
 		return seen, err
 	}
-	others := "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-	if pod != nil && isReady(pod) {
-		// Those that run have what they need.
-		others = "spec.nodeName!=,status.phase=Pending"
-	}
-	selector, err := fields.ParseSelector(others)
+	selector, err := fields.ParseSelector("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
 	if err != nil {
 		return claims{}, err
 	}
@@ -67,9 +62,10 @@ func (r claimReader) readClaims(ctx context.Context, tb *v1beta1.TensorBoard) (e
 	return exclusive, claims{}, nil
 }
 
-// findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of the claims.
+// findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of the claims: one on
+// its node, if there is, since it is in the way of no other then.
 func (r claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector) (claims, error) {
-	list := corev1.PodList{}
+	list, found := corev1.PodList{}, claims{}
 	for {
 		err := r.List(ctx, &list, client.InNamespace(tb.Namespace), client.MatchingFieldsSelector{Selector: selector}, client.Limit(500), client.Continue(list.Continue))
 		if err != nil {
@@ -77,13 +73,20 @@ func (r claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod 
 		}
 		for i := range list.Items {
 			user := &list.Items[i]
-			if goesBefore(user, tb, pod) && usesClaim(user, names) {
-				return claims{WantedOn: user.Spec.NodeName, Message: fmt.Sprintf(
-					"pod %s uses a ReadWriteOnce claim of TensorBoard on node %s", user.Name, user.Spec.NodeName)}, nil
+			if !goesBefore(user, tb, pod) || !usesClaim(user, names) {
+				continue
+			}
+			isHere := pod != nil && user.Spec.NodeName == pod.Spec.NodeName
+			if isHere || found.WantedOn == "" {
+				found = claims{WantedOn: user.Spec.NodeName, Message: fmt.Sprintf(
+					"pod %s uses a ReadWriteOnce claim of TensorBoard on node %s", user.Name, user.Spec.NodeName)}
+			}
+			if isHere {
+				return found, nil
 			}
 		}
 		if list.Continue == "" {
-			return claims{}, nil
+			return found, nil
 		}
 	}
 }
@@ -98,6 +101,8 @@ func goesBefore(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool
 	case isTensorBoard && pod != nil:
 		return !isReady(pod) && (user.CreationTimestamp.Before(&pod.CreationTimestamp) ||
 			user.CreationTimestamp.Equal(&pod.CreationTimestamp) && user.UID < pod.UID)
+	case pod != nil && isReady(pod) && user.Spec.NodeName != pod.Spec.NodeName:
+		return user.Status.Phase == corev1.PodPending // those that run elsewhere have what they need
 	default:
 		return true
 	}

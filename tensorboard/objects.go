@@ -166,15 +166,36 @@ func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, nod
 		}})
 	}
 	if node != "" {
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchFields: []corev1.NodeSelectorRequirement{{
-					Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
-				}},
-			}}},
-		}}
+		pod.Spec.Affinity = affinityTo(node)
 	}
 	return pod, nil
+}
+
+// affinityTo lets a pod run on one node only.
+func affinityTo(node string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+			}},
+		}}},
+	}}
+}
+
+// nodeOf returns the node that a pod was made for, empty if it may be on any.
+func nodeOf(pod *corev1.Pod) string {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields { // expressions are a queue's
+			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
+				return field.Values[0]
+			}
+		}
+	}
+	return ""
 }
 
 // buildSidecar makes the sidecar, which is the only container that sees credentials, and does not see the claims.

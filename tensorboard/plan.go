@@ -113,7 +113,7 @@ func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time)
 		d.Delete = d.WakeIn == 0
 		return v1beta1.TensorBoardPending, notReady(batchv1beta1.ReasonRestarting,
 			fmt.Sprintf("%s is replaced, since it ended: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message))
-	case pod.Spec.NodeName != "" && seen.Claims.WantedOn != "" && pod.Spec.NodeName != seen.Claims.WantedOn:
+	case isMisplaced(pod, seen.Claims.WantedOn):
 		d.Delete = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonGivingWay, seen.Claims.Message)
 	case isReady(pod):
@@ -132,6 +132,14 @@ func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time)
 		phase = v1beta1.TensorBoardFailed
 	}
 	return phase, notReady(reason, message)
+}
+
+// isMisplaced says that a pod is not where its claims are wanted; or that it waits for a node where they are no longer.
+func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
+	if pod.Spec.NodeName == "" {
+		return nodeOf(pod) != wantedOn
+	}
+	return wantedOn != "" && pod.Spec.NodeName != wantedOn
 }
 
 // idle decides whether the TensorBoard is idle, for so long that it is to be suspended.
@@ -197,7 +205,7 @@ func sourcesAvailable(a *answer) v1beta1.TensorBoardCondition {
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonFetchFailed
 		first := a.Status.Sources[0]
-		c.Message = fmt.Sprintf("%s: %s", first.Source, first.Error)
+		c.Message = truncated(fmt.Sprintf("%s: %s", first.Source, first.Error))
 		if more := len(a.Status.Sources) - 1; more > 0 {
 			c.Message += fmt.Sprintf(" (and %d more)", more)
 		}
@@ -212,7 +220,9 @@ func notReady(reason, message string) v1beta1.TensorBoardCondition {
 // follow gives a condition the times that follow from the one before. One that says the same as before stays as it is: that
 // time passes is no news.
 func follow(before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time) v1beta1.TensorBoardCondition {
-	if before != nil && before.Status == c.Status && before.Reason == c.Reason && (before.Message == c.Message || c.Type == v1beta1.ConditionIdle) {
+	same := before != nil && before.Status == c.Status && before.Reason == c.Reason
+	// What these say has times and ports in it.
+	if same && (before.Message == c.Message || c.Type == v1beta1.ConditionIdle || c.Reason == v1beta1.ReasonProbeFailed) {
 		return *before
 	}
 	c.LastTransitionTime = metav1.NewTime(now)

@@ -40,6 +40,10 @@ func ready(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
+func unschedulable(pod *corev1.Pod) {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+}
+
 // endingFor has the pod past its grace period for so long.
 func endingFor(d time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
@@ -146,6 +150,24 @@ func TestPlanOfThePod(t *testing.T) {
 		"a claim that training needs on another node is given up": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-2"}, Answer: idleFor(0)},
 			want: actions{Delete: true, WakeIn: time.Minute, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
+		},
+		"a pod that waits for a node where its claim is no longer wanted is made anew": {
+			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
+				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
+			}), Claims: claims{WantedOn: "node-2"}},
+			want: actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
+		},
+		"and so is one whose claim nobody uses any more": {
+			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
+				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
+			})},
+			want: actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
+		},
+		"a pod that waits for the node of its claim goes on waiting": {
+			seen: observation{Pod: seenPod(unschedulable, func(pod *corev1.Pod) {
+				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
+			}), Claims: claims{WantedOn: "node-1"}},
+			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonUnschedulable},
 		},
 		"a claim that training needs on the same node is shared": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-1"}, Answer: idleFor(0)},

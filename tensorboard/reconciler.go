@@ -60,8 +60,18 @@ func newReconciler(mgr ctrl.Manager, options Options) *reconciler {
 		reader:  mgr.GetAPIReader(),
 		claims:  claimReader{mgr.GetAPIReader()},
 		events:  mgr.GetEventRecorder("tensorstack-jobs"),
-		http:    &http.Client{Timeout: probeTimeout},
+		http:    newProbeClient(),
 		options: options,
+	}
+}
+
+// newProbeClient returns a client for sidecars, and for nothing else: whoever can make a pod can let it answer in a sidecar's place, and must
+// not reach by that what the controller can.
+func newProbeClient() *http.Client {
+	return &http.Client{
+		Timeout:       probeTimeout,
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
@@ -153,6 +163,8 @@ func (r *reconciler) execute(
 			}
 		}
 		result.RequeueAfter = refusalDelay
+	} else if errors.Is(err, owned.ErrNotCached) {
+		result.RequeueAfter = refusalDelay // the cache will tell, unless somebody took our label off the object
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -166,10 +178,13 @@ func (r *reconciler) execute(
 	return result, err
 }
 
-// ensureObjects makes what the TensorBoard needs and deletes a pod that it does not.
+// ensureObjects deletes what the TensorBoard does not need, and then makes what it does: what it can not have keeps nothing alive.
 func (r *reconciler) ensureObjects(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config *corev1.ConfigMap, prefix string, d decision,
 ) error {
+	if err := r.deleteObjects(ctx, seen, d); err != nil {
+		return err
+	}
 	if err := r.ensureService(ctx, tb); err != nil {
 		return err
 	}
@@ -179,19 +194,6 @@ func (r *reconciler) ensureObjects(
 	switch {
 	case d.CreateGroup:
 		return r.create(ctx, tb, buildGroup(tb), client.DisableReadYourWritesConsistency) // no cache has it
-	case d.DeleteGroup:
-		err := r.client.Delete(ctx, seen.Group.Object, client.Preconditions{UID: &seen.Group.Object.UID}, client.DisableReadYourWritesConsistency)
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("deleting podgroup %s: %w", seen.Group.Object.Name, err)
-		}
-	case d.Delete:
-		options := []client.DeleteOption{client.Preconditions{UID: &seen.Pod.UID}}
-		if d.Force {
-			options = append(options, client.GracePeriodSeconds(0))
-		}
-		if err := r.client.Delete(ctx, seen.Pod, options...); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("deleting pod %s: %w", seen.Pod.Name, err)
-		}
 	case d.Create:
 		pod, err := buildPod(tb, config, prefix, seen.Claims.WantedOn, r.options)
 		if err != nil {
@@ -201,6 +203,25 @@ func (r *reconciler) ensureObjects(
 			gang.Decorate(pod, *scheduler, seen.Group.Object, groupRole)
 		}
 		return r.create(ctx, tb, pod)
+	}
+	return nil
+}
+
+func (r *reconciler) deleteObjects(ctx context.Context, seen observation, d decision) error {
+	if d.Delete {
+		options := []client.DeleteOption{client.Preconditions{UID: &seen.Pod.UID}}
+		if d.Force {
+			options = append(options, client.GracePeriodSeconds(0))
+		}
+		if err := r.client.Delete(ctx, seen.Pod, options...); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting pod %s: %w", seen.Pod.Name, err)
+		}
+	}
+	if d.DeleteGroup {
+		err := r.client.Delete(ctx, seen.Group.Object, client.Preconditions{UID: &seen.Group.Object.UID}, client.DisableReadYourWritesConsistency)
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting podgroup %s: %w", seen.Group.Object.Name, err)
+		}
 	}
 	return nil
 }

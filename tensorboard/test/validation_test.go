@@ -25,6 +25,7 @@ var _ = Describe("Bad input", func() {
 		Entry("an S3 folder that is none", `logDir: {s3: {secretRef: {name: keys}, uri: ["https://bucket"]}}`, "spec.logDir.s3.uri[0]", "an S3 folder must look like s3://"),
 		Entry("an S3 folder out of its bucket", `logDir: {s3: {secretRef: {name: keys}, uri: ["s3://bucket/.."]}}`, "spec.logDir.s3.uri[0]", "'..' is not allowed"),
 		Entry("S3 without credentials", `logDir: {s3: {secretRef: {}, uri: ["s3://bucket"]}}`, "spec.logDir.s3.secretRef", "secretRef.name is required"),
+		Entry("a claim with a folder", `logDir: {pvc: [{name: data/logs}]}`, "spec.logDir.pvc[0].name", "folders in it are named by subPath"),
 		Entry("S3 without folders", `logDir: {s3: {secretRef: {name: keys}, uri: []}}`, "spec.logDir.s3.uri", "should have at least 1 items"),
 		Entry("an address with a password", `logDir: {http: {url: ["https://me:secret@host/file"]}}`, "spec.logDir.http.url[0]", "without a user name, password"),
 		Entry("an address with a signature", `logDir: {http: {url: ["https://host/file?sig=secret"]}}`, "spec.logDir.http.url[0]", "or query"),

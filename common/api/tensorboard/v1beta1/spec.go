@@ -77,8 +77,9 @@ type LogDir struct {
 
 // PVCLogDir names folders of a PersistentVolumeClaim.
 type PVCLogDir struct {
-	// Name of the PersistentVolumeClaim.
+	// Name of the PersistentVolumeClaim. Folders in it are named by subPath.
 	//
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name must be that of a PersistentVolumeClaim: lower case letters, digits, '-' and '.'; folders in it are named by subPath"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
