@@ -131,13 +131,18 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	})
 
 	It("is looked after by a controller that tells Prometheus of them", func(ctx context.Context) {
-		n := namespace("t9k-tensorboard")
-		pod := n.kubectl(ctx, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
-		metrics := func() string {
-			return n.kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
+		const n = "t9k-tensorboard"
+		var metrics string
+		read := func() (string, error) { // the pod may be about to be replaced by another one
+			pod, err := kubectl(ctx, "-n", n, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
+			if err != nil {
+				return "", err
+			}
+			metrics, err = kubectl(ctx, "-n", n, "get", "--raw", "/api/v1/namespaces/"+n+"/pods/"+pod+":8080/proxy/metrics")
+			return metrics, err
 		}
-		Eventually(ctx, metrics).Should(MatchRegexp(`(?m)^tensorstack_tensorboards\{phase="Running"\} \d`))
-		areDocumented(metrics())
+		Eventually(ctx, read).Should(MatchRegexp(`(?m)^tensorstack_tensorboards\{phase="Running"\} \d`))
+		areDocumented(metrics)
 	})
 })
 
