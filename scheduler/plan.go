@@ -53,6 +53,7 @@ type decision struct {
 // plan decides about a queue. It is a pure function.
 func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) decision {
 	d := decision{Groups: map[string]v1beta1.PodGroupStatus{}}
+	view.Groups = slices.Clone(view.Groups)
 	for i := range view.Groups {
 		g := &view.Groups[i]
 		g.Admitted = admission(view.Queue, *g).Status == metav1.ConditionTrue

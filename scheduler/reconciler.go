@@ -13,25 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
 )
 
 const (
-	// reconciliationTimeout ends a reconcile that waits for an API server or a cache that does not answer.
-	reconciliationTimeout = time.Minute
-	// minRetry and maxRetry bound the time between two tries after an error.
-	minRetry, maxRetry = 50 * time.Millisecond, time.Minute
 	// hindranceDelay is the time between two looks whether the engine can do its work now.
 	hindranceDelay = 30 * time.Second
 	// conflictDelay is how long to wait for the cache after a write that met a newer version.
@@ -70,11 +65,7 @@ func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&v1beta1.PodGroup{}, handler.EnqueueRequestsFromMapFunc(queueOfGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.queueOfPod)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfNamespace), builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			ReconciliationTimeout:   reconciliationTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
-		}).
+		WithOptions(control.Options(workers)).
 		Complete(r)
 }
 
@@ -195,7 +186,7 @@ func (r *reconciler) execute(ctx context.Context, view queueView, d decision) er
 		errs = append(errs, r.engine.syncQueue(ctx, view.Queue))
 	}
 	for _, g := range view.Groups {
-		if g.Hindrance == "" && admission(view.Queue, g).Status == metav1.ConditionTrue {
+		if admission(view.Queue, g).Status == metav1.ConditionTrue {
 			errs = append(errs, ensurePriorityClass(ctx, r.client, gang.PriorityOf(g.Group.Spec)), r.engine.syncGroup(ctx, view.Queue, g.Group, g.Pods))
 		}
 		errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))

@@ -10,6 +10,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
@@ -205,7 +206,7 @@ func sourcesAvailable(a *answer) v1beta1.TensorBoardCondition {
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonFetchFailed
 		first := a.Status.Sources[0]
-		c.Message = truncated(fmt.Sprintf("%s: %s", first.Source, first.Error))
+		c.Message = control.Truncated(fmt.Sprintf("%s: %s", first.Source, first.Error), control.MaxNote)
 		if more := len(a.Status.Sources) - 1; more > 0 {
 			c.Message += fmt.Sprintf(" (and %d more)", more)
 		}

@@ -15,11 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,6 +25,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
@@ -35,10 +34,6 @@ import (
 const (
 	// probeTimeout is how long a sidecar may take to answer.
 	probeTimeout = 5 * time.Second
-	// reconciliationTimeout ends a reconcile that waits for an API server or a cache that does not answer.
-	reconciliationTimeout = time.Minute
-	// minRetry and maxRetry bound the time between two tries after an error.
-	minRetry, maxRetry = 50 * time.Millisecond, time.Minute
 	// refusalDelay is the time between two tries of what the API server refuses.
 	refusalDelay = 30 * time.Second
 	// conflictDelay is how long to wait for the cache after a write that met a newer version.
@@ -84,11 +79,7 @@ func (r *reconciler) setupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ConfigMap{}).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.Workers,
-			ReconciliationTimeout:   reconciliationTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
-		}).
+		WithOptions(control.Options(r.options.Workers)).
 		Complete(r)
 }
 
@@ -288,7 +279,7 @@ func (r *reconciler) tell(tb *v1beta1.TensorBoard, before, after *v1beta1.Tensor
 	if after.Status == metav1.ConditionTrue || after.Reason == v1beta1.ReasonSuspended || after.Reason == v1beta1.ReasonCulled {
 		kind = corev1.EventTypeNormal
 	}
-	r.events.Eventf(tb, nil, kind, after.Reason, "Reconcile", "%s", truncated(after.Message))
+	r.events.Eventf(tb, nil, kind, after.Reason, "Reconcile", "%s", control.Truncated(after.Message, control.MaxNote))
 }
 
 // onItsWay are the reasons that are steps from one state to another.
@@ -296,15 +287,6 @@ var onItsWay = map[string]bool{
 	v1beta1.ReasonQueued: true, schedulerv1beta1.ReasonScheduling: true, schedulerv1beta1.ReasonTooFewPods: true,
 	batchv1beta1.ReasonCreating: true, batchv1beta1.ReasonPending: true, batchv1beta1.ReasonRestarting: true,
 	v1beta1.ReasonStopping: true, v1beta1.ReasonNotRunning: true,
-}
-
-// truncated cuts a message to what an event takes.
-func truncated(message string) string {
-	const most = 1024
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }
 
 // suspend sets spec.suspend, unless the TensorBoard was changed since it was read. The status says already why.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/policy"
@@ -32,11 +32,8 @@ type event struct {
 // conflictDelay is how long to wait for the cache after a write that met a newer version.
 const conflictDelay = 100 * time.Millisecond
 
-// maxNote and maxMessage are the longest messages that events and conditions take, in bytes.
-const (
-	maxNote    = 1024
-	maxMessage = 32768
-)
+// maxMessage is the longest message that a condition takes, in bytes.
+const maxMessage = 32768
 
 // execute carries out a decision: the status first, so that what it accounts for is not lost, then deletions, then
 // creations.
@@ -180,15 +177,8 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 
 func (r *Reconciler[J]) emit(job J, events []event) {
 	for _, e := range events {
-		r.events.Eventf(job, nil, e.Type, e.Reason, e.Action, "%s", truncated(e.Message, maxNote))
+		r.events.Eventf(job, nil, e.Type, e.Reason, e.Action, "%s", control.Truncated(e.Message, control.MaxNote))
 	}
-}
-
-func truncated(message string, most int) string {
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }
 
 // deleteJob deletes a job that is still the one that was seen. What it owns is garbage collected with it.
@@ -305,7 +295,7 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *owned
 		Type:               batchv1beta1.ConditionInitialized,
 		Status:             metav1.ConditionFalse,
 		Reason:             refused.Reason,
-		Message:            truncated(refused.Error(), maxMessage),
+		Message:            control.Truncated(refused.Error(), maxMessage),
 		ObservedGeneration: job.GetGeneration(),
 		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
 	})

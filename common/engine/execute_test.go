@@ -134,22 +134,3 @@ func TestSooner(t *testing.T) {
 		})
 	}
 }
-
-func TestTruncated(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		message string
-		most    int
-		want    string
-	}{
-		"what fits stays":                  {message: "abcdef", most: 6, want: "abcdef"},
-		"what does not says so":            {message: "abcdefg", most: 6, want: "abc..."},
-		"no character is cut in two":       {message: "aééb", most: 5, want: "a..."},
-		"nor is one dropped that is whole": {message: "éaaaa", most: 5, want: "é..."},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "message", tc.want, truncated(tc.message, tc.most))
-		})
-	}
-}

@@ -13,17 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -97,15 +96,6 @@ type Reconciler[J framework.Job] struct {
 	tensorBoards *tensorBoardWatch
 }
 
-const (
-	// reconciliationTimeout ends a reconcile that waits for an API server or a cache that does not answer.
-	reconciliationTimeout = time.Minute
-	// minRetry and maxRetry bound the time between two tries of what the API server refuses, such as a pod over quota. The
-	// upper bound is what a job may lose after the reason is gone.
-	minRetry = 50 * time.Millisecond
-	maxRetry = time.Minute
-)
-
 // cacheDelay is how long the cache gets to catch up with the API server where it was seen to lag.
 const cacheDelay = 500 * time.Millisecond
 
@@ -151,11 +141,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		For(r.framework.NewJob(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.Workers,
-			ReconciliationTimeout:   reconciliationTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
-		}).
+		WithOptions(control.Options(r.options.Workers)).
 		Build(r)
 	if err != nil {
 		return err

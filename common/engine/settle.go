@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -206,7 +207,7 @@ func (p *planner) setCondition(conditionType string, conditionStatus metav1.Cond
 		Type:               conditionType,
 		Status:             conditionStatus,
 		Reason:             reason,
-		Message:            truncated(message, maxMessage),
+		Message:            control.Truncated(message, maxMessage),
 		ObservedGeneration: p.job.Generation,
 		LastTransitionTime: *p.timestamp(p.now),
 	})

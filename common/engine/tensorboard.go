@@ -17,6 +17,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 )
@@ -192,7 +193,7 @@ func creating() *batchv1beta1.DependentStatus {
 
 // withoutObject says why there is no TensorBoard to speak of.
 func withoutObject(before *batchv1beta1.DependentStatus, problem *owned.RefusedError) *batchv1beta1.DependentStatus {
-	status := batchv1beta1.DependentStatus{Reason: problem.Reason, Note: truncated(problem.Error(), maxNote), Type: corev1.EventTypeWarning}
+	status := batchv1beta1.DependentStatus{Reason: problem.Reason, Note: control.Truncated(problem.Error(), control.MaxNote), Type: corev1.EventTypeWarning}
 	if before != nil {
 		status.Action = before.Action
 	}
@@ -210,7 +211,7 @@ func statusOf(object *tensorboardv1beta1.TensorBoard, before *batchv1beta1.Depen
 		Ready:  ready.Status == metav1.ConditionTrue,
 		Reason: cmp.Or(ready.Reason, batchv1beta1.ReasonPending),
 		Action: batchv1beta1.ActionCreate,
-		Note:   truncated(ready.Message, maxNote),
+		Note:   control.Truncated(ready.Message, control.MaxNote),
 		Type:   corev1.EventTypeNormal,
 	})
 	if object.Status.Phase == tensorboardv1beta1.TensorBoardFailed {
@@ -375,7 +376,7 @@ func (r *Reconciler[J]) reportTensorBoard(ctx context.Context, job J, problem *o
 		before = creating()
 	}
 	status := *before
-	status.Reason, status.Note, status.Type = problem.Reason, truncated(problem.Error(), maxNote), corev1.EventTypeWarning
+	status.Reason, status.Note, status.Type = problem.Reason, control.Truncated(problem.Error(), control.MaxNote), corev1.EventTypeWarning
 	if equality.Semantic.DeepEqual(status, *before) {
 		return nil
 	}

@@ -1,0 +1,40 @@
+// Package control is what the reconcilers of all controllers have in common.
+package control
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// timeout ends a reconcile that waits for an API server or a cache that does not answer.
+	timeout = time.Minute
+	// minRetry and maxRetry bound the time between two tries of what the API server refuses, such as a pod over quota. The
+	// upper bound is what may be lost after the reason is gone.
+	minRetry = 50 * time.Millisecond
+	maxRetry = time.Minute
+)
+
+// Options returns those of a controller that reconciles so many objects at the same time.
+func Options(workers int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		ReconciliationTimeout:   timeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
+	}
+}
+
+// MaxNote is the longest message that an event takes, in bytes.
+const MaxNote = 1024
+
+// Truncated cuts a message to so many bytes at most.
+func Truncated(message string, most int) string {
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most-3], "") + "..."
+}
