@@ -14,8 +14,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// maxTail is how much of a replica's output a condition quotes, in bytes. status.failures holds all that the kubelet kept.
-const maxTail = 1024
+// maxTail is how much of a replica's output a condition quotes, in bytes: as much as the kubelet keeps of a container. A launcher that
+// ends the other processes speaks of each, after the line that says what was wrong.
+const maxTail = 4096
 
 // ending is how a job ends.
 type ending struct {

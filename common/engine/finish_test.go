@@ -473,15 +473,15 @@ func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 
 func TestWithTail(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("0123456789abcde\n", 100)
+	long := strings.Repeat("0123456789abcde\n", 300)
 	for name, tc := range map[string]struct{ message, output, want string }{
 		"no output":                          {output: "", want: "failed"},
 		"what the kubelet says goes first":   {message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na"},
 		"what the kubelet says, alone":       {message: "too much storage", want: "failed: too much storage"},
 		"a short output is quoted":           {output: "a\nb", want: "failed; its last output:\na\nb"},
 		"a long one from a line's beginning": {output: long, want: "failed; its last output:\n" + long[len(long)-maxTail+16:]},
-		"a long line is cut":                 {output: strings.Repeat("x", 3000), want: "failed; its last output:\n" + strings.Repeat("x", maxTail)},
-		"no character is cut in two":         {output: strings.Repeat("é", 1000) + "!", want: "failed; its last output:\n" + strings.Repeat("é", 511) + "!"},
+		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: "failed; its last output:\n" + strings.Repeat("x", maxTail)},
+		"no character is cut in two":         {output: strings.Repeat("é", 3000) + "!", want: "failed; its last output:\n" + strings.Repeat("é", 2047) + "!"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
