@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -130,14 +131,15 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	if err != nil {
 		return exitLost, err
 	}
-	code, err := c.run(o, signals, r.over)
-	r.end(code)
+	var printed tail
+	code, err := c.run(o, signals, r.over, &printed)
+	r.end(code, printed.String())
 	return code, err
 }
 
 // run runs the command on the host. It ends early by a signal, when end is closed, or when nobody reads what the command says:
-// the server is asked to end the command, so that it is known when all processes on the host have ended.
-func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}) (int, error) {
+// the server is asked to end the command, so that it is known when all processes on the host have ended. Printed gets a copy of the output.
+func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, printed io.Writer) (int, error) {
 	if key, ok := os.LookupEnv(envKey); ok {
 		o.key = key
 	}
@@ -172,7 +174,7 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}) (in
 	if !c.noStdin {
 		session.Stdin = os.Stdin
 	}
-	session.Stdout, session.Stderr = sink{o.stdout, cancel}, sink{o.stderr, cancel}
+	session.Stdout, session.Stderr = io.MultiWriter(printed, sink{o.stdout, cancel}), io.MultiWriter(printed, sink{o.stderr, cancel})
 	if err := session.Start(c.command); err != nil {
 		return exitLost, fmt.Errorf("%s does not run the command, its log may say why: %w", c.host, err)
 	}

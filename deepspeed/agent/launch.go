@@ -232,7 +232,11 @@ func (e ending) exitCode() (int, string) {
 	launcher, cause := shellCode(e.launcher), shellCode(e.nodes.cause())
 	switch {
 	case cause != 0 && !e.trust:
-		return cause, fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", e.nodes.first, cause, launcher)
+		why := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", e.nodes.first, cause, launcher)
+		if e.nodes.tail != "" {
+			why += "; what it printed last:\n" + e.nodes.tail
+		}
+		return cause, why
 	case e.terminated && (launcher == 0 || launcher == 1): // DeepSpeed's answer to a signal is 1
 		return exitTerminated, ""
 	case launcher == 0 && len(e.nodes.open) > 0 && !e.trust:

@@ -43,6 +43,11 @@ func TestLaunchExitsAsTheTrainingDid(t *testing.T) {
 			want:     3,
 			wantLog:  "the training failed on 127.0.1.1: exit code 3",
 		},
+		"and says once more why the rank failed": {
+			launcher: pdsh(`[ "$WORKER" != 1 ] || { echo no labels >&2; exit 3; }; `) + "exit $code",
+			want:     3,
+			wantLog:  "exit code 3 (the launcher: 3); what it printed last:\nno labels",
+		},
 		"with the code of a rank although the launcher says 0": {
 			launcher: pdsh(worker1Fails("3")) + "exit 0",
 			want:     3,

@@ -33,6 +33,7 @@ type nodes struct {
 	open  []string // that never said how they ended
 	codes []int    // non-zero, in the order of the ends
 	first string   // host that failed first
+	tail  string   // what it printed last
 }
 
 // openReports listens in a folder that only this user can enter.
@@ -77,12 +78,12 @@ func (r *reports) listen(conn *net.UnixConn) {
 	}()
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		var host string
+		var host, tail string
 		var code int
 		if _, err := fmt.Sscanf(lines.Text(), "start %s", &host); err == nil {
 			r.start(host)
-		} else if _, err := fmt.Sscanf(lines.Text(), "end %s %d", &host, &code); err == nil {
-			r.end(host, code)
+		} else if _, err := fmt.Sscanf(lines.Text(), "end %s %d %q", &host, &code, &tail); err == nil {
+			r.end(host, code, tail)
 		}
 		_, _ = io.WriteString(conn, "ok\n")
 	}
@@ -98,7 +99,7 @@ func (r *reports) start(host string) {
 	r.nodes.open = append(r.nodes.open, host)
 }
 
-func (r *reports) end(host string, code int) {
+func (r *reports) end(host string, code int, tail string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.nodes.open, host); i >= 0 {
@@ -109,7 +110,7 @@ func (r *reports) end(host string, code int) {
 	}
 	r.nodes.codes = append(r.nodes.codes, code)
 	if len(r.nodes.codes) == 1 {
-		r.nodes.first = host
+		r.nodes.first, r.nodes.tail = host, tail
 		select {
 		case r.failed <- struct{}{}:
 		default:
@@ -186,11 +187,11 @@ func (r *reporter) say(format string, args ...any) {
 	}
 }
 
-// end tells launch how the node command ended.
-func (r *reporter) end(code int) {
+// end tells launch how the node command ended, and what it printed last.
+func (r *reporter) end(code int, tail string) {
 	if r.conn == nil {
 		return
 	}
-	r.say("end %s %d\n", r.host, code)
+	r.say("end %s %d %q\n", r.host, code, tail)
 	_ = r.conn.Close()
 }

@@ -1,0 +1,38 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", tailLimit)
+	for name, tc := range map[string]struct {
+		writes []string
+		want   string
+	}{
+		"nothing":                       {},
+		"lines, and one without an end": {writes: []string{"a\nb", "c\nd"}, want: "a\nbc\nd"},
+		"what the launcher says is left out": {
+			writes: []string{"no labels\n[INFO] [launch.py:319:sigkill_handler] Killing", " subprocess 7\n"}, want: "no labels",
+		},
+		"the last of much":    {writes: []string{long + "\n", "end"}, want: long[5:] + "\nend"},
+		"a line that is long": {writes: []string{long + "y\n", "end"}, want: long[5:] + "\nend"},
+		"no half characters":  {writes: []string{"é" + long[2:] + "\n"}, want: long[2:]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got tail
+			for _, w := range tc.writes {
+				_, _ = fmt.Fprint(&got, w)
+			}
+			if diff := cmp.Diff(tc.want, got.String()); diff != "" {
+				t.Errorf("unexpected tail (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
