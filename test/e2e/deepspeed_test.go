@@ -86,7 +86,7 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", "--timeout=180s")
 		Expect(n.kubectl(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).To(And(
 			HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
-			MatchRegexp(`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\nthe data has no labels`)))
+			MatchRegexp(`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n(.*\n)*the data has no labels$`)))
 	})
 
 	It("says what an image lacks", func(ctx context.Context) {
