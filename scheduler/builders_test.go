@@ -61,6 +61,8 @@ func gated(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1beta1.QueueGate}}
 }
 
+func grouped(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }
+
 func running(pod *corev1.Pod) {
 	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodRunning
 }

@@ -17,10 +17,14 @@ type engine interface {
 	hindrance(ctx context.Context) (string, error)
 	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil is no queue.
 	gates(queue *v1beta1.Queue) bool
-	// limits are conditions that say what the engine cannot do of a queue's spec.
-	limits(queue *v1beta1.Queue) []metav1.Condition
-	// syncGroup makes the engine's own group what ours is. Pods are those of the group.
-	syncGroup(ctx context.Context, queue *v1beta1.Queue, group *v1beta1.PodGroup, pods []*corev1.Pod) error
+	// priorityClass is the class of the group's pods, by which the engine knows their priority.
+	priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass
+	// queueLimits are conditions that say what the engine cannot do of a queue's spec.
+	queueLimits(queue *v1beta1.Queue) []metav1.Condition
+	// groupLimits are conditions that say what the engine cannot do of a group's spec.
+	groupLimits(g groupView) []metav1.Condition
+	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new ones.
+	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error
 	// syncQueue makes the engine's own queue what ours is.
 	syncQueue(ctx context.Context, queue *v1beta1.Queue) error
 }
@@ -40,7 +44,7 @@ func newEngine(name string, c client.Client, reader client.Reader) (engine, erro
 // isConfined says that a queue is for some nodes only.
 func isConfined(queue *v1beta1.Queue) bool { return len(requirementsOf(queue.Spec.NodeSelector)) > 0 }
 
-// notSupported is a condition of a queue about what its spec asks for and the engine does not do.
+// notSupported is a condition about what a spec asks for and the engine does not do.
 func notSupported(condition, message string) metav1.Condition {
 	return metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotSupportedByEngine, Message: message}
 }

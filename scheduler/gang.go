@@ -39,18 +39,18 @@ func (n need) without(pods []*corev1.Pod) need {
 	return left
 }
 
-// isMet says that nothing is needed.
-func (n need) isMet() bool {
-	if n.Min > 0 {
-		return false
-	}
+// hasRoles says that not any pods will do which are as many as needed.
+func (n need) hasRoles() bool {
 	for _, min := range n.Roles {
 		if min > 0 {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
+
+// isMet says that nothing is needed.
+func (n need) isMet() bool { return n.Min == 0 && !n.hasRoles() }
 
 // pick returns pods that meet the need, of the first that will do, and the others. It returns no pods if they do not suffice.
 func (n need) pick(pods []*corev1.Pod) (picked, others []*corev1.Pod) {

@@ -36,20 +36,44 @@ func (e *native) gates(queue *v1beta1.Queue) bool {
 	return queue != nil && (isConfined(queue) || len(quotaOf(queue)) > 0)
 }
 
-func (e *native) limits(queue *v1beta1.Queue) []metav1.Condition {
-	var limits []metav1.Condition
+// priorityClass lets the groups of a queue of a greater priority go first, whatever their own. It is fixed once kube-scheduler knows the
+// group.
+func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
+	const ofGroups = 101 // from 0 to 100
+	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
+	return priorityClass{Name: fmt.Sprintf("t9k-native-%d", value), Value: value, Preemption: corev1.PreemptNever}
+}
+
+func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
+	limits := []metav1.Condition{notSupported(v1beta1.ConditionFairShareHonoured,
+		"kube-scheduler does not know queues: of those of the same priority, groups go by their own priorities and ages, not by the queues' shares")}
 	if queue.Spec.Priority > 0 {
 		limits = append(limits, notSupported(v1beta1.ConditionPriorityHonoured,
-			"kube-scheduler does not know queues: priority orders the groups of a queue only, and nothing is preempted"))
+			"groups of queues of a greater priority go first, but kube-scheduler takes nothing back from other queues for them"))
 	}
 	return limits
+}
+
+// groupLimits: a group that was made by hand may have more pods in kube-scheduler's group than it needs. Jobs do not.
+func (e *native) groupLimits(g groupView) []metav1.Condition {
+	grouped := 0
+	for _, pod := range g.Pods {
+		if isGrouped(pod) && !isDone(pod) {
+			grouped++
+		}
+	}
+	if n := needOf(g.Group.Spec); n.hasRoles() && grouped > n.Min {
+		return []metav1.Condition{notSupported(v1beta1.ConditionRolesHonoured,
+			"kube-scheduler knows no roles: of more pods than minMember it takes any. Make no more pods than are needed until they are on nodes")}
+	}
+	return nil
 }
 
 func (e *native) syncQueue(context.Context, *v1beta1.Queue) error { return nil }
 
 // syncGroup lets kube-scheduler know of the group. It counts the pods that are active, so that those which have succeeded are no longer
 // needed; a job controller says so by itself.
-func (e *native) syncGroup(ctx context.Context, _ *v1beta1.Queue, group *v1beta1.PodGroup, pods []*corev1.Pod) error {
+func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
 	needed := needOf(group.Spec).Min
 	if metav1.GetControllerOf(group) == nil {
 		needed -= int(countPods(pods).Succeeded)
@@ -60,7 +84,7 @@ func (e *native) syncGroup(ctx context.Context, _ *v1beta1.Queue, group *v1beta1
 			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
 				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: max(1, int32(needed))}, //nolint:gosec // at most 64 roles of 2000
 			},
-			PriorityClassName: priorityClassOf(group, pods),
+			PriorityClassName: classOf(pods, class),
 		},
 	}
 	var there schedulingv1beta1.PodGroup
@@ -98,11 +122,10 @@ func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
 	}
 }
 
-// priorityClassOf returns the class of the group: that of its pods, which must be the same, if there are any, and else the one that job
-// controllers give theirs.
-func priorityClassOf(group *v1beta1.PodGroup, pods []*corev1.Pod) string {
+// classOf returns the class of the group: that of its pods, which must be the same, if there are any, and else the one that they are to have.
+func classOf(pods []*corev1.Pod, class string) string {
 	if len(pods) > 0 {
 		return pods[0].Spec.PriorityClassName
 	}
-	return gang.PriorityClassName(gang.PriorityOf(group.Spec))
+	return class
 }

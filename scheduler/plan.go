@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,9 +31,16 @@ type groupView struct {
 	Selected bool
 	// Hindrance says why the engine cannot schedule the group, empty if it can.
 	Hindrance string
+	// Limits are conditions that say what the engine cannot do of the group's spec.
+	Limits []metav1.Condition
+	// Class is the PriorityClass that the engine knows the group's priority by.
+	Class priorityClass
 	// Admitted is decided by plan.
 	Admitted bool
 }
+
+// className returns the class of new pods. It stays as it was when the group was admitted: the pods of a group must have the same.
+func (g groupView) className() string { return cmp.Or(g.Group.Status.PriorityClassName, g.Class.Name) }
 
 func (g groupView) key() string { return g.Group.Namespace + "/" + g.Group.Name }
 
@@ -67,6 +75,9 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	for _, g := range view.Groups {
 		status := groupStatus(view.Queue, g, waiting, now)
 		status.Gated = gated
+		if g.Admitted {
+			status.PriorityClassName = g.className()
+		}
 		d.Groups[g.key()] = status
 	}
 	if view.Queue != nil {
@@ -121,15 +132,14 @@ func admission(queue *v1beta1.Queue, g groupView) metav1.Condition {
 // groupStatus says how a group is.
 func groupStatus(queue *v1beta1.Queue, g groupView, waiting map[string]held, now time.Time) v1beta1.PodGroupStatus {
 	admitted := admission(queue, g)
-	conditions := slices.Clone(g.Group.Status.Conditions)
-	for _, c := range []metav1.Condition{admitted, sufficient(g), scheduled(g, admitted, waiting)} {
-		c.ObservedGeneration = g.Group.Generation
-		c.LastTransitionTime = metav1.NewTime(now)
-		meta.SetStatusCondition(&conditions, c)
+	conditions := append([]metav1.Condition{admitted, sufficient(g), scheduled(g, admitted, waiting)}, g.Limits...)
+	if policy := g.Group.Spec.TopologyPolicy; policy != "" {
+		conditions = append(conditions, notSupported(v1beta1.ConditionTopologyHonoured, fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
 	}
 	return v1beta1.PodGroupStatus{
 		ObservedGeneration: g.Group.Generation,
-		Conditions:         conditions,
+		Conditions:         since(conditions, g.Group.Status.Conditions, g.Group.Generation, now),
+		PriorityClassName:  g.Group.Status.PriorityClassName,
 		Allocated:          allocatedTo(g.Pods),
 		PodCounts:          countPods(g.Pods),
 	}
@@ -178,7 +188,7 @@ func scheduled(g groupView, admitted metav1.Condition, waiting map[string]held) 
 	case unschedulable != "":
 		c.Reason, c.Message = v1beta1.ReasonUnschedulable, missing+": "+unschedulable
 	default:
-		c.Reason, c.Message = v1beta1.ReasonScheduling, missing
+		c.Reason, c.Message = v1beta1.ReasonScheduling, missing+": no scheduler named "+v1beta1.SchedulerName+" has tried the others yet"
 	}
 	return c
 }
@@ -216,23 +226,28 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 	if view.Queue.Spec.Closed {
 		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1beta1.ReasonQueueClosed, "spec.closed is true: nothing more is allocated"
 	}
-	// What the engine can do after all, since the spec has changed, is not mentioned any more.
-	var conditions []metav1.Condition
-	for _, c := range append([]metav1.Condition{active}, limits...) {
-		c.ObservedGeneration = view.Queue.Generation
-		c.LastTransitionTime = metav1.NewTime(now)
-		if before := meta.FindStatusCondition(view.Queue.Status.Conditions, c.Type); before != nil && before.Status == c.Status {
-			c.LastTransitionTime = before.LastTransitionTime
-		}
-		conditions = append(conditions, c)
-	}
+	conditions := append([]metav1.Condition{active}, limits...)
 	return v1beta1.QueueStatus{
 		ObservedGeneration: view.Queue.Generation,
-		Conditions:         conditions,
+		Conditions:         since(conditions, view.Queue.Status.Conditions, view.Queue.Generation, now),
 		Allocated:          allocatedTo(pods),
 		PodGroups:          v1beta1.QueuePodGroups{Total: int32(len(view.Groups))}, //nolint:gosec // far fewer fit into a cluster
 		Pods:               countPods(pods),
 	}
+}
+
+// since dates conditions: from now on, unless they were like that before. What was said before and is not now, is left out: the engine can do
+// it after all, since the spec has changed.
+func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	for i := range conditions {
+		c := &conditions[i]
+		c.ObservedGeneration = generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		if old := meta.FindStatusCondition(before, c.Type); old != nil && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return conditions
 }
 
 // quotaOf returns the quota of a queue; nil is no limit.

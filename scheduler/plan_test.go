@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
@@ -78,7 +80,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 		"pods that the scheduler has not looked at": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(), newPod()),
 			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
-			wantMessage: "0 of 2 pods are on nodes",
+			wantMessage: "0 of 2 pods are on nodes: no scheduler named t9k-scheduler has tried the others yet",
 		},
 		"pods of which one has succeeded": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(running), newPod(succeeded)),
@@ -142,5 +144,69 @@ func TestPodsExpire(t *testing.T) {
 	}
 	if d.WakeIn != 10*time.Minute {
 		t.Errorf("the next look is in %s, want 10m", d.WakeIn)
+	}
+}
+
+// What the engine cannot do of a spec is said as long as the spec asks for it.
+func TestLimitsOfAGroup(t *testing.T) {
+	t.Parallel()
+	led := func(pods ...*corev1.Pod) groupView {
+		g := newGroup("a", 2, pods...)
+		g.Group.Spec.Roles = []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}
+		return g
+	}
+	grouped := newPod(grouped)
+	for name, tc := range map[string]struct {
+		engine engine
+		group  groupView
+		want   []string
+	}{
+		"kube-scheduler takes any of more pods than needed": {&native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"}},
+		"but of as many as needed it takes all":             {&native{}, led(grouped, grouped), nil},
+		"those that a job can do without are apart":         {&native{}, led(grouped, grouped, newPod(gated)), nil},
+		"Volcano knows roles":                               {&volcano{}, led(newPod(), newPod(), newPod()), nil},
+		"nobody knows topologies": {&volcano{}, func() groupView {
+			g := newGroup("a", 1)
+			g.Group.Spec.TopologyPolicy = "rack"
+			return g
+		}(), []string{"TopologyHonoured"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.group.Limits = tc.engine.groupLimits(tc.group)
+			var got []string
+			for _, c := range plan(queueView{Queue: newQueue(nil), Groups: []groupView{tc.group}}, false, nil, now).Groups["team/a"].Conditions {
+				if c.Status == metav1.ConditionFalse && c.Reason == v1beta1.ReasonNotSupportedByEngine {
+					got = append(got, c.Type)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The pods of a group must be of one class, whatever becomes of its priority.
+func TestPriorityClassOfAGroupStays(t *testing.T) {
+	t.Parallel()
+	queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 2 })
+	group := newGroup("a", 1).withPriority(70)
+	class := func() string {
+		group.Class = (&native{}).priorityClass(queue, group.Group)
+		return plan(queueView{Queue: queue, Groups: []groupView{group}}, false, nil, now).Groups["team/a"].PriorityClassName
+	}
+	group.Hindrance = "no gates"
+	if got := class(); got != "" {
+		t.Errorf("a group that is not admitted has class %q", got)
+	}
+	group.Hindrance = ""
+	if got := class(); got != "t9k-native-272" {
+		t.Errorf("got class %q, want t9k-native-272", got)
+	}
+	group.Group.Status.PriorityClassName = class()
+	group = group.withPriority(80)
+	if got := class(); got != "t9k-native-272" {
+		t.Errorf("after the priority was changed, got class %q, want t9k-native-272", got)
 	}
 }

@@ -20,10 +20,24 @@ func isDone(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// counts says that a pod makes up its group: it is on a node, or has done its part.
+// isPlaced says that a pod makes up its group: it is on a node, or has done its part.
 func isPlaced(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed
 }
+
+// placedOf returns the pods that are placed.
+func placedOf(pods []*corev1.Pod) []*corev1.Pod {
+	var placed []*corev1.Pod
+	for _, pod := range pods {
+		if isPlaced(pod) {
+			placed = append(placed, pod)
+		}
+	}
+	return placed
+}
+
+// isGrouped says that a pod is in a group of kube-scheduler's.
+func isGrouped(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }
 
 // requestsOf returns what a pod takes of a node's resources, as the scheduler counts it.
 func requestsOf(pod *corev1.Pod) corev1.ResourceList {
@@ -90,6 +104,18 @@ func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
 	}
 	delete(sum, corev1.ResourcePods)
 	return sum
+}
+
+// groupedFirst sorts pods: those in a group of kube-scheduler's go before others.
+func groupedFirst(a, b *corev1.Pod) int {
+	switch {
+	case isGrouped(a) == isGrouped(b):
+		return 0
+	case isGrouped(a):
+		return -1
+	default:
+		return 1
+	}
 }
 
 // byAge sorts pods: the first that was made, goes first.

@@ -9,19 +9,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"tensorstack.dev/jobs/common/gang"
 )
 
-// ensurePriorityClass makes the class of a group's priority, which engines know priorities by. It preempts nobody: within a queue a
-// greater priority goes first, and takes nothing away.
-func ensurePriorityClass(ctx context.Context, c client.Client, priority int32) error {
-	never := corev1.PreemptNever
+// priorityClass is a PriorityClass that an engine knows a priority by. What a class says can never be changed: another meaning is
+// another name.
+type priorityClass struct {
+	Name string
+	// Value of the priority, the greater the sooner.
+	Value int32
+	// Preemption says whether pods of the class may take the place of others, as the engine allows.
+	Preemption corev1.PreemptionPolicy
+}
+
+// ensure makes the class if it is not there.
+func (p priorityClass) ensure(ctx context.Context, c client.Client) error {
 	class := &schedulingv1.PriorityClass{
-		ObjectMeta:       metav1.ObjectMeta{Name: gang.PriorityClassName(priority)},
-		Value:            priority,
-		PreemptionPolicy: &never,
-		Description:      fmt.Sprintf("Pods of groups of priority %d in their queue.", priority),
+		ObjectMeta:       metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}},
+		Value:            p.Value,
+		PreemptionPolicy: &p.Preemption,
+		Description:      "Pods of PodGroups, by the priority of the group and that of its queue if the engine knows no queues.",
 	}
 	err := c.Get(ctx, client.ObjectKeyFromObject(class), &schedulingv1.PriorityClass{})
 	if apierrors.IsNotFound(err) {

@@ -23,7 +23,6 @@ import (
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/control"
-	"tensorstack.dev/jobs/common/gang"
 )
 
 const (
@@ -107,7 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	var limits []metav1.Condition
 	if view.Queue != nil {
-		limits = r.engine.limits(view.Queue)
+		limits = r.engine.queueLimits(view.Queue)
 	}
 	d := plan(view, r.engine.gates(view.Queue), limits, r.clock.Now())
 	err = r.execute(ctx, view, d)
@@ -154,6 +153,10 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 		for j := range pods.Items {
 			g.Pods = append(g.Pods, &pods.Items[j])
 		}
+		g.Limits = r.engine.groupLimits(g)
+		if view.Queue != nil {
+			g.Class = r.engine.priorityClass(view.Queue, g.Group)
+		}
 		if g.Selected, err = r.selects(ctx, view.Queue, g.Group.Namespace); err != nil {
 			return view, err
 		}
@@ -187,7 +190,7 @@ func (r *reconciler) execute(ctx context.Context, view queueView, d decision) er
 	}
 	for _, g := range view.Groups {
 		if admission(view.Queue, g).Status == metav1.ConditionTrue {
-			errs = append(errs, ensurePriorityClass(ctx, r.client, gang.PriorityOf(g.Group.Spec)), r.engine.syncGroup(ctx, view.Queue, g.Group, g.Pods))
+			errs = append(errs, g.Class.ensure(ctx, r.client), r.engine.syncGroup(ctx, g.Group, g.Pods, g.className()))
 		}
 		errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
 	}

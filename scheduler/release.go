@@ -15,8 +15,8 @@ type held struct {
 	Resource corev1.ResourceName
 }
 
-// release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and then each that it has more.
-// A queue never exceeds its quota, also while pods that were released are not on nodes yet. Groups of a greater priority go first, and
+// release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and once they are on nodes, each
+// that it has more. A queue never exceeds its quota, also while pods that were released are not on nodes yet. Groups of a greater priority go first, and
 // of equal ones the older; one that does not fit does not hold up those that do. It returns the groups that wait, by name.
 func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.Pod, waiting map[string]held) {
 	waiting = map[string]held{}
@@ -45,12 +45,20 @@ func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.
 			continue
 		}
 		gated, through := g.split()
-		needed, more := needOf(g.Group.Spec).without(through).pick(gated)
-		if needed == nil && !needOf(g.Group.Spec).without(through).isMet() {
+		slices.SortStableFunc(gated, groupedFirst)
+		left := needOf(g.Group.Spec).without(through)
+		needed, more := left.pick(gated)
+		if needed == nil && !left.isMet() {
 			continue // not all are there
+		}
+		for len(more) > 0 && isGrouped(more[0]) { // kube-scheduler would hold the others for these
+			needed, more = append(needed, more[0]), more[1:]
 		}
 		if over := fits(needed); over != "" {
 			waiting[g.key()] = held{over}
+			continue
+		}
+		if !needOf(g.Group.Spec).without(placedOf(through)).isMet() {
 			continue
 		}
 		for _, pod := range more {
@@ -76,15 +84,8 @@ func overQuota(quota corev1.ResourceList, groups []groupView) map[string]held {
 	}
 	for _, g := range groups {
 		_, through := g.split()
-		var placed, others []*corev1.Pod
-		for _, pod := range through {
-			if isPlaced(pod) {
-				placed = append(placed, pod)
-			} else {
-				others = append(others, pod)
-			}
-		}
-		needed, _ := needOf(g.Group.Spec).without(placed).pick(others)
+		others := slices.DeleteFunc(slices.Clone(through), isPlaced)
+		needed, _ := needOf(g.Group.Spec).without(placedOf(through)).pick(others)
 		after := add(nil, used)
 		for _, pod := range needed {
 			after = add(after, requestsOf(pod))

@@ -22,9 +22,33 @@ func TestRelease(t *testing.T) {
 		want        []string
 		wantWaiting map[string]held
 	}{
-		"without a quota all are released": {
-			groups: []groupView{newGroup("a", 2, waiting, waiting, waiting)},
-			want:   []string{"a-0", "a-1", "a-2"},
+		"without a quota all that are needed are released": {
+			groups: []groupView{newGroup("a", 2, waiting, waiting)},
+			want:   []string{"a-0", "a-1"},
+		},
+		"those that a group can do without wait until the others are on nodes": {
+			groups: []groupView{newGroup("a", 2, waiting, waiting, waiting), newGroup("b", 2, newPod(running), newPod(), waiting)},
+			want:   []string{"a-0", "a-1"},
+		},
+		"as many as fit then": {
+			quota:  cpu("4"),
+			groups: []groupView{newGroup("a", 2, newPod(running), newPod(running), waiting, waiting, waiting)},
+			want:   []string{"a-2", "a-3"},
+		},
+		"all in a group of kube-scheduler's are released together, since it would wait for each": {
+			quota:  cpu("4"),
+			groups: []groupView{newGroup("a", 2, waiting, newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
+			want:   []string{"a-1", "a-2", "a-3"},
+		},
+		"or none of them": {
+			quota:       cpu("2"),
+			groups:      []groupView{newGroup("a", 2, newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
+			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
+		},
+		"one of them that is made anew goes before those that the group can do without": {
+			quota:  cpu("3"),
+			groups: []groupView{newGroup("a", 2, newPod(running, grouped), waiting, newPod(running), newPod(gated, grouped))},
+			want:   []string{"a-3"},
 		},
 		"a group that lacks pods is not": {
 			groups: []groupView{newGroup("a", 2, waiting)},
@@ -33,11 +57,6 @@ func TestRelease(t *testing.T) {
 			quota:       cpu("1"),
 			groups:      []groupView{newGroup("a", 2, waiting, waiting)},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
-		},
-		"more than it needs is released as far as the quota goes": {
-			quota:  cpu("3"),
-			groups: []groupView{newGroup("a", 2, waiting, waiting, waiting, waiting)},
-			want:   []string{"a-0", "a-1", "a-2"},
 		},
 		"what others use counts, whether it is on nodes or not": {
 			quota:       cpu("3"),

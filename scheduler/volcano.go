@@ -13,6 +13,7 @@ import (
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 )
 
@@ -33,7 +34,16 @@ func (e *volcano) hindrance(context.Context) (string, error) {
 
 func (e *volcano) gates(queue *v1beta1.Queue) bool { return queue != nil && isConfined(queue) }
 
-func (e *volcano) limits(*v1beta1.Queue) []metav1.Condition { return nil }
+// priorityClass is of the group alone: Volcano knows the priority of the queue. What may be taken back is up to it, but only for pods whose
+// class lets them.
+func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
+	value := gang.PriorityOf(group.Spec)
+	return priorityClass{Name: fmt.Sprintf("t9k-volcano-%d", value), Value: value, Preemption: corev1.PreemptLowerPriority}
+}
+
+func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
+
+func (e *volcano) groupLimits(groupView) []metav1.Condition { return nil }
 
 // syncQueue gives Volcano a queue of the same name. That has a state in its status, which Volcano's own controllers would set.
 func (e *volcano) syncQueue(ctx context.Context, queue *v1beta1.Queue) error {
@@ -91,14 +101,14 @@ func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Reclaimable: spec.Reclaimable, Priority: spec.Priority}
 }
 
-func (e *volcano) syncGroup(ctx context.Context, _ *v1beta1.Queue, group *v1beta1.PodGroup, pods []*corev1.Pod) error {
+func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
 	n := needOf(group.Spec)
 	want := &volcanov1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
 		Spec: volcanov1beta1.PodGroupSpec{
 			MinMember:         int32(n.Min), //nolint:gosec // at most 64 roles of 2000
 			Queue:             group.Spec.Queue,
-			PriorityClassName: priorityClassOf(group, pods),
+			PriorityClassName: classOf(pods, class),
 		},
 	}
 	for role, min := range n.Roles {

@@ -191,7 +191,7 @@ func (r *reconciler) ensureObjects(
 			return err
 		}
 		if scheduler := t9kScheduler(&tb.Spec); scheduler != nil {
-			gang.Decorate(pod, *scheduler, seen.Group.Object, groupRole)
+			gang.Decorate(pod, *scheduler, seen.Group.Object, gang.Member{Role: groupRole})
 		}
 		return r.create(ctx, tb, pod)
 	}

@@ -49,23 +49,35 @@ func PodGroupSpec(
 	return spec
 }
 
-// Decorate makes a pod a member of a group, in a role. It serves every engine at once, since what one reads the others ignore: an
-// API server whose own groups are off drops the name of the group from the spec.
-func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, role string) {
+// Member is what a pod is in its group.
+type Member struct {
+	// Role that the pod has.
+	Role string
+	// Extra says that the group can do without the pod: an elastic job has more replicas than it needs. Such a pod is gated until the others
+	// are on nodes, and is in no group of kube-scheduler's, which knows no roles and would hold the whole group for one that is gated.
+	Extra bool
+}
+
+// Decorate makes a pod a member of a group. It serves every engine at once, since what one reads the others ignore: an API server whose
+// own groups are off drops the name of the group from the spec.
+func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, member Member) {
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelGroupName, group.Name)
 	// The name of a Queue may be longer than a label; the group has it, too.
 	delete(pod.Labels, schedulerv1beta1.LabelQueue)
 	if len(validation.IsValidLabelValue(scheduler.Queue)) == 0 {
 		pod.Labels[schedulerv1beta1.LabelQueue] = scheduler.Queue
 	}
-	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelRole, role)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelRole, member.Role)
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, volcanoGroup, group.Name)
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, volcanoRole, role)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, volcanoRole, member.Role)
 	pod.Spec.SchedulerName = schedulerv1beta1.SchedulerName
-	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
+	pod.Spec.SchedulingGroup = nil
+	if !member.Extra {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
+	}
 	// The members of a group must be of one priority. A pod that names it by a number, as it was for another class, is refused.
-	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = PriorityClassName(PriorityOf(group.Spec)), nil, nil
-	if group.Status.Gated {
+	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = group.Status.PriorityClassName, nil, nil
+	if group.Status.Gated || member.Extra {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: schedulerv1beta1.QueueGate})
 	}
 }

@@ -132,9 +132,8 @@ func TestDecorate(t *testing.T) {
 	}
 	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "job"},
-		Spec:       schedulerv1beta1.PodGroupSpec{Priority: inLab.Priority},
-		Status:     schedulerv1beta1.PodGroupStatus{Gated: true},
-	}, "worker")
+		Status:     schedulerv1beta1.PodGroupStatus{Gated: true, PriorityClassName: "t9k-priority-70"},
+	}, Member{Role: "worker"})
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "job-worker-0",
@@ -160,11 +159,20 @@ func TestDecorate(t *testing.T) {
 func TestDecorateInAQueueOfALongName(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{schedulerv1beta1.LabelQueue: "another"}}}
-	Decorate(pod, batchv1beta1.T9kScheduler{Queue: strings.Repeat("long.", 50)}, &schedulerv1beta1.PodGroup{}, "worker")
+	Decorate(pod, batchv1beta1.T9kScheduler{Queue: strings.Repeat("long.", 50)}, &schedulerv1beta1.PodGroup{}, Member{Role: "worker"})
 	if queue, ok := pod.Labels[schedulerv1beta1.LabelQueue]; ok {
 		t.Errorf("the label of the queue is %q", queue)
 	}
-	if pod.Spec.PriorityClassName != "t9k-priority-10" {
-		t.Errorf("the class of the priority by default is %q", pod.Spec.PriorityClassName)
+}
+
+func TestDecorateExtra(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{}
+	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{}, Member{Role: "worker", Extra: true})
+	if pod.Spec.SchedulingGroup != nil {
+		t.Error("it is in the engine's group")
+	}
+	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "scheduler.tensorstack.dev/queue"}}, pod.Spec.SchedulingGates); diff != "" {
+		t.Errorf("unexpected gates (-want +got):\n%s", diff)
 	}
 }

@@ -1,10 +1,6 @@
 package gang
 
-import (
-	"strconv"
-
-	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-)
+import schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 
 // defaultPriority is that of groups which name none.
 const defaultPriority = 10
@@ -16,6 +12,3 @@ func PriorityOf(spec schedulerv1beta1.PodGroupSpec) int32 {
 	}
 	return *spec.Priority
 }
-
-// PriorityClassName names the class of pods whose group has a priority. The scheduler-controller makes it before it admits the group.
-func PriorityClassName(priority int32) string { return "t9k-priority-" + strconv.Itoa(int(priority)) }

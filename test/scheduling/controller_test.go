@@ -126,13 +126,13 @@ func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
 	group := c.group(ctx, m)
 	Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
 	for i := range m.pods {
-		c.pod(ctx, group, fmt.Sprintf("%s-%d", m.name, i), "", m.cpu)
+		c.pod(ctx, group, fmt.Sprintf("%s-%d", m.name, i), jobgang.Member{Extra: i >= int(m.min)}, m.cpu)
 	}
 	return group
 }
 
 // pod makes a pod of a group, as job controllers do.
-func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name, role, cpu string) *corev1.Pod {
+func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, cpu string) *corev1.Pod {
 	GinkgoHelper()
 	if cpu == "" {
 		cpu = "1"
@@ -145,7 +145,7 @@ func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name, role, c
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
 		}}},
 	}
-	jobgang.Decorate(pod, batchv1beta1.T9kScheduler{Queue: group.Spec.Queue, Priority: group.Spec.Priority}, group, role)
+	jobgang.Decorate(pod, batchv1beta1.T9kScheduler{Queue: group.Spec.Queue, Priority: group.Spec.Priority}, group, member)
 	Expect(c.Client.Create(ctx, pod)).To(Succeed())
 	return pod
 }

@@ -14,6 +14,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	jobgang "tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/test/scheduling/engine"
 )
 
@@ -63,7 +64,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 			}
 			for i := range 4 {
 				for _, group := range groups {
-					c.pod(ctx, group, fmt.Sprintf("%s-%d", group.Name, i), "", "")
+					c.pod(ctx, group, fmt.Sprintf("%s-%d", group.Name, i), jobgang.Member{}, "")
 				}
 			}
 			both := func(g Gomega) []int {
@@ -109,7 +110,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 		succeed(ctx, c, "gang-0")
 		Expect(c.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: "gang-1"}})).To(Succeed())
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(3))
-		c.pod(ctx, group, "gang-1", "", "")
+		c.pod(ctx, group, "gang-1", jobgang.Member{}, "")
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 	})...)
 
@@ -188,7 +189,7 @@ var _ = Describe("A Queue", func() {
 		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonQueueClosed))
 		change(ctx, c, queue, func(q *v1beta1.Queue) { q.Spec.Closed = false })
 		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
-		c.pod(ctx, group, "gang-0", "", "")
+		c.pod(ctx, group, "gang-0", jobgang.Member{}, "")
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
 	})...)
 

@@ -70,7 +70,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Queue string `json:"queue,omitempty"`
 
-	// Priority of the group in its queue, from 0 to 100; the greater goes first. Defaults to 10.
+	// Priority of the group in its queue, from 0 to 100; the greater goes first. Once the group was admitted, a change
+	// only changes whose pods are let through first where they are gated. Defaults to 10.
 	//
 	// +optional
 	// +kubebuilder:default=10
@@ -116,10 +117,17 @@ type PodGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue, which is taken off them when the
-	// queue has room for what the group needs, and confines them to the queue's nodes.
+	// queue has room for what the group needs, and confines them to the queue's nodes. Pods that the
+	// group can do without may have it in any case: they are let through once the others are on nodes.
 	//
 	// +optional
 	Gated bool `json:"gated,omitempty"`
+
+	// The PriorityClass that new pods of the group must have. It stands for the priorities of the group and, where the engine does not
+	// know queues, of its queue. Unset until the group is admitted.
+	//
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
 
 	// Resources that the group's pods on nodes have requested and not given back.
 	//
@@ -168,8 +176,10 @@ const (
 	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. False says what they
 	// wait for.
 	ConditionGroupScheduled = "GroupScheduled"
-	// ConditionTopologyHonoured is False while topologyPolicy is set, which no engine honours yet.
+	// ConditionTopologyHonoured is False while topologyPolicy is set, which no engine honours yet. It is absent otherwise.
 	ConditionTopologyHonoured = "TopologyHonoured"
+	// ConditionRolesHonoured is False while the engine may place enough pods without those of every role. It is absent otherwise.
+	ConditionRolesHonoured = "RolesHonoured"
 )
 
 // Reasons of the conditions of a PodGroup.

@@ -147,8 +147,11 @@ type QueuePodGroups struct {
 const (
 	// ConditionActive is True while the queue allocates: it is open.
 	ConditionActive = "Active"
-	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not honour. It is absent otherwise.
+	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not honour in full. It is absent otherwise.
 	ConditionPriorityHonoured = "PriorityHonoured"
+	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by their shares. It is absent
+	// otherwise.
+	ConditionFairShareHonoured = "FairShareHonoured"
 )
 
 // ReasonOpen is the reason of a queue that is active.
