@@ -24,7 +24,7 @@ func newGroup(name string, needed int32, pods ...*corev1.Pod) groupView {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 3, CreationTimestamp: metav1.NewTime(now)},
 			Spec:       v1beta1.PodGroupSpec{MinMember: needed, Queue: "lab"},
 		},
-		Selected: true, Admitted: true,
+		Selected: true, Admission: metav1.Condition{Status: metav1.ConditionTrue},
 	}
 	for i, pod := range pods {
 		pod = pod.DeepCopy()

@@ -3,9 +3,11 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -13,8 +15,8 @@ import (
 
 // engine is the scheduler that places the pods: what it can do for groups and queues is up to it.
 type engine interface {
-	// hindrance says why the engine cannot schedule groups in this cluster, empty if it can.
-	hindrance(ctx context.Context) (string, error)
+	// hindrance says why the engine cannot schedule groups in this cluster, of which some are there.
+	hindrance(ctx context.Context, there []groupView) (hindrance, error)
 	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil is no queue.
 	gates(queue *v1beta1.Queue) bool
 	// priorityClass is the class of the group's pods, by which the engine knows their priority.
@@ -29,11 +31,21 @@ type engine interface {
 	syncQueue(ctx context.Context, queue *v1beta1.Queue) error
 }
 
+// hindrance is why an engine cannot schedule groups; empty if it can.
+type hindrance struct {
+	Message string
+	// LookIn is when to find out again; 0 is not without a reason.
+	LookIn time.Duration
+}
+
+// hindered is a hindrance that an administrator may remove at any time.
+func hindered(message string) hindrance { return hindrance{message, 30 * time.Second} }
+
 // newEngine returns the engine of a name. It returns an error if there is none.
-func newEngine(name string, c client.Client, reader client.Reader) (engine, error) {
+func newEngine(name string, c client.Client, reader client.Reader, clock clock.PassiveClock) (engine, error) {
 	switch name {
 	case "native":
-		return &native{client: c, reader: reader}, nil
+		return &native{client: c, reader: reader, clock: clock}, nil
 	case "volcano":
 		return &volcano{client: c, reader: reader}, nil
 	default:

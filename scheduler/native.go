@@ -3,12 +3,14 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -20,15 +22,59 @@ import (
 type native struct {
 	client client.Client
 	reader client.Reader
+	clock  clock.PassiveClock
 }
 
-func (e *native) hindrance(context.Context) (string, error) {
+// tellDelay is how long after pods were bound kube-scheduler has told so of their group.
+const tellDelay = 10 * time.Second
+
+// hindrance also finds out whether the feature gate is off at kube-scheduler alone: then the API has all that is needed, and pods of groups
+// are bound one by one all the same. Only what it does not say of groups shows that.
+func (e *native) hindrance(ctx context.Context, there []groupView) (hindrance, error) {
 	kind := schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, "v1beta1")
 	if meta.IsNoMatchError(err) {
-		return "the API server does not serve scheduling.k8s.io/v1beta1: turn on the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true", nil
+		return hindered("the API server does not serve scheduling.k8s.io/v1beta1: turn on the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true"), nil
 	}
-	return "", err
+	if err != nil {
+		return hindrance{}, err
+	}
+	var seen hindrance
+	for _, g := range there {
+		bound := boundSince(g.Pods)
+		if bound.IsZero() {
+			continue
+		}
+		var group schedulingv1beta1.PodGroup
+		if err := e.client.Get(ctx, client.ObjectKeyFromObject(g.Group), &group); err != nil {
+			if err := client.IgnoreNotFound(err); err != nil {
+				return hindrance{}, err
+			}
+			continue
+		}
+		if meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil {
+			return hindrance{}, nil // it knows groups
+		}
+		if left := bound.Add(tellDelay).Sub(e.clock.Now()); left > 0 {
+			seen = hindrance{LookIn: left}
+			continue
+		}
+		return hindered("kube-scheduler binds the pods of groups one by one: turn on the feature gate GenericWorkload there as at the API server"), nil
+	}
+	return seen, nil
+}
+
+// boundSince returns when the first pod in a group of kube-scheduler's was bound; zero if none is.
+func boundSince(pods []*corev1.Pod) time.Time {
+	var first time.Time
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if isGrouped(pod) && !isDone(pod) && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && (first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
+				first = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return first
 }
 
 // gates: kube-scheduler keeps no quota.

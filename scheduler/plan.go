@@ -20,6 +20,8 @@ type queueView struct {
 	// Queue is nil if there is none of the name.
 	Queue  *v1beta1.Queue
 	Groups []groupView
+	// Hindrance is why the engine cannot schedule groups.
+	Hindrance hindrance
 }
 
 // groupView is what there is of a PodGroup.
@@ -29,18 +31,19 @@ type groupView struct {
 	Pods []*corev1.Pod
 	// Selected says that the queue takes groups of this namespace.
 	Selected bool
-	// Hindrance says why the engine cannot schedule the group, empty if it can.
-	Hindrance string
 	// Limits are conditions that say what the engine cannot do of the group's spec.
 	Limits []metav1.Condition
 	// Class is the PriorityClass that the engine knows the group's priority by.
 	Class priorityClass
-	// Admitted is decided by plan.
-	Admitted bool
+	// Admission is the condition Admitted, as plan decides it.
+	Admission metav1.Condition
 }
 
 // className returns the class of new pods. It stays as it was when the group was admitted: the pods of a group must have the same.
 func (g groupView) className() string { return cmp.Or(g.Group.Status.PriorityClassName, g.Class.Name) }
+
+// isAdmitted says that the group may have pods.
+func (g groupView) isAdmitted() bool { return g.Admission.Status == metav1.ConditionTrue }
 
 func (g groupView) key() string { return g.Group.Namespace + "/" + g.Group.Name }
 
@@ -64,7 +67,7 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	view.Groups = slices.Clone(view.Groups)
 	for i := range view.Groups {
 		g := &view.Groups[i]
-		g.Admitted = admission(view.Queue, *g).Status == metav1.ConditionTrue
+		g.Admission = view.admission(*g)
 	}
 	var waiting map[string]held
 	if view.Queue != nil {
@@ -73,9 +76,9 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 		d.expire(view, now)
 	}
 	for _, g := range view.Groups {
-		status := groupStatus(view.Queue, g, waiting, now)
+		status := groupStatus(g, waiting, now)
 		status.Gated = gated
-		if g.Admitted {
+		if g.isAdmitted() {
 			status.PriorityClassName = g.className()
 		}
 		d.Groups[g.key()] = status
@@ -109,20 +112,20 @@ func (d *decision) expire(view queueView, now time.Time) {
 }
 
 // admission says whether a group may have pods.
-func admission(queue *v1beta1.Queue, g groupView) metav1.Condition {
+func (view queueView) admission(g groupView) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return metav1.Condition{Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 	name := g.Group.Spec.Queue
 	switch {
-	case queue == nil:
+	case view.Queue == nil:
 		return no(v1beta1.ReasonQueueNotFound, "there is no Queue %q", name)
 	case !g.Selected:
 		return no(v1beta1.ReasonNamespaceNotSelected, "Queue %q does not take groups of namespace %q: its namespaceSelector does not select it", name, g.Group.Namespace)
-	case queue.Spec.Closed:
+	case view.Queue.Spec.Closed:
 		return no(v1beta1.ReasonQueueClosed, "Queue %q is closed", name)
-	case g.Hindrance != "":
-		return no(v1beta1.ReasonEngineNotReady, "%s", g.Hindrance)
+	case view.Hindrance.Message != "":
+		return no(v1beta1.ReasonEngineNotReady, "%s", view.Hindrance.Message)
 	}
 	return metav1.Condition{
 		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted, Message: fmt.Sprintf("Queue %q takes the group", name),
@@ -130,9 +133,8 @@ func admission(queue *v1beta1.Queue, g groupView) metav1.Condition {
 }
 
 // groupStatus says how a group is.
-func groupStatus(queue *v1beta1.Queue, g groupView, waiting map[string]held, now time.Time) v1beta1.PodGroupStatus {
-	admitted := admission(queue, g)
-	conditions := append([]metav1.Condition{admitted, sufficient(g), scheduled(g, admitted, waiting)}, g.Limits...)
+func groupStatus(g groupView, waiting map[string]held, now time.Time) v1beta1.PodGroupStatus {
+	conditions := append([]metav1.Condition{g.Admission, sufficient(g), scheduled(g, waiting)}, g.Limits...)
 	if policy := g.Group.Spec.TopologyPolicy; policy != "" {
 		conditions = append(conditions, notSupported(v1beta1.ConditionTopologyHonoured, fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
 	}
@@ -161,7 +163,7 @@ func sufficient(g groupView) metav1.Condition {
 }
 
 // scheduled says whether as many pods as the group needs are on nodes, or have succeeded.
-func scheduled(g groupView, admitted metav1.Condition, waiting map[string]held) metav1.Condition {
+func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 	n := needOf(g.Group.Spec)
 	var placed []*corev1.Pod
 	var unschedulable string
@@ -178,8 +180,8 @@ func scheduled(g groupView, admitted metav1.Condition, waiting map[string]held) 
 	switch {
 	case n.without(placed).isMet():
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1beta1.ReasonScheduled, "the pods that the group needs are on nodes"
-	case admitted.Status != metav1.ConditionTrue:
-		c.Reason, c.Message = admitted.Reason, missing+": "+admitted.Message
+	case !g.isAdmitted():
+		c.Reason, c.Message = g.Admission.Reason, missing+": "+g.Admission.Message
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded
 		c.Message = fmt.Sprintf("%s: the quota of Queue %q has too little %s left", missing, g.Group.Spec.Queue, over.Resource)

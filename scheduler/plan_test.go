@@ -20,6 +20,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 	cases := map[string]struct {
 		queue       *v1beta1.Queue
 		group       groupView
+		hindrance   hindrance
 		want        conditions
 		wantMessage string
 	}{
@@ -44,7 +45,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 			wantMessage: `0 of 1 pods are on nodes: Queue "lab" does not take groups of namespace "team": its namespaceSelector does not select it`,
 		},
 		"an engine that lacks something": {
-			queue: newQueue(nil), group: func() groupView { g := newGroup("a", 1); g.Hindrance = "no gates"; return g }(),
+			queue: newQueue(nil), group: newGroup("a", 1), hindrance: hindered("no gates"),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: no gates",
 		},
@@ -91,7 +92,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}}, false, nil, now).Groups["team/a"]
+			status := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance}, false, nil, now).Groups["team/a"]
 			reason := func(name string) string { return meta.FindStatusCondition(status.Conditions, name).Reason }
 			got := conditions{
 				reason(v1beta1.ConditionAdmitted), reason(v1beta1.ConditionSufficientGroupMember), reason(v1beta1.ConditionGroupScheduled),
@@ -104,7 +105,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 				t.Errorf("unexpected message (-want +got):\n%s", diff)
 			}
 			tc.group.Group.Status = status
-			again := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}}, false, nil, now.Add(time.Minute)).Groups["team/a"]
+			again := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance}, false, nil, now.Add(time.Minute)).Groups["team/a"]
 			if diff := cmp.Diff(status, again); diff != "" {
 				t.Errorf("that time passes changes the status (-before +after):\n%s", diff)
 			}
@@ -192,21 +193,19 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 2 })
 	group := newGroup("a", 1).withPriority(70)
-	class := func() string {
+	class := func(h hindrance) string {
 		group.Class = (&native{}).priorityClass(queue, group.Group)
-		return plan(queueView{Queue: queue, Groups: []groupView{group}}, false, nil, now).Groups["team/a"].PriorityClassName
+		return plan(queueView{Queue: queue, Groups: []groupView{group}, Hindrance: h}, false, nil, now).Groups["team/a"].PriorityClassName
 	}
-	group.Hindrance = "no gates"
-	if got := class(); got != "" {
+	if got := class(hindered("no gates")); got != "" {
 		t.Errorf("a group that is not admitted has class %q", got)
 	}
-	group.Hindrance = ""
-	if got := class(); got != "t9k-native-272" {
+	if got := class(hindrance{}); got != "t9k-native-272" {
 		t.Errorf("got class %q, want t9k-native-272", got)
 	}
-	group.Group.Status.PriorityClassName = class()
+	group.Group.Status.PriorityClassName = class(hindrance{})
 	group = group.withPriority(80)
-	if got := class(); got != "t9k-native-272" {
+	if got := class(hindrance{}); got != "t9k-native-272" {
 		t.Errorf("after the priority was changed, got class %q, want t9k-native-272", got)
 	}
 }

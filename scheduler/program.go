@@ -55,7 +55,7 @@ func Program(options Options) manager.Program {
 			return map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*grouped)}}, nil
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, _ manager.Options) error {
-			e, err := newEngine(options.Engine, mgr.GetClient(), mgr.GetAPIReader())
+			e, err := newEngine(options.Engine, mgr.GetClient(), mgr.GetAPIReader(), options.Clock)
 			if err != nil {
 				return err
 			}

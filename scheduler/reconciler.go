@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,12 +26,8 @@ import (
 	"tensorstack.dev/jobs/common/control"
 )
 
-const (
-	// hindranceDelay is the time between two looks whether the engine can do its work now.
-	hindranceDelay = 30 * time.Second
-	// conflictDelay is how long to wait for the cache after a write that met a newer version.
-	conflictDelay = 100 * time.Millisecond
-)
+// conflictDelay is how long to wait for the cache after a write that met a newer version.
+const conflictDelay = 100 * time.Millisecond
 
 // The indices of the cache.
 const (
@@ -113,11 +110,11 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
-	result := reconcile.Result{RequeueAfter: d.WakeIn}
-	if len(view.Groups) > 0 && view.Groups[0].Hindrance != "" && (d.WakeIn == 0 || d.WakeIn > hindranceDelay) {
-		result.RequeueAfter = hindranceDelay
+	wakeIn := d.WakeIn
+	if look := view.Hindrance.LookIn; look > 0 && (wakeIn == 0 || look < wakeIn) {
+		wakeIn = look
 	}
-	return result, err
+	return reconcile.Result{RequeueAfter: wakeIn}, err
 }
 
 // observe reads what there is of a queue.
@@ -134,14 +131,8 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	if err := r.client.List(ctx, &groups, client.MatchingFields{groupsByQueue: name}); err != nil {
 		return view, err
 	}
-	hindrance := ""
-	if len(groups.Items) > 0 {
-		if hindrance, err = r.engine.hindrance(ctx); err != nil {
-			return view, err
-		}
-	}
 	for i := range groups.Items {
-		g := groupView{Group: &groups.Items[i], Hindrance: hindrance}
+		g := groupView{Group: &groups.Items[i]}
 		if !g.Group.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -162,7 +153,10 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 		}
 		view.Groups = append(view.Groups, g)
 	}
-	return view, nil
+	if len(view.Groups) > 0 {
+		view.Hindrance, err = r.engine.hindrance(ctx, view.Groups)
+	}
+	return view, err
 }
 
 // selects says whether a queue takes groups of a namespace.
@@ -189,7 +183,7 @@ func (r *reconciler) execute(ctx context.Context, view queueView, d decision) er
 		errs = append(errs, r.engine.syncQueue(ctx, view.Queue))
 	}
 	for _, g := range view.Groups {
-		if admission(view.Queue, g).Status == metav1.ConditionTrue {
+		if meta.IsStatusConditionTrue(d.Groups[g.key()].Conditions, v1beta1.ConditionAdmitted) {
 			errs = append(errs, g.Class.ensure(ctx, r.client), r.engine.syncGroup(ctx, g.Group, g.Pods, g.className()))
 		}
 		errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))

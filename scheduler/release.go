@@ -41,7 +41,7 @@ func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.
 		return ""
 	}
 	for _, g := range slices.SortedFunc(slices.Values(groups), byPriority) {
-		if !g.Admitted {
+		if !g.isAdmitted() {
 			continue
 		}
 		gated, through := g.split()

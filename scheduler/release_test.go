@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -100,7 +101,7 @@ func TestRelease(t *testing.T) {
 		"a group that is not admitted waits": {
 			groups: []groupView{func() groupView {
 				g := newGroup("a", 1, waiting)
-				g.Admitted = false
+				g.Admission.Status = metav1.ConditionFalse
 				return g
 			}()},
 		},

@@ -23,13 +23,13 @@ type volcano struct {
 	reader client.Reader
 }
 
-func (e *volcano) hindrance(context.Context) (string, error) {
+func (e *volcano) hindrance(context.Context, []groupView) (hindrance, error) {
 	kind := schema.GroupKind{Group: volcanov1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, volcanov1beta1.SchemeGroupVersion.Version)
 	if meta.IsNoMatchError(err) {
-		return "the CustomResourceDefinitions of Volcano are not installed", nil
+		return hindered("the CustomResourceDefinitions of Volcano are not installed"), nil
 	}
-	return "", err
+	return hindrance{}, err
 }
 
 func (e *volcano) gates(queue *v1beta1.Queue) bool { return queue != nil && isConfined(queue) }
