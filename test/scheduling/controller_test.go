@@ -46,12 +46,15 @@ func startController(c *engine.ControlPlane, module string, flags ...string) {
 	DeferCleanup(func() { session.Terminate().Wait() })
 }
 
-// startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default".
+// startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On kube-scheduler
+// without gangs there is nothing for the controller to do, and it does not run.
 func startScheduler(ctx context.Context, kind engine.Kind) cluster {
 	GinkgoHelper()
 	c := cluster{start(ctx, kind, "../../scheduler/config/crd", "../../tensorboard/config/crd")}
 	Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
-	startController(c.ControlPlane, "scheduler", "--engine="+string(kind))
+	if kind != engine.Plain {
+		startController(c.ControlPlane, "scheduler", "--engine="+string(kind))
+	}
 	c.queue(ctx, "default", v1beta1.QueueSpec{})
 	return c
 }
@@ -124,11 +127,19 @@ func (c cluster) group(ctx context.Context, m members) *v1beta1.PodGroup {
 func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
 	GinkgoHelper()
 	group := c.group(ctx, m)
-	Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
+	c.admitted(ctx, group)
 	for i := range m.pods {
 		c.pod(ctx, group, fmt.Sprintf("%s-%d", m.name, i), jobgang.Member{Extra: i >= int(m.min)}, m.cpu)
 	}
 	return group
+}
+
+// admitted returns when a group may have pods. Without an engine that knows groups nobody says so.
+func (c cluster) admitted(ctx context.Context, group *v1beta1.PodGroup) {
+	GinkgoHelper()
+	if c.Kind != engine.Plain {
+		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
+	}
 }
 
 // pod makes a pod of a group, as job controllers do.

@@ -18,15 +18,44 @@ import (
 	"tensorstack.dev/jobs/test/scheduling/engine"
 )
 
-// onBoth has a case pass on both engines.
-func onBoth(body func(ctx context.Context, c cluster)) []any {
-	run := func(ctx context.Context, kind engine.Kind) { body(ctx, startScheduler(ctx, kind)) }
-	return []any{
-		run,
-		Entry("native", engine.Native, SpecTimeout(timeout)),
-		Entry("volcano", engine.Volcano, SpecTimeout(timeout)),
-	}
+// onBoth has a case pass on both engines, and otherwise as other entries say.
+func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
+	return append(onEngines(body, others...),
+		Entry(string(engine.Native), engine.Native, "", SpecTimeout(timeout)),
+		Entry(string(engine.Volcano), engine.Volcano, "", SpecTimeout(timeout)),
+	)
 }
+
+// onEngines has a case pass or fail on the engines of the entries.
+func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry) []any {
+	arguments := []any{func(ctx context.Context, kind engine.Kind, wantFailure string) {
+		c := startScheduler(ctx, kind)
+		if wantFailure == "" {
+			body(ctx, c)
+			return
+		}
+		err := InterceptGomegaFailure(func() { body(ctx, c) })
+		Expect(err).To(MatchError(ContainSubstring(wantFailure)))
+		AddReportEntry(failsAsItMust, wantFailure)
+	}}
+	for _, entry := range entries {
+		arguments = append(arguments, entry)
+	}
+	return arguments
+}
+
+// fails has a case fail on an engine, with an expectation of that description.
+func fails(kind engine.Kind, want string) TableEntry {
+	return Entry(string(kind), kind, want, SpecTimeout(timeout))
+}
+
+// withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have them.
+func withoutGangs(want string) TableEntry { return fails(engine.Plain, want) }
+
+const (
+	partBound = "part of the gang is bound"
+	bothBound = "one runs, and the other waits"
+)
 
 var _ = Describe("A PodGroup and its pods", func() {
 	DescribeTable("all or nothing: 4 pods on 3 CPUs wait, and are bound together when a node is added", onBoth(func(ctx context.Context, c cluster) {
@@ -34,7 +63,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 		Expect(err).NotTo(HaveOccurred())
 		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
 		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
 		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonUnschedulable))
 		_, err = c.AddNodes(ctx, "1")
 		Expect(err).NotTo(HaveOccurred())
@@ -44,15 +73,15 @@ var _ = Describe("A PodGroup and its pods", func() {
 			err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)
 			return group.Status.Running, err
 		}).Should(Equal(int32(4)))
-	})...)
+	}, withoutGangs(partBound))...)
 
 	DescribeTable("fragmentation: 2 pods of 2 CPUs do not fit nodes of 2, 1 and 1", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "2", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		c.gang(ctx, members{name: "gang", min: 2, pods: 2, cpu: "2"})
 		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
-	})...)
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
+	}, withoutGangs(partBound))...)
 
 	DescribeTable("deadlock: of two gangs of 4 on 4 CPUs, made pod by pod, one runs, then the other, 20 times", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
@@ -76,7 +105,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 				}
 				return counts
 			}
-			Eventually(ctx, both).Should(ConsistOf(0, 4), "round %d", round)
+			Eventually(ctx, both).Should(ConsistOf(0, 4), bothBound+", round %d", round)
 			first, second := groups[0], groups[1]
 			if both(Default)[0] == 0 {
 				first, second = second, first
@@ -86,21 +115,41 @@ var _ = Describe("A PodGroup and its pods", func() {
 			c.delete(ctx, second)
 			Eventually(ctx, c.bound(ctx, second.Name)).Should(BeEmpty(), "round %d", round)
 		}
-	})...)
+	}, withoutGangs(bothBound))...)
 
 	DescribeTable("elastic: of 7 pods, of which 4 are needed, 5 run on 5 CPUs, 7 on 7, none on 3", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		c.gang(ctx, members{name: "gang", min: 4, pods: 7})
 		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
 		_, err = c.AddNodes(ctx, "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(5))
 		_, err = c.AddNodes(ctx, "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(7))
-	})...)
+	}, withoutGangs(partBound))...)
+
+	DescribeTable("roles: with room for 3 workers and none for the master, of 3 that are needed with the master none is bound", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "2")
+		Expect(err).NotTo(HaveOccurred())
+		c.gang(ctx, members{name: "other", min: 1, pods: 1})
+		Eventually(ctx, c.bound(ctx, "other")).Should(HaveLen(1))
+		_, err = c.AddNodes(ctx, "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		group := c.group(ctx, members{name: "gang", min: 3, roles: []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}})
+		c.admitted(ctx, group)
+		c.pod(ctx, group, "master", jobgang.Member{Role: "master"}, "2")
+		for i := range 3 {
+			c.pod(ctx, group, fmt.Sprintf("worker-%d", i), jobgang.Member{Role: "worker", Extra: i == 2}, "")
+		}
+		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
+		_, err = c.AddNodes(ctx, "2")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
+	}, withoutGangs(partBound))...)
 
 	DescribeTable("restart: a replacement is bound after a peer has succeeded", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1", "1", "1", "1")

@@ -109,7 +109,9 @@ func logAttempts(file string) attempts {
 		count := 0
 		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
 		for line := range bytes.Lines(log) {
-			if bytes.Contains(line, []byte(`] "Unable to schedule pod`)) && bytes.Contains(line, name) {
+			// The second is said of members that are not tried any more, since too few are left for the group.
+			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) || bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
+			if isAttempt && bytes.Contains(line, name) {
 				count++
 			}
 		}

@@ -72,12 +72,12 @@ func (c *ControlPlane) Bound(ctx context.Context, namespace, group string) ([]st
 	return bound, err
 }
 
-// waiting returns the pods of a group that the engine should bind.
+// waiting returns the pods of a group that the engine should bind: those that have a gate are not its business yet.
 func (c *ControlPlane) waiting(ctx context.Context, namespace, group string) ([]corev1.Pod, error) {
 	pods, err := c.pods(ctx, namespace, group)
 	var waiting []corev1.Pod
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && pod.Spec.SchedulerName == SchedulerName {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && pod.Spec.SchedulerName == SchedulerName && len(pod.Spec.SchedulingGates) == 0 {
 			waiting = append(waiting, pod)
 		}
 	}

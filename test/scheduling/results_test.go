@@ -1,0 +1,77 @@
+package scheduling
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+
+	"tensorstack.dev/jobs/test/scheduling/engine"
+)
+
+const (
+	resultsFile  = "../../docs/scheduling.md"
+	resultsBegin = "<!-- begin of the results, which make e2e FOCUS=scheduling writes -->\n"
+	resultsEnd   = "<!-- end of the results -->\n"
+)
+
+// failsAsItMust is the name of report entries that say how a case fails on an engine that cannot pass it.
+const failsAsItMust = "fails as it must"
+
+// A suite that ran whole writes down what passes on which engine.
+var _ = ReportAfterSuite("results", func(report Report) {
+	if !report.SuiteSucceeded || report.PreRunStats.SpecsThatWillRun != report.PreRunStats.TotalSpecs {
+		return
+	}
+	content, err := os.ReadFile(resultsFile)
+	Expect(err).NotTo(HaveOccurred())
+	before, rest, found := bytes.Cut(content, []byte(resultsBegin))
+	Expect(found).To(BeTrue())
+	_, after, found := bytes.Cut(rest, []byte(resultsEnd))
+	Expect(found).To(BeTrue())
+	written := slices.Concat(before, []byte(resultsBegin), []byte(resultTables(report.SpecReports)), []byte(resultsEnd), after)
+	Expect(os.WriteFile(resultsFile, written, 0o600)).To(Succeed())
+})
+
+// resultTables writes a table for each subject, with a row for each case that is told apart by engines.
+func resultTables(specs types.SpecReports) string {
+	type row struct {
+		subject, name string
+		cells         map[engine.Kind]string
+	}
+	var rows []*row
+	for _, spec := range specs {
+		kind := engine.Kind(spec.LeafNodeText)
+		if len(spec.ContainerHierarchyTexts) != 2 || !slices.Contains([]engine.Kind{engine.Native, engine.Volcano, engine.Plain}, kind) {
+			continue
+		}
+		subject, name := spec.ContainerHierarchyTexts[0], spec.ContainerHierarchyTexts[1]
+		i := slices.IndexFunc(rows, func(r *row) bool { return r.subject == subject && r.name == name })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, &row{subject, name, map[engine.Kind]string{}})
+		}
+		rows[i].cells[kind] = "yes"
+		for _, entry := range spec.ReportEntries {
+			if entry.Name == failsAsItMust {
+				rows[i].cells[kind] = "no: " + entry.StringRepresentation()
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *row) int { return strings.Compare(a.subject, b.subject) })
+	var text strings.Builder
+	subject := ""
+	for _, r := range rows {
+		if r.subject != subject {
+			subject = r.subject
+			fmt.Fprintf(&text, "\n**%s**\n\n| | kube-scheduler | Volcano | kube-scheduler without gangs |\n| --- | --- | --- | --- |\n", subject)
+		}
+		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", r.name, r.cells[engine.Native], r.cells[engine.Volcano], r.cells[engine.Plain])
+	}
+	return text.String() + "\n"
+}
