@@ -146,7 +146,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 		}
 		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
 		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
-		_, err = c.AddNodes(ctx, "2")
+		_, err = c.AddNodes(ctx, "4") // in whatever order they are tried
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 	}, withoutGangs(partBound))...)
@@ -240,6 +240,16 @@ var _ = Describe("A Queue", func() {
 		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
 		c.pod(ctx, group, "gang-0", jobgang.Member{}, "")
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
+	})...)
+
+	DescribeTable("deletes pods that are older than it allows", onBoth(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "1")
+		Expect(err).NotTo(HaveOccurred())
+		limit := v1beta1.Duration("4s")
+		c.queue(ctx, "short", v1beta1.QueueSpec{MaxDuration: &limit})
+		c.gang(ctx, members{name: "gang", queue: "short", min: 1, pods: 1})
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
+		Eventually(ctx, c.bound(ctx, "gang")).Should(BeEmpty())
 	})...)
 
 	DescribeTable("has its pods on its nodes only", onBoth(func(ctx context.Context, c cluster) {
