@@ -37,7 +37,7 @@ mutants: ## Check that the exploration of small jobs finds bugs that are put int
 
 .PHONY: e2e
 e2e: images ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
-	hack/e2e.sh "$(FOCUS)" $(FRAMEWORKS) tensorboard
+	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
 
 .PHONY: down
 down: $(BIN)/localcluster ## Remove the local cluster

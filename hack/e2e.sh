@@ -14,7 +14,7 @@ if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)
 		echo "Run as root on Debian, or set KUBECONFIG to a cluster with the controllers installed." >&2
 		exit 1
 	fi
-	bin/localcluster training-image "${@:2}"
+	bin/localcluster training-image
 	bin/localcluster component-image versitygw
 	CHROMIUM=$(bin/localcluster browser)
 	export CHROMIUM

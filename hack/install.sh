@@ -8,7 +8,9 @@ for controller in "$@"; do
 	bin/localcluster load-image "bin/$controller-controller.tar"
 	deployment=(-n "t9k-$controller" "deployment/$controller-controller")
 	installed=$(kubectl get "${deployment[@]}" --ignore-not-found -o name 2>/dev/null)
-	step kubectl apply -k "deploy/$controller"
+	manifests=deploy/$controller
+	[ -d "$manifests/native" ] && manifests+=/native # the engine that is there already
+	step kubectl apply -k "$manifests"
 	# A cluster of an earlier run may run the image of an earlier build.
 	[ -z "$installed" ] || kubectl rollout restart "${deployment[@]}"
 	step kubectl rollout status "${deployment[@]}" --timeout=120s

@@ -47,7 +47,15 @@ func (p Paths) etcd(bin string) Daemon {
 	}
 }
 
-func (p Paths) apiServer(bin string, kind Kind) Daemon {
+// gangGates turn gang scheduling on, in every component that has to do with it. Kubernetes before 1.37 does not know it.
+func (b Builder) gangGates() flags {
+	if b.Kubernetes != DefaultKubernetes {
+		return nil
+	}
+	return flags{{"feature-gates", "GenericWorkload=true"}}
+}
+
+func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 	table := flags{
 		{"etcd-servers", "https://" + loopback(portEtcd)},
 		{"etcd-cafile", p.cert("ca")},
@@ -70,6 +78,10 @@ func (p Paths) apiServer(bin string, kind Kind) Daemon {
 		{"enable-admission-plugins", "NodeRestriction"},
 		{"allow-privileged", "true"},
 	}
+	table = append(table, gates...)
+	if gates != nil {
+		table = append(table, flags{{"runtime-config", "scheduling.k8s.io/v1beta1=true"}}...)
+	}
 	if kind == Simulated {
 		// Nothing reaches the Service "kubernetes" here, and a loopback address may not be an endpoint.
 		table = append(table, flags{{"endpoint-reconciler-type", "none"}}...)
@@ -82,7 +94,7 @@ func (p Paths) apiServer(bin string, kind Kind) Daemon {
 	}
 }
 
-func (p Paths) controllerManager(bin string, kind Kind) Daemon {
+func (p Paths) controllerManager(bin string, kind Kind, gates flags) Daemon {
 	table := flags{
 		{"kubeconfig", p.state("kubeconfigs", "kube-controller-manager")},
 		{"bind-address", "127.0.0.1"},
@@ -96,6 +108,7 @@ func (p Paths) controllerManager(bin string, kind Kind) Daemon {
 		{"use-service-account-credentials", "true"},
 		{"leader-elect", "false"}, // there is one, and it should start at once
 	}
+	table = append(table, gates...)
 	if kind == Real {
 		// Tests need not wait for long until a lost node is noticed. See nodeLeaseDurationSeconds in kubelet.yaml.
 		table = append(table, flags{{"node-monitor-grace-period", "20s"}}...)
@@ -108,18 +121,19 @@ func (p Paths) controllerManager(bin string, kind Kind) Daemon {
 	}
 }
 
-func (p Paths) scheduler(bin string) Daemon {
+func (p Paths) scheduler(bin string, gates flags) (Daemon, error) {
+	config, err := p.render("kube-scheduler.yaml", nil)
+	table := append(flags{
+		{"config", config},
+		{"bind-address", "127.0.0.1"},
+		{"secure-port", portScheduler},
+		{"tls-cert-file", p.cert("loopback")},
+		{"tls-private-key-file", p.key("loopback")},
+	}, gates...)
 	return Daemon{
-		Name: "kube-scheduler",
-		Argv: flags{
-			{"kubeconfig", p.state("kubeconfigs", "kube-scheduler")},
-			{"bind-address", "127.0.0.1"},
-			{"secure-port", portScheduler},
-			{"tls-cert-file", p.cert("loopback")},
-			{"tls-private-key-file", p.key("loopback")},
-			{"leader-elect", "false"},
-		}.argv(filepath.Join(bin, "kube-scheduler")),
+		Name:    "kube-scheduler",
+		Argv:    table.argv(filepath.Join(bin, "kube-scheduler")),
 		Listens: []string{loopback(portScheduler)},
 		Ready:   p.probe("https://" + loopback(portScheduler) + "/healthz"),
-	}
+	}, err
 }

@@ -198,9 +198,14 @@ func (c *Cluster) daemons(ctx context.Context, kind Kind) (daemonSet, error) {
 		bins[folder] = dir
 	}
 	kubernetes := bins[c.Kubernetes]
+	gates := c.gangGates()
+	scheduler, err := c.Paths.scheduler(kubernetes, gates)
+	if err != nil {
+		return daemonSet{}, err
+	}
 	set := daemonSet{
-		first: []Daemon{c.Paths.etcd(bins["etcd"]), c.Paths.apiServer(kubernetes, kind)},
-		then:  []Daemon{c.Paths.controllerManager(kubernetes, kind), c.Paths.scheduler(kubernetes)},
+		first: []Daemon{c.Paths.etcd(bins["etcd"]), c.Paths.apiServer(kubernetes, kind, gates)},
+		then:  []Daemon{c.Paths.controllerManager(kubernetes, kind, gates), scheduler},
 	}
 	if kind == Simulated {
 		kwok, err := c.Paths.kwok(bins["kwok"])
