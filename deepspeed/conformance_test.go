@@ -13,6 +13,7 @@ func TestConformance(t *testing.T) {
 		return &v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{
 			RunPolicy: s.RunPolicy,
 			RunMode:   s.RunMode,
+			Scheduler: s.Scheduler,
 			Elastic:   s.Elastic,
 			Config:    &v1beta1.Config{Run: &v1beta1.RunType{Python: []string{"train.py"}}},
 			Worker:    v1beta1.Worker{Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template},

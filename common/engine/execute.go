@@ -46,11 +46,17 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.delete(ctx, d); err != nil {
-		return reconcile.Result{}, err
+	err = r.changePodGroup(ctx, job, d.PodGroup)
+	if apierrors.IsConflict(err) { // somebody was faster, perhaps by a change that does not wake us
+		result, err = sooner(result, conflictDelay), nil
 	}
-	var refused *owned.RefusedError
-	if err := r.create(ctx, job, d); errors.As(err, &refused) {
+	if deleteErr := r.delete(ctx, d); deleteErr != nil {
+		return reconcile.Result{}, errors.Join(err, deleteErr)
+	}
+	if err == nil {
+		err = r.create(ctx, job, d)
+	}
+	if refused, ok := errors.AsType[*owned.RefusedError](err); ok {
 		if err := r.reportRefusal(ctx, job, refused); err != nil {
 			return reconcile.Result{}, err
 		}

@@ -154,6 +154,7 @@ func (p *planner) finish(end ending) {
 // when all is gone, once. After a success the leader's peers get some time to end by themselves. The job itself is deleted
 // when its time to live is over.
 func (p *planner) cleanUp() {
+	p.releaseGroup()
 	pending := false
 	status := p.decision.Status
 	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)

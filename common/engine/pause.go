@@ -38,6 +38,7 @@ func (p *planner) pause() {
 	p.setTasks()
 	p.accept("the job is accepted and its replicas are created when it is resumed")
 	p.removeAllBut(nil)
+	p.releaseGroup()
 	status := &p.decision.Status
 	phase, reason, message := batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 	paused, was := metav1.ConditionTrue, isPaused(*status)

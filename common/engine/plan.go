@@ -11,6 +11,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -45,8 +46,8 @@ type snapshot struct {
 	FailureWindow time.Duration
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period; 0 is for ever.
 	NodeLostDelay time.Duration
-	// TensorBoardRetry is how long after something about the TensorBoard failed it is tried again.
-	TensorBoardRetry time.Duration
+	// DependentRetry is how long after something about the TensorBoard or the PodGroup failed it is tried again.
+	DependentRetry time.Duration
 	// BuildPod makes the pod of a member, which waits until the names of others resolve. An error speaks of the template.
 	BuildPod func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error)
 }
@@ -59,6 +60,8 @@ type observation struct {
 	HasService bool
 	// TensorBoard is what there is of the job's TensorBoard, if it has to do with any.
 	TensorBoard tensorBoardView
+	// PodGroup is what there is of the job's PodGroup, if it needs one.
+	PodGroup podGroupView
 }
 
 // hasMoreThan says that there are pods which are not in another observation.
@@ -77,7 +80,9 @@ type decision struct {
 	Status batchv1beta1.JobStatus
 	// TensorBoard is changed last, so that nothing about it keeps the training from going on. Its status is written with Status.
 	TensorBoard tensorBoardDecision
-	Deletes     []*corev1.Pod
+	// PodGroup is changed first, so that what it holds is given back whatever becomes of the pods.
+	PodGroup podGroupDecision
+	Deletes  []*corev1.Pod
 	// CleanUps are deleted only as they were seen: a pod that has ended since may have to stay, with its logs.
 	CleanUps      []*corev1.Pod
 	ForceDeletes  []*corev1.Pod
@@ -111,7 +116,7 @@ type restarted struct {
 // changesObjects says that the decision changes more than the job itself.
 func (d decision) changesObjects() bool {
 	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
-		d.TensorBoard.Change != ""
+		d.TensorBoard.Change != "" || d.PodGroup.Change != ""
 }
 
 // planner is the working state of one call of plan.
@@ -125,8 +130,10 @@ type planner struct {
 	accounted *rootCause
 	// hasLostPods says that lost nodes hold pods which are to be deleted by force.
 	hasLostPods bool
-	// refusal says why a pod cannot be made from its template.
-	refusal  string
+	// refusal says why pods cannot be had: one cannot be made from its template, or the job's PodGroup cannot be had.
+	refusal *owned.RefusedError
+	// queued says what pods that are missing wait for, nil for nothing.
+	queued   *queued
 	decision decision
 }
 
@@ -152,7 +159,7 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 		p.pause()
 		return p.decision
 	}
-	reason, message := notSupported(job.Spec, p.gang)
+	reason, message := cannotRun(p.gang)
 	if reason != "" && job.Status.StartTime == nil {
 		p.hold(reason, message)
 		return p.decision
@@ -185,21 +192,17 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.decision.CreateService = !seen.HasService
 	p.removeObsolete()
 	p.createMissing()
+	p.joinGang()
 	p.settle()
 	return p.decision
 }
 
-// notSupported names what the spec asks for and this version does not do. Such a job is held rather than run as if it had
-// not asked.
-func notSupported(spec batchv1beta1.JobSpec, gang framework.Gang) (reason, message string) {
-	switch {
-	case len(gang.Members) == 0:
+// cannotRun says why a job has nothing to run.
+func cannotRun(gang framework.Gang) (reason, message string) {
+	if len(gang.Members) == 0 {
 		return batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run"
-	case spec.Scheduler != nil && spec.Scheduler.T9kScheduler != nil:
-		return batchv1beta1.ReasonNotSupported, "spec.scheduler.t9kScheduler is not supported by this version of the controller"
-	default:
-		return "", ""
 	}
+	return "", ""
 }
 
 // hold keeps the replicas of the job as they are and says why.
@@ -318,7 +321,7 @@ func (p *planner) createMissing() {
 		pod, err := p.job.BuildPod(p.gang, r.member, p.awaited(*r), r.attempt())
 		if err != nil {
 			p.decision.Creates = nil
-			p.refusal = err.Error()
+			p.refusal = &owned.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: err}
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)

@@ -164,41 +164,16 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 
 func TestPlanHoldsWhatCannotRun(t *testing.T) {
 	t.Parallel()
-	with := func(change func(*batchv1beta1.JobSpec)) *jobBuilder {
-		j := job(role("worker", 1))
-		change(&j.Spec)
-		return j
+	d := plan(job(role("master", 0), role("worker", 0)).snapshot, observation{}, now)
+	diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonNoReplicas}, summarize(d))
+	if d.CreateService {
+		t.Error("a job on hold creates its Service")
 	}
-	for name, tc := range map[string]struct {
-		job         *jobBuilder
-		wantReason  string
-		wantMessage string
-	}{
-		"a queue": {
-			job:         with(func(s *batchv1beta1.JobSpec) { s.Scheduler = queued }),
-			wantReason:  batchv1beta1.ReasonNotSupported,
-			wantMessage: "spec.scheduler.t9kScheduler is not supported by this version of the controller",
-		},
-		"no replica at all": {
-			job:         job(role("master", 0), role("worker", 0)),
-			wantReason:  batchv1beta1.ReasonNoReplicas,
-			wantMessage: "every replicaSpec has 0 replicas: nothing can run",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := plan(tc.job.snapshot, observation{}, now)
-			diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: tc.wantReason}, summarize(d))
-			if d.CreateService {
-				t.Error("a job on hold creates its Service")
-			}
-			for _, conditionType := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
-				diff(t, "condition", &metav1.Condition{
-					Type: conditionType, Status: metav1.ConditionFalse, Reason: tc.wantReason, Message: tc.wantMessage,
-					ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
-				}, meta.FindStatusCondition(d.Status.Conditions, conditionType))
-			}
-		})
+	for _, conditionType := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
+		diff(t, "condition", &metav1.Condition{
+			Type: conditionType, Status: metav1.ConditionFalse, Reason: batchv1beta1.ReasonNoReplicas,
+			Message: "every replicaSpec has 0 replicas: nothing can run", ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
+		}, meta.FindStatusCondition(d.Status.Conditions, conditionType))
 	}
 }
 

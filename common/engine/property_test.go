@@ -8,10 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -40,6 +42,9 @@ func anyJob(t *rapid.T) *jobBuilder {
 			Enabled: true, MinReplicas: rapid.Ptr(rapid.Int32Range(1, 3), false).Draw(t, "minReplicas"), MaxReplicas: new(int32(12)),
 		}
 		j.Spec.Rendezvous = rapid.Bool().Draw(t, "rendezvous")
+	}
+	if rapid.Bool().Draw(t, "in a queue") {
+		j.inQueue()
 	}
 	j.PeerGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "peerGrace")
 	return j
@@ -117,7 +122,77 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) observation {
 	}
 	seen := seeing(pods...)
 	seen.HasService = rapid.Bool().Draw(t, "service")
+	if j.Spec.Scheduler != nil {
+		seen.PodGroup = anyGroup(t)
+	}
 	return seen
+}
+
+// anyGroup draws what there may be of the PodGroup of a job.
+func anyGroup(t *rapid.T) podGroupView {
+	options := []groupOption{admitted}
+	switch rapid.SampledFrom([]string{"none", "unknown", "problem", "new", "not admitted", "changed", "going", "of others", "admitted"}).Draw(t, "group") {
+	case "none":
+		return podGroupView{}
+	case "unknown":
+		return podGroupView{Unknown: true}
+	case "problem":
+		return podGroupView{Problem: podGroupsNotInstalled(nil)}
+	case "new":
+		options = nil
+	case "not admitted":
+		options = []groupOption{says("Admitted", "False", "QueueClosed", "Queue lab is closed")}
+	case "changed":
+		options = append(options, edited)
+	case "going":
+		options = append(options, going)
+	case "of others":
+		options = append(options, ofOthers)
+	}
+	return podGroupView{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
+}
+
+// admits says that a PodGroup is the job's own and may have pods now.
+func admits(view podGroupView) bool {
+	g := view.Object
+	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil && g.Status.ObservedGeneration == g.Generation &&
+		meta.IsStatusConditionTrue(g.Status.Conditions, "Admitted")
+}
+
+// checkGroup checks what a decision does about the PodGroup of a job in a queue.
+func checkGroup(t *rapid.T, j *jobBuilder, seen observation, d decision) {
+	change := d.PodGroup.Change
+	switch {
+	case j.Spec.Scheduler == nil && change != "":
+		t.Fatalf("%s of the PodGroup of a job that needs none", change)
+	case j.Spec.Scheduler == nil:
+		return
+	case len(d.Creates) > 0 && (!admits(seen.PodGroup) || !d.Irrevocable):
+		t.Fatalf("pods are created without a group that is known for sure to be the job's own, and admitted: %+v", seen.PodGroup)
+	case len(d.Creates) > 0 && change != "":
+		t.Fatalf("pods are created at the %s of their group", change)
+	case change == batchv1beta1.ActionCreate && (d.Status.Finished() || j.Spec.RunMode.Pausing()):
+		t.Fatal("a job that has finished, or is to be paused, gets a group")
+	case change != "" && change != batchv1beta1.ActionCreate && d.PodGroup.Object.OwnerReferences == nil:
+		t.Fatalf("%s of a group of somebody else", change)
+	}
+	own := seen.PodGroup.Object != nil && seen.PodGroup.Object.OwnerReferences != nil && seen.PodGroup.Object.DeletionTimestamp == nil
+	released := change == batchv1beta1.ActionDelete
+	if own && released != (d.Status.Finished() || j.Spec.RunMode.Pausing()) {
+		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase, j.Spec.RunMode.Pausing())
+	}
+	members := int32(0) // the pods that are there are none
+	for _, p := range d.Creates {
+		if p.Spec.SchedulingGroup != nil {
+			members++
+		}
+		if p.Labels[schedulerv1beta1.LabelGroupName] != "job" || p.Spec.SchedulerName != schedulerv1beta1.SchedulerName {
+			t.Fatalf("pod %s is no member of the group", p.Name)
+		}
+	}
+	if len(d.Creates) > int(members) && members < seen.PodGroup.Object.Spec.MinMember {
+		t.Fatalf("%d of %d new pods are known as needed, but %d are", members, len(d.Creates), seen.PodGroup.Object.Spec.MinMember)
+	}
 }
 
 // Whatever a job has been through and whatever the cluster holds of it, a decision keeps the engine's laws.
@@ -136,6 +211,7 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 			t.Fatalf("the same arguments give another decision:\n%s", cmp.Diff(d, again))
 		}
 		checkWrites(t, j, seen, d)
+		checkGroup(t, j, seen, d)
 		checkCounts(t, j, d)
 
 		accounted := j.Status

@@ -44,9 +44,9 @@ type Options struct {
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period before it is deleted by
 	// force; 0 is for ever. The danger is that its containers still run, on a node that is cut off but alive.
 	NodeLostDelay time.Duration
-	// TensorBoardRetry is how long after something about the TensorBoard of a job failed it is tried again, and how often
-	// it is looked whether TensorBoards are installed.
-	TensorBoardRetry time.Duration
+	// DependentRetry is how long after something about a dependent of a job failed, its TensorBoard or its PodGroup, it is tried
+	// again, and how often it is looked whether their kinds are installed.
+	DependentRetry time.Duration
 	// Namespace is the one namespace to work in; empty is all.
 	Namespace string
 	// Workers is how many jobs are reconciled at the same time.
@@ -60,13 +60,13 @@ type Options struct {
 // DefaultOptions returns the options that fit a busy cluster.
 func DefaultOptions() Options {
 	return Options{
-		StatusInterval:   5 * time.Second,
-		PeerGrace:        30 * time.Second,
-		FailureWindow:    2 * time.Second,
-		NodeLostDelay:    time.Minute,
-		TensorBoardRetry: time.Minute,
-		Workers:          16,
-		Clock:            clock.RealClock{},
+		StatusInterval: 5 * time.Second,
+		PeerGrace:      30 * time.Second,
+		FailureWindow:  2 * time.Second,
+		NodeLostDelay:  time.Minute,
+		DependentRetry: time.Minute,
+		Workers:        16,
+		Clock:          clock.RealClock{},
 	}
 }
 
@@ -92,8 +92,8 @@ type Reconciler[J framework.Job] struct {
 	options   Options
 	metrics   *jobMetrics
 	registry  prometheus.Registerer
-	// tensorBoards is nil without a manager: then the client reads TensorBoards too.
-	tensorBoards *tensorBoardWatch
+	// tensorBoards and podGroups are nil without a manager: then the client reads these too.
+	tensorBoards, podGroups *dependentWatch
 }
 
 // cacheDelay is how long the cache gets to catch up with the API server where it was seen to lag.
@@ -146,7 +146,8 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	if err != nil {
 		return err
 	}
-	r.tensorBoards = r.newTensorBoardWatch(mgr, c)
+	r.tensorBoards = newDependentWatch(r, mgr, c, tensorBoards())
+	r.podGroups = newDependentWatch(r, mgr, c, podGroups())
 	return nil
 }
 
@@ -172,7 +173,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	now := r.options.Clock.Now()
-	seen, err := r.observe(ctx, r.client, job, client.MatchingFields{ownerIndex: string(job.GetUID())})
+	seen, err := r.observe(ctx, job, false)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -181,7 +182,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return r.execute(ctx, job, decision)
 	}
 	// A cache may be older than the status. What cannot be taken back is decided on what the API server has.
-	live, err := r.observe(ctx, r.apiReader, job, client.MatchingLabels(selectorLabels(r.gvk.Kind, job.GetName())))
+	live, err := r.observe(ctx, job, true)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -193,9 +194,14 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	return result, err
 }
 
-// observe reads what the cluster holds of the job.
-func (r *Reconciler[J]) observe(ctx context.Context, reader client.Reader, job J, pods client.ListOption) (observation, error) {
+// observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must not be guessed.
+func (r *Reconciler[J]) observe(ctx context.Context, job J, live bool) (observation, error) {
 	seen := observation{Pods: map[string]*corev1.Pod{}}
+	var reader client.Reader = r.client
+	var pods client.ListOption = client.MatchingFields{ownerIndex: string(job.GetUID())}
+	if live {
+		reader, pods = r.apiReader, client.MatchingLabels(selectorLabels(r.gvk.Kind, job.GetName()))
+	}
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy); err != nil {
 		return seen, err
@@ -209,6 +215,7 @@ func (r *Reconciler[J]) observe(ctx context.Context, reader client.Reader, job J
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
 	seen.TensorBoard = r.observeTensorBoard(ctx, job)
+	seen.PodGroup = r.observePodGroup(ctx, job, live)
 	return seen, client.IgnoreNotFound(err)
 }
 
@@ -227,7 +234,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 
 		TensorBoardSpec:   tensorBoardSpec,
 		TensorBoardStatus: tensorBoardStatus,
-		TensorBoardRetry:  r.options.TensorBoardRetry,
+		DependentRetry:    r.options.DependentRetry,
 
 		ClusterDomain:  r.options.ClusterDomain,
 		Image:          r.options.Image,

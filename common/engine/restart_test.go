@@ -574,42 +574,6 @@ func TestFollowingFailuresDoNotDecide(t *testing.T) {
 	}
 }
 
-// queued asks for what this version does not do.
-var queued = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}}
-
-// A running job that is asked for what this version does not do is not left to itself: its replicas run on, and its end and
-// its deadline count.
-func TestHeldJobStillEnds(t *testing.T) {
-	t.Parallel()
-	held := func() *jobBuilder {
-		j := job(role("worker", 1)).deadline(120).saw(time.Minute, pod("job-worker-0", running))
-		j.Spec.Scheduler = queued
-		return j
-	}
-	runsOn := held().sees(pod("job-worker-0", running))
-	diff(t, "while it runs", summary{
-		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonNotSupported, WakeIn: time.Minute,
-	}, summarize(runsOn))
-	diff(t, "event", batchv1beta1.ReasonNotSupported, runsOn.Events[0].Reason)
-	diff(t, "when its leader succeeds", batchv1beta1.JobPhaseSucceeded, held().sees(pod("job-worker-0", exited(0))).Status.Phase)
-	diff(t, "at its deadline", batchv1beta1.JobPhaseFailed,
-		plan(held().snapshot, seeing(pod("job-worker-0", running)), now.Add(time.Minute)).Status.Phase)
-}
-
-// What fails while the job is held is accounted for once it is not, even if its pod is gone by then.
-func TestHeldJobForgetsNoFailure(t *testing.T) {
-	t.Parallel()
-	j := job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
-	j.Spec.Scheduler = queued
-	j.saw(time.Minute, pod("job-worker-0", exited(1)), pod("job-worker-1", running))
-	j.Spec.Scheduler = nil
-	d := j.sees(pod("job-worker-1", running))
-	diff(t, "decision", summary{
-		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
-		Failures: []string{"job-worker-0: no exit code, free"}, Deletes: []string{"job-worker-1"},
-	}, summarize(d))
-}
-
 // A pod of an attempt that the status does not know is none of the job's doing. It is replaced, whatever became of it.
 func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,6 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/control"
-	"tensorstack.dev/jobs/common/policy"
 )
 
 // settle sets the conditions and the phase of an active job.
@@ -22,7 +21,10 @@ func (p *planner) settle() {
 
 	status := &p.decision.Status
 	waiting, reason, message := p.waitingFor()
-	switch {
+	switch before := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning); {
+	case waiting > 0 && p.seen.PodGroup.Unknown && before != nil && before.Status == metav1.ConditionFalse &&
+		before.ObservedGeneration == p.job.Generation:
+		reason = before.Reason // what they wait for is soon known again
 	case waiting == 0 && p.job.Spec.Elastic != nil && !p.trainsWithLess():
 		reason, message = batchv1beta1.ReasonTooFewReplicas, fmt.Sprintf(
 			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", p.job.Spec.Elastic.Least())
@@ -41,6 +43,7 @@ func (p *planner) settle() {
 	if p.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
 		status.Phase = batchv1beta1.JobPhaseUnknown
 	}
+	p.announceQueued(reason)
 	if c := initialized(*status); c.Status == metav1.ConditionFalse {
 		status.Reason = c.Reason
 	}
@@ -77,12 +80,13 @@ func (p *planner) waitedSince() time.Time {
 
 // settleInitialized keeps a refusal by the API server until nothing is left to create.
 func (p *planner) settleInitialized() {
-	if p.refusal != "" {
-		p.refuse(batchv1beta1.ReasonInvalidTemplate, p.refusal)
+	if p.refusal != nil {
+		p.refuse(p.refusal.Reason, p.refusal.Error())
 		return
 	}
 	missing := func(r replica) bool { return r.pod == nil && !r.done }
-	if p.decision.CreateService || slices.ContainsFunc(p.replicas, missing) {
+	isTried := p.decision.CreateService || p.decision.PodGroup.Change != "" || p.seen.PodGroup.Unknown
+	if isTried || p.queued == nil && slices.ContainsFunc(p.replicas, missing) {
 		if c := initialized(p.decision.Status); c != nil && isCreateFailure(c.Reason) {
 			return
 		}
@@ -106,7 +110,12 @@ func initialized(status batchv1beta1.JobStatus) *metav1.Condition {
 }
 
 func isCreateFailure(reason string) bool {
-	return reason == batchv1beta1.ReasonNameConflict || reason == batchv1beta1.ReasonCreateFailed
+	switch reason {
+	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled:
+		return true
+	default:
+		return false
+	}
 }
 
 // settleReplicaFailure is True from a failure on until the job has recovered.
@@ -170,7 +179,7 @@ func (p *planner) waitingFor() (waiting int, reason, message string) {
 
 func onItsWay(reason string) bool {
 	switch reason {
-	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting:
+	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting, batchv1beta1.ReasonQueued:
 		return true
 	default:
 		return false
@@ -189,6 +198,8 @@ func (p *planner) explain(r *replica) (reason, message string) {
 	case r.pod == nil && restarted && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(p.now):
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
 			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))
+	case r.pod == nil && p.queued != nil:
+		return p.queued.reason, p.queued.message
 	case r.pod == nil && restarted:
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being created again", r.member.Name)
 	case r.pod == nil:
@@ -196,7 +207,7 @@ func (p *planner) explain(r *replica) (reason, message string) {
 	case r.outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
 		return batchv1beta1.ReasonPending, fmt.Sprintf("the state of %s cannot be obtained", r.member.Name)
 	case r.outcome.Phase == batchv1beta1.ReplicaPhasePending:
-		return policy.WhyPending(r.pod)
+		return p.whyPending(r.pod)
 	default:
 		return "", ""
 	}

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
@@ -28,12 +30,8 @@ const (
 	tensorBoardDependent = "tensorboard"
 )
 
-const (
-	// tensorBoardTimeout ends a request about a TensorBoard that is not answered, so that no other job waits for it.
-	tensorBoardTimeout = 10 * time.Second
-	// tensorBoardDelay is how long to wait after a request that failed and may well succeed soon.
-	tensorBoardDelay = 2 * time.Second
-)
+// tensorBoardTimeout ends a request about a TensorBoard that is not answered, so that no other job waits for it.
+const tensorBoardTimeout = 10 * time.Second
 
 // tensorBoardView is what there is of a job's TensorBoard.
 type tensorBoardView struct {
@@ -94,7 +92,7 @@ func (p *planner) provideTensorBoard() {
 	case view.Problem != nil:
 		d.Status = withoutObject(before, view.Problem)
 		if !finished {
-			p.wakeAt(p.now.Add(p.job.TensorBoardRetry))
+			p.wakeAt(p.now.Add(p.job.DependentRetry))
 		}
 	case p.isOwn(view.Object):
 		p.followTensorBoard(finished)
@@ -106,7 +104,7 @@ func (p *planner) provideTensorBoard() {
 		}
 	case view.Object != nil:
 		d.Status = withoutObject(before, owned.NameConflict(theJob, "tensorboard "+p.job.Name))
-		p.wakeAt(p.now.Add(p.job.TensorBoardRetry))
+		p.wakeAt(p.now.Add(p.job.DependentRetry))
 	default:
 		if before == nil || before.Dependent != nil {
 			d.Status = creating() // else what stood in the way stays to be read until it is there
@@ -140,11 +138,11 @@ func (p *planner) removeTensorBoard() {
 		p.wakeAt(p.now.Add(cacheDelay))
 	case view.Problem != nil:
 		d.Status = withoutObject(d.Status, view.Problem)
-		p.wakeAt(p.now.Add(p.job.TensorBoardRetry))
+		p.wakeAt(p.now.Add(p.job.DependentRetry))
 	case !p.isOwn(view.Object):
 		d.Status = nil
 	case view.Object.DeletionTimestamp != nil:
-		p.wakeAt(p.now.Add(p.job.TensorBoardRetry))
+		p.wakeAt(p.now.Add(p.job.DependentRetry))
 	default:
 		p.changeTensorBoard(batchv1beta1.ActionDelete)
 	}
@@ -165,9 +163,11 @@ func (p *planner) changeTensorBoard(change string) {
 
 // isOwn says that a TensorBoard is the job's.
 func (p *planner) isOwn(object *tensorboardv1beta1.TensorBoard) bool {
-	if object == nil {
-		return false
-	}
+	return object != nil && p.controls(object)
+}
+
+// controls says that the job controls an object.
+func (p *planner) controls(object metav1.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID == p.job.UID
 }
@@ -307,8 +307,8 @@ func isNotFoundOrNotInstalled(err error) bool {
 	return apierrors.IsNotFound(err) || errors.As(err, &noKind) || errors.As(err, &noResource)
 }
 
-// notInstalled says that TensorBoards cannot be had, whatever the job wants.
-func notInstalled(err error) *owned.RefusedError {
+// tensorBoardsNotInstalled says that TensorBoards cannot be had, whatever the job wants.
+func tensorBoardsNotInstalled(err error) *owned.RefusedError {
 	return &owned.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
 		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; the job trains without TensorBoard until it is: %w", err)}
 }
@@ -320,15 +320,15 @@ func (r *Reconciler[J]) changeTensorBoard(ctx context.Context, job J, d tensorBo
 	defer cancel()
 	wait, err := cacheDelay, r.writeTensorBoard(ctx, job, d)
 	if problem := tensorBoardProblem(d.Change, err); problem != nil {
-		wait, err = r.options.TensorBoardRetry, r.reportTensorBoard(ctx, job, problem)
+		wait, err = r.options.DependentRetry, r.reportTensorBoard(ctx, job, problem)
 	}
 	switch {
 	case apierrors.IsConflict(err):
 		wait = conflictDelay
 	case errors.Is(err, owned.ErrNotCached):
-		wait = r.options.TensorBoardRetry // the cache will tell of it
+		wait = r.options.DependentRetry // the cache will tell of it
 	case err != nil:
-		wait = tensorBoardDelay
+		wait = dependentDelay
 		ctrllog.FromContext(ctx).Error(err, "changing the TensorBoard of the job")
 	}
 	r.options.Memory.holdTensorBoard(client.ObjectKeyFromObject(job), heldChange{d.Change, r.options.Clock.Now().Add(wait)})
@@ -390,7 +390,7 @@ func tensorBoardProblem(change string, err error) *owned.RefusedError {
 	case errors.As(err, &refused):
 		return refused
 	case isNotFoundOrNotInstalled(err):
-		return notInstalled(err)
+		return tensorBoardsNotInstalled(err)
 	case !owned.IsRefused(err):
 		return nil
 	case change == batchv1beta1.ActionUpdate:
@@ -398,4 +398,43 @@ func tensorBoardProblem(change string, err error) *owned.RefusedError {
 	default:
 		return &owned.RefusedError{Reason: batchv1beta1.ReasonDeleteFailed, Err: err}
 	}
+}
+
+// tensorBoards is their kind, as the engine watches it.
+func tensorBoards() dependentKind[*tensorboardv1beta1.TensorBoard] {
+	return dependentKind[*tensorboardv1beta1.TensorBoard]{
+		object:       &tensorboardv1beta1.TensorBoard{},
+		list:         &tensorboardv1beta1.TensorBoardList{},
+		changes:      tensorBoardChanges,
+		strip:        stripTensorBoard,
+		notInstalled: tensorBoardsNotInstalled,
+	}
+}
+
+// tensorBoardChanges lets through what the status of a job reports of its TensorBoard, and what the job wants of it.
+var tensorBoardChanges = predicate.TypedFuncs[*tensorboardv1beta1.TensorBoard]{
+	UpdateFunc: func(e ctrlevent.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]) bool {
+		return e.ObjectOld.Generation != e.ObjectNew.Generation ||
+			e.ObjectOld.UID != e.ObjectNew.UID ||
+			e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero() ||
+			!equality.Semantic.DeepEqual(metav1.GetControllerOf(e.ObjectOld), metav1.GetControllerOf(e.ObjectNew)) ||
+			!equality.Semantic.DeepEqual(statusOf(e.ObjectOld, nil), statusOf(e.ObjectNew, nil))
+	},
+}
+
+// stripTensorBoard keeps of a TensorBoard what the engine reads.
+func stripTensorBoard(object any) (any, error) {
+	tensorBoard, ok := object.(*tensorboardv1beta1.TensorBoard)
+	if !ok {
+		return object, nil
+	}
+	tensorBoard.ManagedFields = nil
+	tensorBoard.Annotations = nil
+	status := tensorboardv1beta1.TensorBoardStatus{Phase: tensorBoard.Status.Phase}
+	if ready := readyCondition(tensorBoard); ready.Type != "" {
+		ready.LastProbeTime = nil
+		status.Conditions = []tensorboardv1beta1.TensorBoardCondition{ready}
+	}
+	tensorBoard.Status = status
+	return tensorBoard, nil
 }

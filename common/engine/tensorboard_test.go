@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -243,7 +242,7 @@ func TestPlanTensorBoard(t *testing.T) {
 			if tc.image != "" {
 				j.TensorBoardSpec = &tensorboardv1beta1.TensorBoardSpec{Image: tc.image}
 			}
-			j.Deleting, j.TensorBoardStatus, j.TensorBoardRetry = tc.deleting, tc.before.DeepCopy(), retry
+			j.Deleting, j.TensorBoardStatus, j.DependentRetry = tc.deleting, tc.before.DeepCopy(), retry
 			p := &planner{job: j.snapshot, seen: observation{TensorBoard: tc.view}, now: now}
 			p.planTensorBoard()
 			d := p.decision
@@ -455,7 +454,7 @@ func TestChangeTensorBoard(t *testing.T) {
 			wantCalls: []string{"create"}, wantReason: "CreateFailed", wantWait: time.Minute,
 		},
 		"the API server does not answer": {
-			change: "Create", answer: apierrors.NewTimeoutError("slow", 1), wantCalls: []string{"create"}, wantWait: tensorBoardDelay,
+			change: "Create", answer: apierrors.NewTimeoutError("slow", 1), wantCalls: []string{"create"}, wantWait: dependentDelay,
 		},
 		"a change is refused": {
 			change: "Update", answer: forbidden, wantCalls: []string{"patch", "status"}, wantReason: "UpdateFailed", wantWait: time.Minute,
@@ -479,7 +478,7 @@ func TestChangeTensorBoard(t *testing.T) {
 			told := events.NewFakeRecorder(10)
 			r := &Reconciler[*boardJob]{
 				client: api, apiReader: api, events: told, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
-				options: Options{TensorBoardRetry: time.Minute, Memory: &Memory{}, Clock: testingclock.NewFakePassiveClock(now)},
+				options: Options{DependentRetry: time.Minute, Memory: &Memory{}, Clock: testingclock.NewFakePassiveClock(now)},
 			}
 			j := &boardJob{spec: &tensorboardv1beta1.TensorBoardSpec{Image: "tb:2"}, tensorBoard: tc.before}
 			j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"
@@ -501,75 +500,4 @@ func TestChangeTensorBoard(t *testing.T) {
 			diff(t, "number of events", wantEvents, len(told.Events))
 		})
 	}
-}
-
-// lister is an API server that lists TensorBoards, or fails to.
-type lister struct {
-	client.Reader
-
-	answer error
-	calls  int
-}
-
-func (l *lister) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	l.calls++
-	return l.answer
-}
-
-// boardCache is a cache that has what there is once it is synced.
-type boardCache struct {
-	cache.Cache
-	cache.Informer
-
-	synced bool
-}
-
-func (c *boardCache) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
-	return c, nil
-}
-
-func (c *boardCache) HasSynced() bool { return c.synced }
-
-func TestTensorBoardWatch(t *testing.T) {
-	t.Parallel()
-	clock := testingclock.NewFakePassiveClock(now)
-	api := &lister{answer: &meta.NoKindMatchError{}}
-	started := &boardCache{}
-	starts := 0
-	w := &tensorBoardWatch{
-		apiReader: api, retry: time.Minute, clock: clock,
-		start: func() (cache.Cache, error) { starts++; return started, nil },
-	}
-	look := func(what, wantReason string, wantReader bool, wantLists, wantStarts int) {
-		t.Helper()
-		reader, problem := w.reader(t.Context(), "ns")
-		reason := ""
-		if problem != nil {
-			reason = problem.Reason
-		}
-		diff(t, "reason "+what, wantReason, reason)
-		diff(t, "reader "+what, wantReader, reader != nil)
-		diff(t, "requests "+what, wantLists, api.calls)
-		diff(t, "starts "+what, wantStarts, starts)
-	}
-	look("of a kind that is not installed", "NotInstalled", false, 1, 0)
-	look("soon after", "NotInstalled", false, 1, 0)
-	clock.SetTime(now.Add(time.Minute))
-	api.answer = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right"))
-	look("of a kind that may not be listed", "ReadFailed", false, 2, 0)
-	clock.SetTime(now.Add(2 * time.Minute))
-	api.answer = apierrors.NewTimeoutError("slow", 1)
-	look("while the API server does not answer", "", false, 3, 0)
-	clock.SetTime(now.Add(2*time.Minute + tensorBoardDelay))
-	api.answer = nil
-	look("of a kind that was installed", "", false, 4, 1)
-	look("while the cache fills", "", false, 4, 1)
-	clock.SetTime(now.Add(4 * time.Minute))
-	api.answer = apierrors.NewNotFound(schema.GroupResource{}, "")
-	look("of a kind that was removed before the cache was filled", "NotInstalled", false, 5, 1)
-	started.synced = true
-	look("once the cache is filled", "", true, 5, 1)
-	started.synced = false
-	clock.SetTime(now.Add(time.Hour))
-	look("later", "", true, 5, 1)
 }

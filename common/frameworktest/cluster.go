@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -287,28 +289,79 @@ func merged[T any](status T, patch []byte) (after T, err error) {
 	return after, json.Unmarshal(data, &after)
 }
 
-// patchTensorBoard applies a merge patch to a TensorBoard. It returns NotFound, or Conflict if the patch carries another
-// resourceVersion than the TensorBoard.
-func (c *Cluster) patchTensorBoard(object client.Object, patch client.Patch) error {
-	current, ok := c.live()[c.keyOf(object)].(*tensorboardv1beta1.TensorBoard)
-	if !ok {
-		return notFound(c.kindOf(object), object.GetName())
-	}
+// patchDependent applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch carries another
+// resourceVersion than the object.
+func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {
 		return err
 	}
-	patched, err := merged(*current, data)
+	var patched client.Object
+	current := c.live()[c.keyOf(object)]
+	switch current := current.(type) {
+	case *tensorboardv1beta1.TensorBoard:
+		after, mergeErr := merged(*current, data)
+		patched, err = &after, mergeErr
+	case *schedulerv1beta1.PodGroup:
+		after, mergeErr := merged(*current, data)
+		patched, err = &after, mergeErr
+	default:
+		return notFound(c.kindOf(object), object.GetName())
+	}
 	if err != nil {
 		return err
 	}
-	if patched.ResourceVersion != current.ResourceVersion {
+	if patched.GetResourceVersion() != current.GetResourceVersion() {
 		return conflict(object, "the object has been modified")
 	}
-	patched.Generation++
-	c.put(c.keyOf(object), &patched)
-	copyInto(object, &patched)
+	patched.SetGeneration(current.GetGeneration() + 1)
+	c.put(c.keyOf(object), patched)
+	copyInto(object, patched)
 	return nil
+}
+
+// podGroup returns the PodGroup of the job's name, nil if there is none.
+func (o objects) podGroup() *schedulerv1beta1.PodGroup {
+	if groups := list[*schedulerv1beta1.PodGroup](o); len(groups) > 0 {
+		return groups[0]
+	}
+	return nil
+}
+
+// unconsidered returns the job's PodGroup if the scheduler-controller has yet to say whether it is admitted as it is now, else nil.
+func (o objects) unconsidered() *schedulerv1beta1.PodGroup {
+	group := o.podGroup()
+	if group == nil || !owned(group) || group.Status.ObservedGeneration == group.Generation {
+		return nil
+	}
+	return group
+}
+
+// Admit lets the scheduler-controller admit the PodGroup of a job, and says whether it has not done so before.
+func (c *Cluster) Admit() bool {
+	group := c.live().unconsidered()
+	if group != nil {
+		c.consider(group, false)
+	}
+	return group != nil
+}
+
+// PriorityClassName is the class that pods of every PodGroup here must have.
+const PriorityClassName = "priority-of-the-group"
+
+// consider lets the scheduler-controller say whether a queue admits a PodGroup.
+func (c *Cluster) consider(group *schedulerv1beta1.PodGroup, closed bool) {
+	considered := group.DeepCopy()
+	considered.Status.ObservedGeneration = group.Generation
+	considered.Status.PriorityClassName = PriorityClassName
+	admitted := metav1.Condition{
+		Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: schedulerv1beta1.ReasonAdmitted, LastTransitionTime: c.now(),
+	}
+	if closed {
+		admitted.Status, admitted.Reason, admitted.Message = metav1.ConditionFalse, schedulerv1beta1.ReasonQueueClosed, "the queue is closed"
+	}
+	meta.SetStatusCondition(&considered.Status.Conditions, admitted)
+	c.put(c.keyOf(group), considered)
 }
 
 // tensorBoardStatus returns what the status of a job says of its TensorBoard, nil for nothing.

@@ -89,7 +89,7 @@ func (s scenario) happen(t rapid.TB, k kind, f fault, lag map[string]int) *world
 // of the jobs alone, of the pods alone, and of all.
 func (w *world) lags() []map[string]int {
 	var lags []map[string]int
-	for _, kinds := range [][]string{{w.kind.name}, {"Pod"}, {"TensorBoard"}, {w.kind.name, "Pod", "Service", "TensorBoard"}} {
+	for _, kinds := range [][]string{{w.kind.name}, {"Pod"}, {"TensorBoard"}, {"PodGroup"}, {w.kind.name, "Pod", "Service", "TensorBoard", "PodGroup"}} {
 		for revision := range w.stoppedAt {
 			if before, after := w.cluster.changeTo(revision + 1); slices.Contains(kinds, w.cluster.kindOf(cmp.Or(after, before))) {
 				lag := map[string]int{}
@@ -131,6 +131,8 @@ type result struct {
 	Failure string
 	// TensorBoard that is left, and what the status says of it; empty for none.
 	TensorBoard string
+	// PodGroups that are left, with how many pods they need.
+	PodGroups []string
 }
 
 func (w *world) result() result {
@@ -152,6 +154,7 @@ func (w *world) result() result {
 	for _, tensorBoard := range list[*tensorboardv1beta1.TensorBoard](w.cluster.live()) {
 		r.TensorBoard = fmt.Sprintf("%s (%s)", tensorBoard.Spec.Image, r.TensorBoard)
 	}
+	r.PodGroups = w.remains().PodGroups
 	for _, pod := range w.pods() {
 		r.Pods = append(r.Pods, fmt.Sprintf("%s %s", pod.Labels[batchv1beta1.LabelReplicaIndex], pod.Status.Phase))
 	}

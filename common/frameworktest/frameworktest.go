@@ -34,6 +34,8 @@ type Shape struct {
 	Elastic *batchv1beta1.ElasticConfig
 	// TensorBoard that the job wants; nil is none. A framework whose jobs have none leaves it out.
 	TensorBoard *tensorboardv1beta1.TensorBoardSpec
+	// Scheduler of the job; nil is the cluster's default.
+	Scheduler *batchv1beta1.SchedulePolicy
 }
 
 // kind is a job kind without its type parameter.

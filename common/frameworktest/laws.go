@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
@@ -33,6 +34,9 @@ func checkLaws(t reporter, now objects, before, after client.Object) {
 	}
 	if tensorBoard, ok := after.(*tensorboardv1beta1.TensorBoard); ok && before == nil && owned(tensorBoard) {
 		checkTensorBoardCreation(t, now)
+	}
+	if group, ok := after.(*schedulerv1beta1.PodGroup); ok && before == nil && owned(group) {
+		checkGroupCreation(t, now)
 	}
 	old, isJob := before.(framework.Job)
 	job, remains := after.(framework.Job)
@@ -70,6 +74,9 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 	if want := attemptOf(status, pod.Name); attemptLabel(pod) != want {
 		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, attemptLabel(pod), want)
 	}
+	if job.JobSpec().Scheduler != nil {
+		checkMembership(t, now, job, pod)
+	}
 	for _, other := range now.pods() {
 		if of, _, _ := strings.Cut(attemptLabel(other), "."); of != fmt.Sprint(status.Attempt+status.Pauses) {
 			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
@@ -79,6 +86,47 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 			t.Errorf("pod %s is created in a job of %s replicas, but %s was when they were %s",
 				pod.Name, pod.Annotations[membersAnnotation], other.Name, before)
 		}
+	}
+}
+
+// checkMembership checks that a pod is created in the job's own PodGroup, which may have pods as it is now, and does not wait there for
+// replicas that are done.
+func checkMembership(t reporter, now objects, job framework.Job, pod *corev1.Pod) {
+	t.Helper()
+	group := now.podGroup()
+	if group == nil || !metav1.IsControlledBy(group, job) || group.DeletionTimestamp != nil ||
+		group.Status.ObservedGeneration != group.Generation ||
+		!meta.IsStatusConditionTrue(group.Status.Conditions, schedulerv1beta1.ConditionAdmitted) {
+		t.Errorf("pod %s is created while its job has no PodGroup that is admitted as it is: %+v", pod.Name, group)
+		return
+	}
+	if pod.Labels[schedulerv1beta1.LabelGroupName] != group.Name || pod.Spec.SchedulerName != schedulerv1beta1.SchedulerName {
+		t.Errorf("pod %s is no member of the PodGroup", pod.Name)
+	}
+	left := int32(0)
+	for _, task := range job.JobStatus().Tasks {
+		for _, r := range task.Replicas {
+			if r.Phase != batchv1beta1.ReplicaPhaseSucceeded && r.Phase != batchv1beta1.ReplicaPhaseFailed {
+				left++
+			}
+		}
+	}
+	if group.Spec.MinMember > left {
+		t.Errorf("pod %s waits for %d pods, but no more than %d replicas are not done: %s", pod.Name, group.Spec.MinMember, left, now.describe())
+	}
+}
+
+// checkGroupCreation checks that a PodGroup may be created: for a job that has not finished and is not to be paused, and before its pods
+// unless somebody deleted an earlier one.
+func checkGroupCreation(t reporter, now objects) {
+	t.Helper()
+	job := now.job()
+	switch {
+	case job == nil: // it was deleted just now
+	case job.JobSpec().Scheduler == nil:
+		t.Errorf("a PodGroup is created for a job in no queue")
+	case job.JobStatus().Finished() || job.JobSpec().RunMode.Pausing():
+		t.Errorf("a PodGroup is created for a job that is %s, and paused: %t", job.JobStatus().Phase, job.JobSpec().RunMode.Pausing())
 	}
 }
 
@@ -171,8 +219,9 @@ func isListed(status batchv1beta1.JobStatus, name string) bool {
 type remains struct {
 	// Status of the job, nil if it is gone. UIDs only say whether they are those of the pods that are there.
 	Status *batchv1beta1.JobStatus
-	// Pods, Services and TensorBoards by name; of pods also the attempt and the phase, of TensorBoards the image.
-	Pods, Services, TensorBoards []string
+	// Pods, Services, TensorBoards and PodGroups by name; of pods also the attempt and the phase, of TensorBoards the image, of
+	// PodGroups how many pods they need.
+	Pods, Services, TensorBoards, PodGroups []string
 	// TensorBoard is what the status says of the job's. Its UID only says whether it is that of the one that is there.
 	TensorBoard *batchv1beta1.DependentStatus
 }
@@ -190,6 +239,9 @@ func (o objects) remains() remains {
 	for _, tensorBoard := range list[*tensorboardv1beta1.TensorBoard](o) {
 		uids[string(tensorBoard.UID)] = true
 		r.TensorBoards = append(r.TensorBoards, tensorBoard.Name+" "+tensorBoard.Spec.Image)
+	}
+	for _, group := range list[*schedulerv1beta1.PodGroup](o) {
+		r.PodGroups = append(r.PodGroups, fmt.Sprintf("%s needs %d", group.Name, group.Spec.MinMember))
 	}
 	job := o.job()
 	if job == nil {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
@@ -79,8 +80,11 @@ func (p *process) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	kind := p.cluster.kindOf(object)
-	if found, ok := p.cached(kind)[objectKey(kind, key)].(*tensorboardv1beta1.TensorBoard); ok && found.Labels[batchv1beta1.LabelJobKind] == "" {
-		return notFound(kind, key.Name) // the cache holds only those of jobs
+	switch found := p.cached(kind)[objectKey(kind, key)].(type) {
+	case *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
+		if found.GetLabels()[batchv1beta1.LabelJobKind] == "" {
+			return notFound(kind, key.Name) // the cache holds only those of jobs
+		}
 	}
 	return p.get(p.cached(kind), kind, key, object)
 }
@@ -149,9 +153,9 @@ func (p *process) Delete(_ context.Context, object client.Object, options ...cli
 	return p.write(object, func() error { return p.cluster.remove(object, asked) })
 }
 
-// Patch implements client.Writer, of TensorBoards.
+// Patch implements client.Writer, of TensorBoards and PodGroups.
 func (p *process) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	return p.write(object, func() error { return p.cluster.patchTensorBoard(object, patch) })
+	return p.write(object, func() error { return p.cluster.patchDependent(object, patch) })
 }
 
 // Status implements client.StatusClient.

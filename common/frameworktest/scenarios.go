@@ -54,6 +54,12 @@ func twoWithTensorBoard() Shape {
 	return s
 }
 
+// inQueue returns a shape with a job that is scheduled as a gang.
+func inQueue(s Shape) Shape {
+	s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab"}}
+	return s
+}
+
 // policies changes the run policy of a shape.
 func policies(options ...func(*batchv1beta1.RunPolicy)) func(*Shape) {
 	return func(s *Shape) {
@@ -787,6 +793,95 @@ var scenarios = []scenario{
 		steps:  []step{run, passes(2 * time.Minute), tensorBoardDeleted, passes(2 * time.Minute), exits(0, 0), exits(1, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:1 (Create Pending)",
+		},
+	},
+	{
+		name:  "a gang restarts as one, and its PodGroup goes as it succeeds",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{hasGroup(2), run, exits(1, 1), hasGroup(2), run, exits(0, 0), hasGroup(0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a gang fails, and its PodGroup goes",
+		shape: inQueue(two(never, scopeJob)),
+		steps: []step{run, exits(1, 1), hasGroup(0)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a gang is paused and resumed",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, paused, hasGroup(0), edited(func(s *Shape) { s.Replicas = 3 }), resumed, hasGroup(3), run, exits(0, 0), exits(1, 0), exits(2, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+	},
+	{
+		name:  "a gang is paused and resumed before the controller sees it",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(paused, resumed), hasGroup(2), exits(1, 1), together(paused, resumed), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:   "a job waits for its queue to open, and is paused meanwhile",
+		shape:  inQueue(two(onFailure, scopeJob)),
+		before: []step{closes},
+		steps: []step{
+			stands(batchv1beta1.JobPhasePending), hasGroup(2), paused, hasGroup(0), resumed, hasGroup(2), passes(time.Minute), opens, run,
+			exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:   "a job waits for its queue until its deadline",
+		shape:  inQueue(two(onFailure, scopeJob, deadline(60))),
+		before: []step{closes},
+		steps:  []step{passes(2 * time.Minute), opens},
+		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "a replacement in a gang does not wait for peers that are done",
+		shape: inQueue(Shape{Replicas: 4, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(1))}}),
+		steps: []step{
+			run, exits(3, 0), hasGroup(4), exits(1, 1), hasGroup(3), run, exits(2, 1), hasGroup(3), deleted(1), hasGroup(2),
+			passes(15 * time.Second), run,
+			exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "1 Deleted 0 false",
+			Pods: []string{"0 Succeeded", "1 Succeeded", "2 Failed", "3 Succeeded"},
+		},
+	},
+	{
+		name:  "somebody deletes the PodGroup of a gang, which has another",
+		shape: inQueue(two(onFailure, scopeReplica)),
+		steps: []step{run, groupDeleted, hasGroup(2), together(groupDeleted, exits(1, 1)), run, hasGroup(2), exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a job is deleted with its PodGroup",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, jobDeleted},
+	},
+	{
+		name:   "a PodGroup of somebody else's stands where the job's must go, until it goes out of the way",
+		shape:  inQueue(two(onFailure, scopeJob)),
+		before: []step{foreignGroup},
+		steps:  []step{passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), groupDeleted, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
+		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "an elastic gang scales without a change of its PodGroup, and trains with what fits",
+		shape: inQueue(elastic(2, 3, scopeReplica)),
+		steps: []step{
+			hasGroup(2), runs(0, 1), stands(batchv1beta1.JobPhaseRunning), scaled(4), hasGroup(2), run, scaled(2), hasGroup(2), exits(1, 1), run,
+			exits(0, 0), exits(1, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
 	},
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
@@ -238,6 +239,42 @@ func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 // foreignTensorBoard puts a TensorBoard that is not the job's where the job's must go.
 func foreignTensorBoard(w *world) {
 	foreign := &tensorboardv1beta1.TensorBoard{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: jobKey.Name}}
+	if err := w.cluster.create(foreign); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// closes lets the queue admit nothing new.
+func closes(w *world) { w.closed = true }
+
+// opens lets the queue admit what waits.
+func opens(w *world) {
+	w.closed = false
+	if group := w.cluster.live().podGroup(); group != nil && owned(group) {
+		w.cluster.consider(group, false)
+	}
+}
+
+// hasGroup checks how many pods the job's PodGroup needs; 0 is that there is none.
+func hasGroup(minMember int32) step {
+	return func(w *world) {
+		w.t.Helper()
+		group := w.cluster.live().podGroup()
+		if got := group != nil; got != (minMember > 0) || got && group.Spec.MinMember != minMember {
+			w.t.Errorf("the PodGroup is %+v, want one that needs %d: %s", group, minMember, w.describe())
+		}
+	}
+}
+
+// groupDeleted lets somebody delete the PodGroup.
+func groupDeleted(w *world) {
+	w.t.Helper()
+	w.remove(w.cluster.live().podGroup(), client.DeleteOptions{})
+}
+
+// foreignGroup puts a PodGroup that is not the job's where the job's must go.
+func foreignGroup(w *world) {
+	foreign := &schedulerv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: jobKey.Name}}
 	if err := w.cluster.create(foreign); err != nil {
 		w.t.Fatal(err)
 	}

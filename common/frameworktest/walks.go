@@ -28,11 +28,13 @@ func testWalks(t *testing.T, k kind) {
 			} else {
 				t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
 				t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
+				t.Run(name+"in a queue, paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, inQueue(shape)) })
 			}
 			shape.Elastic = elastic(1, 3, scope).Elastic
 			if k.runs(shape) {
 				t.Run(name+"scaled", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
 				t.Run(name+"scaled, paused and resumed", func(t *testing.T) { walk{scales: true, pauses: true}.check(t, k, shape) })
+				t.Run(name+"in a queue and scaled", func(t *testing.T) { walk{scales: true}.check(t, k, inQueue(shape)) })
 			}
 		}
 	}
@@ -126,6 +128,14 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			}
 		},
 	}
+	if w.shape.Scheduler != nil {
+		actions["the scheduler-controller works"] = func(*rapid.T) { w.admits() }
+		actions["somebody deletes the PodGroup"] = func(*rapid.T) {
+			if group := w.cluster.live().podGroup(); group != nil {
+				w.remove(group, client.DeleteOptions{})
+			}
+		}
+	}
 	if w.pauses {
 		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
 		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
@@ -141,7 +151,13 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-func (w *walk) kinds() []string { return []string{w.kind.name, "Pod", "Service"} }
+func (w *walk) kinds() []string {
+	kinds := []string{w.kind.name, "Pod", "Service"}
+	if w.shape.Scheduler != nil {
+		kinds = append(kinds, "PodGroup")
+	}
+	return kinds
+}
 
 func (w *walk) someKind(t *rapid.T) string { return rapid.SampledFrom(w.kinds()).Draw(t, "kind") }
 

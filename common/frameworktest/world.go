@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/framework"
@@ -66,6 +67,8 @@ type world struct {
 	lost map[string]bool
 	// shape of the job as its user wrote it last.
 	shape Shape
+	// closed says that the queue admits nothing.
+	closed bool
 	// marked are the UIDs of pods that are to stay.
 	marked map[int]types.UID
 }
@@ -83,8 +86,8 @@ func newWorld(t rapid.TB, k kind) *world {
 			FailureWindow:  2 * time.Second,
 			NodeLostDelay:  time.Minute,
 
-			TensorBoardRetry: time.Minute,
-			Clock:            clock,
+			DependentRetry: time.Minute,
+			Clock:          clock,
 		},
 	}
 	w.cluster.onChange = func(kind string, before, after client.Object) {
@@ -128,7 +131,7 @@ func wakes(before, after client.Object) bool {
 		return owned(object)
 	case *corev1.Service:
 		return after == nil
-	case *tensorboardv1beta1.TensorBoard:
+	case *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
 		return owned(object)
 	default:
 		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
@@ -194,6 +197,7 @@ func (w *world) settle() {
 			w.clock.SetTime(w.wakeAt)
 		case len(w.process.behind) > 0:
 			w.catchUpAll()
+		case w.admits():
 		case w.confirmDeletion():
 		case w.collectGarbage():
 		default:
@@ -219,6 +223,16 @@ func (w *world) reconcile() {
 		w.wakeAt = w.clock.Now().Add(result.RequeueAfter)
 	}
 	w.errors = 0
+}
+
+// admits lets the scheduler-controller consider the job's PodGroup, if that is new or was changed.
+func (w *world) admits() bool {
+	group := w.cluster.live().unconsidered()
+	if group == nil {
+		return false
+	}
+	w.cluster.consider(group, w.closed)
+	return true
 }
 
 // confirmDeletion lets a kubelet end the containers of a pod that is being deleted, and then let go of it.

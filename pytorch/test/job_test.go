@@ -167,14 +167,6 @@ var _ = Describe("A job", func() {
 		Expect(integration.Condition(cluster.Get(ctx, job), batchv1beta1.ConditionInitialized).Message).To(HaveSuffix(notice))
 		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElement("NoEffect"))
 	})
-
-	It("is held, and says so, if it asks for what this version does not do: a queue", func(ctx context.Context) {
-		job := cluster.Create(ctx, cluster.NewNamespace(ctx), `spec: {scheduler: {t9kScheduler: {queue: default}}}`)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNotSupported))
-		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("spec.scheduler.t9kScheduler is not supported"))
-		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNotSupported))
-		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
-	})
 })
 
 var _ = Describe("A job whose replica fails", func() {

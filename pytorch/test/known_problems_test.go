@@ -244,22 +244,6 @@ var _ = Describe("A job of the name of one that was just deleted", func() {
 	})
 })
 
-var _ = Describe("A job that asks for a queue", func() {
-	It("has nothing that could wait for a group, or be left behind: it is held as a whole, elastic or not", func(ctx context.Context) {
-		job := cluster.Create(ctx, cluster.NewNamespace(ctx), elasticTorchrun, `spec: {scheduler: {t9kScheduler: {queue: default}}}`)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNotSupported))
-		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionFalse))
-		scale(ctx, job, 4)
-		Eventually(ctx, func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
-
-		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhasePending))
-		Expect(job.Status.StartTime).To(BeNil(), "no time runs")
-		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNotSupported))
-		Expect(cluster.Writes.In(job.Namespace, "")).To(HaveEach(Or(HaveSuffix("/status"), HaveSuffix("/events"))), "nothing is created")
-		Expect(cluster.Writes.In(job.Namespace, "/status")).To(HaveLen(2), "one write a change of the job")
-	})
-})
-
 var _ = Describe("The metrics", func() {
 	It("count the jobs of each phase as the API server has them", func(ctx context.Context) {
 		ended := cluster.Start(ctx, 2, twoWorkers("Never", ""))

@@ -93,9 +93,9 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 		want := []string{"events", "leases", "pods", "services"}
 		switch controller {
 		case "deepspeed": // whose workers share a key
-			want = append(want, "secrets")
+			want = append(want, "podgroups", "secrets")
 		case "pytorch", "tensorflow": // whose jobs may own a TensorBoard
-			want = append(want, "tensorboards")
+			want = append(want, "podgroups", "tensorboards")
 		case "native": // whose classes of priority, a hundred at most, stay
 			want = []string{"events", "leases", "podgroups", "priorityclasses"}
 		case "volcano":

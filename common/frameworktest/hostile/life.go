@@ -45,7 +45,8 @@ func Begin[J framework.Job](
 		return Begun[J]{}, err
 	}
 	clock := testingclock.NewFakePassiveClock(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
-	model := frameworktest.NewCluster(scheme, clock).Client()
+	cluster := frameworktest.NewCluster(scheme, clock)
+	model := cluster.Client()
 	if err := model.Create(ctx, job); err != nil {
 		return Begun[J]{}, err
 	}
@@ -75,7 +76,7 @@ func Begin[J framework.Job](
 		if err := model.List(ctx, &pods, client.InNamespace(job.GetNamespace())); err != nil {
 			return begun, err
 		}
-		rests := begun.Job.GetResourceVersion() == seen && len(pods.Items) == len(begun.Pods)
+		rests := begun.Job.GetResourceVersion() == seen && len(pods.Items) == len(begun.Pods) && !cluster.Admit()
 		if begun.Pods = pods.Items; rests {
 			return begun, nil
 		}

@@ -82,7 +82,7 @@ func (c *Cluster[J]) start() {
 	options := engine.DefaultOptions()
 	options.PeerGrace = time.Second
 	options.FailureWindow = 0 // these pods report when the test says so
-	options.TensorBoardRetry = time.Second
+	options.DependentRetry = time.Second
 	restricted := c.ControlPlane.Controller()
 	if c.Wrap != nil {
 		restricted.Wrap(c.Wrap)

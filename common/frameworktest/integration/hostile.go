@@ -1,13 +1,17 @@
 package integration
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest"
 	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 	"tensorstack.dev/jobs/common/frameworktest/hostile"
 	"tensorstack.dev/jobs/common/manager"
@@ -35,6 +39,9 @@ func AskAboutOddJobs[J framework.Job](
 			t.Fatal(err)
 		}
 	}
+	if err := admitGangs(t.Context(), plane); err != nil {
+		t.Fatal(err)
+	}
 	survey := hostile.Survey[J]{Controller: controller, Namespace: "default", Jobs: jobs, Seed: seed}
 
 	config := rest.CopyConfig(plane.Config)
@@ -58,4 +65,12 @@ func AskAboutOddJobs[J framework.Job](
 		t.Fatal(err)
 	}
 	t.Log(survey.Ask(t))
+}
+
+// admitGangs makes what the scheduler-controller makes before pods of a gang are created.
+func admitGangs(ctx context.Context, plane *controlplane.ControlPlane) error {
+	if err := plane.InstallCRDs(filepath.Join("..", schedulerCRDs)); err != nil {
+		return err
+	}
+	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: frameworktest.PriorityClassName}})
 }

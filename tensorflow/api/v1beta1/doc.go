@@ -5,20 +5,23 @@
 package v1beta1
 
 import (
+	"errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
 // GroupVersion of the API.
 var GroupVersion = schema.GroupVersion{Group: "batch.tensorstack.dev", Version: "v1beta1"}
 
-// AddToScheme registers the types of this package, and the TensorBoards that its jobs may own. It returns no error unless the
-// scheme holds others under their names.
+// AddToScheme registers the types of this package, and the TensorBoards and PodGroups that its jobs may own. It returns no error
+// unless the scheme holds others under their names.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &TensorFlowTrainingJob{}, &TensorFlowTrainingJobList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
-	return tensorboardv1beta1.AddToScheme(scheme)
+	return errors.Join(tensorboardv1beta1.AddToScheme(scheme), schedulerv1beta1.AddToScheme(scheme))
 }

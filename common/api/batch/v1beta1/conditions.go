@@ -37,7 +37,7 @@ const (
 	ReasonCreateFailed = "CreateFailed"
 )
 
-// Reasons of ConditionRunning.
+// Reasons of ConditionRunning. Those of a PodGroup come to them, if the job has one.
 const (
 	// ReasonReplicasRunning: every replica runs.
 	ReasonReplicasRunning = "ReplicasRunning"
@@ -45,6 +45,8 @@ const (
 	ReasonPartiallyRunning = "PartiallyRunning"
 	// ReasonTooFewReplicas: fewer replicas than elastic.minReplicas are left; the others failed and are not restarted.
 	ReasonTooFewReplicas = "TooFewReplicas"
+	// ReasonQueued: the PodGroup of the job is not admitted yet, so that no pods are created.
+	ReasonQueued = "Queued"
 	// ReasonCreating: pods are being created.
 	ReasonCreating = "Creating"
 	// ReasonUnschedulable: no node can take a pod.
@@ -108,7 +110,7 @@ const (
 )
 
 // Reasons of status.tensorboard, besides NameConflict and CreateFailed, Creating and Deleted, and those of the condition Ready of the
-// TensorBoard.
+// TensorBoard. They are reasons of ConditionInitialized, too, if they speak of the PodGroup of the job.
 const (
 	// ReasonNotInstalled: the cluster does not know the kind of the object.
 	ReasonNotInstalled = "NotInstalled"
@@ -116,6 +118,6 @@ const (
 	ReasonReadFailed = "ReadFailed"
 	// ReasonUpdateFailed: the API server refused to change the object.
 	ReasonUpdateFailed = "UpdateFailed"
-	// ReasonDeleteFailed: the API server refused to delete the object, which the job no longer wants.
+	// ReasonDeleteFailed: the API server refused to delete the TensorBoard, which the job no longer wants.
 	ReasonDeleteFailed = "DeleteFailed"
 )

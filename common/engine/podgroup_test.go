@@ -1,0 +1,536 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/owned"
+)
+
+// inQueue lets the replicas be scheduled as a gang, from queue lab.
+func (b *jobBuilder) inQueue() *jobBuilder {
+	b.Spec.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab", Priority: new(int32(10))}}
+	b.DependentRetry = time.Minute
+	return b
+}
+
+// group returns a PodGroup of the job, of one role, that nobody has looked at yet.
+func group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedulerv1beta1.PodGroup {
+	g := &schedulerv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "job", UID: "group-uid", ResourceVersion: "7", Generation: 1,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}},
+		},
+		Spec: schedulerv1beta1.PodGroupSpec{
+			MinMember: minMember, Queue: "lab", Priority: new(int32(10)),
+			Roles: []schedulerv1beta1.PodGroupRole{{Name: "worker", MinMember: minMember}},
+		},
+	}
+	for _, option := range options {
+		option(g)
+	}
+	return g
+}
+
+type groupOption = func(*schedulerv1beta1.PodGroup)
+
+// says gives the group a condition, of the spec as it is.
+func says(conditionType string, status metav1.ConditionStatus, reason, message string) groupOption {
+	return func(g *schedulerv1beta1.PodGroup) {
+		g.Status.ObservedGeneration = g.Generation
+		meta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+	}
+}
+
+var admitted = says("Admitted", metav1.ConditionTrue, "Admitted", "")
+
+// edited makes the group one whose spec was changed since its status was written.
+func edited(g *schedulerv1beta1.PodGroup) { g.Generation++ }
+
+func ofOthers(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
+
+func going(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+// gated says of a pod that the scheduler does not see it yet.
+func gated(p *corev1.Pod) {
+	p.Status.Conditions[len(p.Status.Conditions)-1].Reason = corev1.PodReasonSchedulingGated
+}
+
+// elasticGroup makes the group one of an elastic job.
+func elasticGroup(g *schedulerv1beta1.PodGroup) { g.Spec.Roles[0].MinMember = 1 }
+
+// grouped is an observation of a PodGroup, nil for none, and pods.
+func grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) observation {
+	seen := seeing(pods...)
+	seen.PodGroup.Object = g
+	return seen
+}
+
+func TestPlanPodGroup(t *testing.T) {
+	t.Parallel()
+	const waits = "podgroup job waits for the scheduler-controller"
+	running2 := func() []*corev1.Pod {
+		return []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running)}
+	}
+	both := []string{created("job-worker-0", "0"), created("job-worker-1", "0")}
+	closed := says("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		view podGroupView
+		pods []*corev1.Pod
+
+		wantChange string
+		// wantMin is what the group is to need once it is created or changed.
+		wantMin     int32
+		wantCreates []string
+		wantReason  string
+		wantMessage string
+		// wantInitialized is the reason of the condition of that name.
+		wantInitialized string
+		wantEvents      []string
+		wantWakeIn      time.Duration
+		// wantNoIrrevocable says that the cache is good enough to decide by.
+		wantNoIrrevocable bool
+	}{
+		"a new job has its group before its pods": {
+			wantChange: "Create", wantMin: 2, wantReason: "Queued", wantMessage: waits,
+		},
+		"a group that nobody has looked at admits no pods": {
+			view: podGroupView{Object: group(2)}, wantReason: "Queued", wantMessage: waits, wantNoIrrevocable: true,
+		},
+		"an admitted group lets the pods be created": {
+			view: podGroupView{Object: group(2, admitted)}, wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
+		},
+		"what was admitted before the group was changed does not count": {
+			view:       podGroupView{Object: group(2, admitted, edited)},
+			wantReason: "Queued", wantMessage: waits, wantNoIrrevocable: true,
+		},
+		"a closed queue admits no pods": {
+			view:       podGroupView{Object: group(2, closed)},
+			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantEvents: []string{"QueueClosed"}, wantNoIrrevocable: true,
+		},
+		"that a queue is closed is told once": {
+			job: job(role("worker", 2)).inQueue().sawIn(grouped(group(2, closed))), view: podGroupView{Object: group(2, closed)},
+			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantNoIrrevocable: true,
+		},
+		"a queue that is closed later leaves the pods that are there": {
+			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, admitted), running2()...)),
+			view: podGroupView{Object: group(2, closed)}, pods: running2(), wantReason: "ReplicasRunning",
+			wantMessage: "all 2 replicas run or have ended", wantNoIrrevocable: true,
+		},
+		"a group of somebody else is left alone": {
+			view: podGroupView{Object: group(2, admitted, ofOthers)}, wantReason: "NameConflict", wantInitialized: "NameConflict",
+			wantMessage: "the job needs podgroup job, but one exists that is not the job's: delete it or rename the job",
+			wantEvents:  []string{"NameConflict"}, wantWakeIn: time.Minute, wantNoIrrevocable: true,
+		},
+		"a group that is being deleted is waited for": {
+			view: podGroupView{Object: group(2, admitted, going)}, wantReason: "Queued",
+			wantMessage: "podgroup job is being deleted, and made anew once it is gone", wantNoIrrevocable: true,
+		},
+		"nothing is known yet": {
+			view: podGroupView{Unknown: true}, wantReason: "Queued", wantMessage: "it is not known yet which podgroups there are",
+			wantWakeIn: cacheDelay, wantNoIrrevocable: true,
+		},
+		"nothing is known yet of a job whose queue was closed": {
+			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, closed))),
+			view: podGroupView{Unknown: true}, wantReason: "QueueClosed", wantMessage: "Queue lab is closed",
+			wantWakeIn: cacheDelay, wantNoIrrevocable: true,
+		},
+		"there is no such kind": {
+			view:       podGroupView{Problem: podGroupsNotInstalled(nil)},
+			wantReason: "NotInstalled", wantMessage: podGroupsNotInstalled(nil).Error(), wantInitialized: "NotInstalled",
+			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantNoIrrevocable: true,
+		},
+		"there is such a kind at last": {
+			job:        job(role("worker", 2)).inQueue().sawIn(observation{PodGroup: podGroupView{Problem: podGroupsNotInstalled(nil)}}),
+			view:       podGroupView{Object: group(2)},
+			wantReason: "Queued", wantMessage: waits, wantNoIrrevocable: true,
+		},
+		"there is no such kind any more, and all pods run": {
+			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, admitted), running2()...)),
+			view: podGroupView{Problem: podGroupsNotInstalled(nil)}, pods: running2(),
+			wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended", wantInitialized: "NotInstalled",
+			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantNoIrrevocable: true,
+		},
+		"a group that somebody deleted is made anew": {
+			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, admitted), running2()...)),
+			pods: running2(), wantChange: "Create", wantMin: 2, wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended",
+		},
+		"a gang that does not fit says so for all": {
+			view: podGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "0 of 2 pods are on nodes"))},
+			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
+			wantMessage: "0 of 2 pods are on nodes", wantNoIrrevocable: true,
+		},
+		"a gang that is about to be scheduled is merely on its way": {
+			view: podGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionFalse, "TooFewPods", "1 of 2 pods exist"))},
+			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Pending",
+			wantMessage: "job-worker-0 waits to be scheduled with its gang: 1 of 2 pods exist", wantNoIrrevocable: true,
+		},
+		"a pod beyond what the gang needs says by itself what it waits for": {
+			view: podGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
+			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
+			wantMessage: "job-worker-1 cannot be scheduled: 0/3 nodes are available", wantNoIrrevocable: true,
+		},
+		"a pod beyond what the gang needs waits for its queue": {
+			view: podGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
+			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable, gated)}, wantReason: "Pending",
+			wantMessage: "job-worker-1, which the gang can do without, waits until its queue has room", wantNoIrrevocable: true,
+		},
+		"an elastic job needs its least number": {
+			job: job(role("worker", 0)).elastic(1, 2).inQueue(), wantChange: "Create", wantMin: 1, wantReason: "Queued", wantMessage: waits,
+		},
+		"an elastic job creates all that are expected": {
+			job: job(role("worker", 0)).elastic(1, 2).inQueue(), view: podGroupView{Object: group(1, admitted)},
+			wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
+		},
+		"a replacement does not wait for a peer that has succeeded": {
+			job: job(role("worker", 3)).scope(scopeReplica).inQueue().sawIn(grouped(group(3, admitted),
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running), pod("job-worker-2", onNode("a"), exited(0)))),
+			view:       podGroupView{Object: group(3, admitted)},
+			pods:       []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(1)), pod("job-worker-2", onNode("a"), exited(0))},
+			wantChange: "Update", wantMin: 2, wantReason: "Restarting", wantMessage: "job-worker-1 is being replaced",
+		},
+		"peers that end one by one leave the group as it is": {
+			job: job(role("worker", 3)).scope(scopeReplica).inQueue().sawIn(grouped(group(3, admitted),
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running), pod("job-worker-2", onNode("a"), running))),
+			view:       podGroupView{Object: group(3, admitted)},
+			pods:       []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(0)), pod("job-worker-2", onNode("a"), exited(0))},
+			wantReason: "ReplicasRunning", wantMessage: "all 3 replicas run or have ended", wantNoIrrevocable: true,
+		},
+		"a peer that succeeds while a replacement waits is not waited for": {
+			job:  job(role("worker", 3)).scope(scopeReplica).inQueue(),
+			view: podGroupView{Object: group(3, admitted, says("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "2 of 3"))},
+			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable), pod("job-worker-2", onNode("a"), exited(0))}, wantChange: "Update", wantMin: 2,
+			wantReason: "Unschedulable", wantMessage: "2 of 3",
+		},
+		"the priority is for administrators to change": {
+			view:        podGroupView{Object: group(2, admitted, func(g *schedulerv1beta1.PodGroup) { g.Spec.Priority = new(int32(99)) })},
+			wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := tc.job
+			if j == nil {
+				j = job(role("worker", 2)).inQueue()
+			}
+			if j.Spec.Elastic != nil && tc.view.Object != nil {
+				elasticGroup(tc.view.Object)
+			}
+			seen := seeing(tc.pods...)
+			seen.PodGroup = tc.view
+			before := tc.view.Object.DeepCopy()
+			d := plan(j.snapshot, seen, now)
+			diff(t, "change", tc.wantChange, d.PodGroup.Change)
+			if tc.wantChange != "" {
+				diff(t, "minMember", tc.wantMin, d.PodGroup.Spec.MinMember)
+			}
+			diff(t, "creations", tc.wantCreates, summarize(d).Creates)
+			diff(t, "group that is changed", tc.wantChange == "Update", d.PodGroup.Object != nil)
+			condition := meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionRunning)
+			diff(t, "reason", tc.wantReason, condition.Reason)
+			diff(t, "reason of the status", cmp.Or(tc.wantInitialized, tc.wantReason), d.Status.Reason)
+			if !strings.HasSuffix(condition.Message, tc.wantMessage) {
+				t.Errorf("unexpected message %q, want %q", condition.Message, tc.wantMessage)
+			}
+			diff(t, "reason of Initialized", cmp.Or(tc.wantInitialized, "Accepted"), initialized(d.Status).Reason)
+			var told []string
+			for _, e := range d.Events {
+				if e.Type == corev1.EventTypeWarning && e.Reason != "Restarting" {
+					told = append(told, e.Reason)
+				}
+			}
+			diff(t, "warnings", tc.wantEvents, told)
+			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+			if d.Irrevocable == tc.wantNoIrrevocable {
+				t.Errorf("Irrevocable is %t", d.Irrevocable)
+			}
+			for _, p := range d.Creates {
+				diff(t, "group of a pod", "job", p.Labels[schedulerv1beta1.LabelGroupName])
+				diff(t, "role of a pod", "worker", p.Labels[schedulerv1beta1.LabelRole])
+				diff(t, "scheduler of a pod", "t9k-scheduler", p.Spec.SchedulerName)
+			}
+			diff(t, "group that was seen", before, tc.view.Object)
+		})
+	}
+}
+
+// Of the pods of an elastic job kube-scheduler has to know as many as are needed, and the others must not be in their way.
+func TestPodsBeyondWhatAGangNeeds(t *testing.T) {
+	t.Parallel()
+	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }
+	worker := func(index int, options ...podOption) *corev1.Pod {
+		return pod(fmt.Sprintf("job-worker-%d", index), append([]podOption{onNode("a"), running}, options...)...)
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		// wantMembers and wantExtra are the pods that are created, those that are needed and the others.
+		wantMembers, wantExtra []string
+	}{
+		"all pods of a job that is not elastic are needed": {
+			job: job(role("worker", 2)).inQueue(), wantMembers: []string{"job-worker-0", "job-worker-1"},
+		},
+		"of a new job the first are": {
+			job:         job(role("worker", 0)).elastic(2, 4).inQueue(),
+			wantMembers: []string{"job-worker-0", "job-worker-1"}, wantExtra: []string{"job-worker-2", "job-worker-3"},
+		},
+		"another takes the place of one that was": {
+			job:  job(role("worker", 0)).elastic(2, 3).inQueue(),
+			pods: []*corev1.Pod{worker(0, member), worker(2)}, wantMembers: []string{"job-worker-1"},
+		},
+		"another takes the place of one that was not": {
+			job:  job(role("worker", 0)).elastic(2, 3).inQueue(),
+			pods: []*corev1.Pod{worker(0, member), worker(1, member)}, wantExtra: []string{"job-worker-2"},
+		},
+		"who is being deleted will not do its part": {
+			job:  job(role("worker", 0)).elastic(2, 3).inQueue(),
+			pods: []*corev1.Pod{worker(0, member), worker(1, member, deleting)}, wantMembers: []string{"job-worker-2"},
+		},
+		"the leader always is": {
+			job:  job(role("worker", 0)).elastic(2, 3).inQueue(),
+			pods: []*corev1.Pod{worker(1, member), worker(2, member)}, wantMembers: []string{"job-worker-0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := group(2, admitted)
+			if tc.job.Spec.Elastic != nil {
+				elasticGroup(g)
+			}
+			var members, extra []string
+			for _, p := range plan(tc.job.snapshot, grouped(g, tc.pods...), now).Creates {
+				if p.Spec.SchedulingGroup != nil {
+					members = append(members, p.Name)
+				} else {
+					extra = append(extra, p.Name)
+				}
+			}
+			diff(t, "members", tc.wantMembers, members)
+			diff(t, "others", tc.wantExtra, extra)
+		})
+	}
+}
+
+// sawIn lets the job be reconciled a minute ago, when this is what there was, and keeps the status that came of it.
+func (b *jobBuilder) sawIn(seen observation) *jobBuilder {
+	b.Status = plan(b.snapshot, seen, now.Add(-time.Minute)).Status
+	return b
+}
+
+// A template that makes no pod needs no group to say so.
+func TestPodGroupAndTemplateThatMakesNoPod(t *testing.T) {
+	t.Parallel()
+	d := plan(job(role("worker", 2)).inQueue().refusing("no container").snapshot, grouped(group(2)), now)
+	diff(t, "reason", batchv1beta1.ReasonInvalidTemplate, d.Status.Reason)
+	diff(t, "creations", []string(nil), summarize(d).Creates)
+}
+
+// What a job does not need any more is for others at once.
+func TestPodGroupIsReleased(t *testing.T) {
+	t.Parallel()
+	started := func() *jobBuilder {
+		return job(role("worker", 1)).inQueue().deadline(3600).sawIn(grouped(group(1, admitted), pod("job-worker-0", running)))
+	}
+	finished := func() *jobBuilder {
+		return started().sawIn(grouped(group(1, admitted), pod("job-worker-0", exited(0))))
+	}
+	for name, tc := range map[string]struct {
+		job        *jobBuilder
+		seen       observation
+		wantChange string
+		wantWakeIn time.Duration
+	}{
+		"as the job succeeds": {
+			job: started(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
+		},
+		"as the job fails": {
+			job:  started().backoffLimit(0),
+			seen: grouped(group(1, admitted), pod("job-worker-0", exited(1))), wantChange: "Delete",
+		},
+		"as the job is paused": {
+			job: started().paused(true), seen: grouped(group(1, admitted), pod("job-worker-0", running)), wantChange: "Delete",
+		},
+		"of a job that is paused while it waits": {
+			job: job(role("worker", 1)).inQueue().sawIn(grouped(group(1))).paused(true), seen: grouped(group(1)), wantChange: "Delete",
+		},
+		"later, if the controller was stopped before": {
+			job: finished(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
+		},
+		"once": {
+			job: finished(), seen: grouped(group(1, admitted, going), pod("job-worker-0", exited(0))),
+		},
+		"and a finished job never gets another": {
+			job: finished(), seen: grouped(nil, pod("job-worker-0", exited(0))),
+		},
+		"but not that of somebody else": {
+			job: finished(), seen: grouped(group(1, ofOthers), pod("job-worker-0", exited(0))),
+		},
+		"as soon as it is known": {
+			job: finished(), seen: observation{PodGroup: podGroupView{Unknown: true}}, wantWakeIn: cacheDelay,
+		},
+		"as soon as it can be read": {
+			job:        finished(),
+			seen:       observation{PodGroup: podGroupView{Problem: &owned.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")}}},
+			wantWakeIn: time.Minute,
+		},
+		"and where there is no such kind there is nothing to release": {
+			job: finished(), seen: observation{PodGroup: podGroupView{Problem: podGroupsNotInstalled(nil)}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := plan(tc.job.snapshot, tc.seen, now)
+			diff(t, "change", tc.wantChange, d.PodGroup.Change)
+			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "creations", 0, len(d.Creates))
+		})
+	}
+}
+
+func TestPodGroupWakesItsJob(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change groupOption
+		want   bool
+	}{
+		"it is admitted":            {change: admitted, want: true},
+		"it is scheduled":           {change: says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""), want: true},
+		"its spec changes":          {change: edited, want: true},
+		"it is being deleted":       {change: going, want: true},
+		"it is no longer the job's": {change: ofOthers, want: true},
+		"it is another one":         {change: func(g *schedulerv1beta1.PodGroup) { g.UID = "another" }, want: true},
+		"its pods are counted":      {change: func(g *schedulerv1beta1.PodGroup) { g.Status.Running = 3 }},
+		"there are enough pods": {change: func(g *schedulerv1beta1.PodGroup) {
+			meta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: "SufficientGroupMember"})
+		}},
+		"its status speaks of the spec ": {change: func(g *schedulerv1beta1.PodGroup) { g.Status.ObservedGeneration = 1 }, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after := group(2), group(2, tc.change)
+			diff(t, "answer", tc.want, podGroupChanges.Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
+			_, _ = stripPodGroup(before)
+			_, _ = stripPodGroup(after)
+			diff(t, "answer of a cache", tc.want, podGroupChanges.Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
+		})
+	}
+}
+
+// groups is an API server that gives one answer to every change of a PodGroup.
+type groups struct {
+	client.Client
+
+	answer error
+	owner  types.UID
+	calls  []string
+}
+
+func (g *groups) Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	_ = schedulerv1beta1.AddToScheme(scheme)
+	return scheme
+}
+
+func (g *groups) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.SetOwnerReferences([]metav1.OwnerReference{{UID: g.owner, Controller: new(true)}})
+	return nil
+}
+
+func (g *groups) changed(what string, noWait bool) error {
+	g.calls = append(g.calls, what)
+	if !noWait {
+		g.calls = append(g.calls, "the client would wait for the cache")
+	}
+	return g.answer
+}
+
+func (g *groups) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
+	what := "create " + object.GetName() + " of " + object.GetLabels()[batchv1beta1.LabelJobName]
+	return g.changed(what, (&client.CreateOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency)
+}
+
+func (g *groups) Patch(_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	data, err := patch.Data(object)
+	return errors.Join(err, g.changed(string(data), (&client.PatchOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency))
+}
+
+func (g *groups) Delete(_ context.Context, _ client.Object, options ...client.DeleteOption) error {
+	asked := (&client.DeleteOptions{}).ApplyOptions(options)
+	return g.changed("delete "+string(*asked.Preconditions.UID), asked.DisableReadYourWritesConsistency)
+}
+
+func TestChangePodGroup(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Group: "scheduler.tensorstack.dev", Resource: "podgroups"}
+	exists := apierrors.NewAlreadyExists(resource, "job")
+	forbidden := apierrors.NewForbidden(resource, "job", errors.New("quota"))
+	missing := apierrors.NewNotFound(resource, "job")
+	conflict := apierrors.NewConflict(resource, "job", errors.New("changed"))
+	const patch = `{"metadata":{"resourceVersion":"7"},"spec":{"minMember":1,"roles":[{"minMember":1,"name":"worker"}]}}`
+	for name, tc := range map[string]struct {
+		change string
+		answer error
+		owner  types.UID
+
+		wantCall string
+		// wantReason is that of a refusal; wantFailure is another error.
+		wantReason  string
+		wantFailure bool
+	}{
+		"nothing":                  {},
+		"it is created":            {change: "Create", wantCall: "create job of job"},
+		"it was created":           {change: "Create", answer: exists, owner: "job-uid", wantCall: "create job of job", wantFailure: true},
+		"there is one of the name": {change: "Create", answer: exists, owner: "other", wantCall: "create job of job", wantReason: "NameConflict"},
+		"there is no such kind":    {change: "Create", answer: &meta.NoKindMatchError{}, wantCall: "create job of job", wantReason: "NotInstalled"},
+		"there is none any more":   {change: "Create", answer: missing, wantCall: "create job of job", wantReason: "NotInstalled"},
+		"it is refused":            {change: "Create", answer: forbidden, wantCall: "create job of job", wantReason: "CreateFailed"},
+		"it is changed":            {change: "Update", wantCall: patch},
+		"a change is refused":      {change: "Update", answer: forbidden, wantCall: patch, wantReason: "UpdateFailed"},
+		"somebody was faster":      {change: "Update", answer: conflict, wantCall: patch, wantFailure: true},
+		"somebody deleted it":      {change: "Update", answer: missing, wantCall: patch},
+		"it is deleted":            {change: "Delete", wantCall: "delete group-uid"},
+		"it is gone":               {change: "Delete", answer: missing, wantCall: "delete group-uid"},
+		"there is another one":     {change: "Delete", answer: conflict, wantCall: "delete group-uid"},
+		"a deletion is refused":    {change: "Delete", answer: forbidden, wantCall: "delete group-uid", wantFailure: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := &groups{answer: tc.answer, owner: tc.owner}
+			r := &Reconciler[*testJob]{client: api, apiReader: api, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}}
+			j := &testJob{}
+			j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"
+			err := r.changePodGroup(t.Context(), j, podGroupDecision{Change: tc.change, Object: group(2), Spec: group(1).Spec})
+			var refused *owned.RefusedError
+			reason := ""
+			if errors.As(err, &refused) {
+				reason = refused.Reason
+			}
+			diff(t, "reason", tc.wantReason, reason)
+			diff(t, "failure", tc.wantFailure, err != nil && refused == nil)
+			var want []string
+			if tc.wantCall != "" {
+				want = []string{tc.wantCall}
+			}
+			diff(t, "calls", want, slices.Clone(api.calls))
+		})
+	}
+}
