@@ -27,8 +27,8 @@ type engine interface {
 	groupLimits(g groupView) []metav1.Condition
 	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new ones.
 	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error
-	// syncQueue makes the engine's own queue what ours is.
-	syncQueue(ctx context.Context, queue *v1beta1.Queue) error
+	// syncQueue makes the engine's own queue what ours is. There is a queue in the view.
+	syncQueue(ctx context.Context, view queueView) error
 }
 
 // hindrance is why an engine cannot schedule groups; empty if it can.

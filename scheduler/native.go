@@ -115,7 +115,7 @@ func (e *native) groupLimits(g groupView) []metav1.Condition {
 	return nil
 }
 
-func (e *native) syncQueue(context.Context, *v1beta1.Queue) error { return nil }
+func (e *native) syncQueue(context.Context, queueView) error { return nil }
 
 // syncGroup lets kube-scheduler know of the group. It counts the pods that are active, so that those which have succeeded are no longer
 // needed; a job controller says so by itself.

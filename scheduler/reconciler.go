@@ -180,7 +180,7 @@ func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name str
 func (r *reconciler) execute(ctx context.Context, view queueView, d decision) error {
 	var errs []error
 	if view.Queue != nil {
-		errs = append(errs, r.engine.syncQueue(ctx, view.Queue))
+		errs = append(errs, r.engine.syncQueue(ctx, view))
 	}
 	for _, g := range view.Groups {
 		if meta.IsStatusConditionTrue(d.Groups[g.key()].Conditions, v1beta1.ConditionAdmitted) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,14 @@ func (e *volcano) hindrance(context.Context, []groupView) (hindrance, error) {
 	return hindrance{}, err
 }
 
-func (e *volcano) gates(queue *v1beta1.Queue) bool { return queue != nil && isConfined(queue) }
+// gates: Volcano knows nothing of a queue's nodes, and keeps no quota of pods.
+func (e *volcano) gates(queue *v1beta1.Queue) bool {
+	if queue == nil {
+		return false
+	}
+	_, ofPods := quotaOf(queue)[corev1.ResourcePods]
+	return ofPods || isConfined(queue)
+}
 
 // priorityClass is of the group alone: Volcano knows the priority of the queue. What may be taken back is up to it, but only for pods whose
 // class lets them.
@@ -46,59 +54,93 @@ func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
 func (e *volcano) groupLimits(groupView) []metav1.Condition { return nil }
 
 // syncQueue gives Volcano a queue of the same name. That has a state in its status, which Volcano's own controllers would set.
-func (e *volcano) syncQueue(ctx context.Context, queue *v1beta1.Queue) error {
-	want := &volcanov1beta1.Queue{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            queue.Name,
-			Labels:          map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(queue, v1beta1.GroupVersion.WithKind("Queue"))},
-		},
-		Spec: volcanov1beta1.QueueSpec{
-			Weight:      1,
-			Capability:  quotaOf(queue),
-			Reclaimable: queue.Spec.Preemptible,
-			Priority:    queue.Spec.Priority,
-		},
+func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
+	queue := view.Queue
+	there := &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: queue.Name}}
+	err := e.client.Get(ctx, client.ObjectKeyFromObject(there), there)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	capacity := capacityOf(view, there.Spec.Deserved)
+	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Reclaimable: queue.Spec.Preemptible, Priority: queue.Spec.Priority}
+	if err != nil {
+		there.Labels = map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}
+		there.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(queue, v1beta1.GroupVersion.WithKind("Queue"))}
+		there.Spec = spec
+		there.Spec.Weight = 1
+		if err := owned.Create(ctx, e.client, e.reader, queue, "the Queue", there); err != nil {
+			return err
+		}
+	}
+	if !equality.Semantic.DeepEqual(ourPart(there.Spec), spec) {
+		changed := there.DeepCopy()
+		changed.Spec.Capability, changed.Spec.Deserved = spec.Capability, spec.Deserved
+		changed.Spec.Reclaimable, changed.Spec.Priority = spec.Reclaimable, spec.Priority
+		if err := e.client.Patch(ctx, changed, client.MergeFrom(there)); err != nil {
+			return fmt.Errorf("changing queue %s of Volcano: %w", there.Name, err)
+		}
+		there = changed
 	}
 	state := volcanov1beta1.QueueStateOpen
 	if queue.Spec.Closed {
 		state = volcanov1beta1.QueueStateClosed
 	}
-	var there volcanov1beta1.Queue
-	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	if err != nil {
-		if err := owned.Create(ctx, e.client, e.reader, queue, "the Queue", want); err != nil {
-			return err
-		}
-		there = *want
-	}
-	if !equality.Semantic.DeepEqual(ourPart(there.Spec), ourPart(want.Spec)) {
-		changed := there.DeepCopy()
-		changed.Spec.Capability, changed.Spec.Reclaimable, changed.Spec.Priority = want.Spec.Capability, want.Spec.Reclaimable, want.Spec.Priority
-		if err := e.client.Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
-			return fmt.Errorf("changing queue %s of Volcano: %w", want.Name, err)
-		}
-		there = *changed
-	}
-	if there.Status.State != state {
-		changed := there.DeepCopy()
-		changed.Status.State = state
-		if changed.Status.Allocated == nil {
-			changed.Status.Allocated = corev1.ResourceList{} // required
-		}
-		if err := e.client.Status().Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
-			return fmt.Errorf("opening or closing queue %s of Volcano: %w", want.Name, err)
-		}
-	}
-	return nil
+	return e.setState(ctx, there, state)
 }
 
 // ourPart is what of a queue of Volcano follows ours.
 func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
-	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Reclaimable: spec.Reclaimable, Priority: spec.Priority}
+	return volcanov1beta1.QueueSpec{
+		Capability: spec.Capability, Deserved: spec.Deserved, Reclaimable: spec.Reclaimable, Priority: spec.Priority,
+	}
+}
+
+// capacityOf returns what a queue may have at most, and what its share is measured by: its quota, and of everything else whatever the cluster
+// has. Volcano cuts down to the cluster what exceeds it, so that nobody has to know the nodes. It orders queues by the resources that
+// are named here, and by no others: CPU, memory, and what pods of the queue request or have requested, which named are.
+func capacityOf(view queueView, named corev1.ResourceList) corev1.ResourceList {
+	capacity := corev1.ResourceList{corev1.ResourceCPU: unlimited, corev1.ResourceMemory: unlimited}
+	for name := range named {
+		capacity[name] = unlimited
+	}
+	for _, g := range view.Groups {
+		for _, pod := range g.Pods {
+			for name := range requestsOf(pod) {
+				capacity[name] = unlimited
+			}
+		}
+	}
+	for name, quantity := range quotaOf(view.Queue) {
+		capacity[name] = quantity
+		if quantity.IsZero() {
+			capacity[name] = nearlyNothing
+		}
+	}
+	delete(capacity, corev1.ResourcePods)
+	return capacity
+}
+
+var (
+	// unlimited is more than a cluster has of anything, and less than what overflows in thousandths.
+	unlimited = resource.MustParse("5P")
+	// nearlyNothing stands for none of a resource, which Volcano takes for no limit.
+	nearlyNothing = resource.MustParse("1m")
+)
+
+// setState opens or closes a queue of Volcano.
+func (e *volcano) setState(ctx context.Context, queue *volcanov1beta1.Queue, state volcanov1beta1.QueueState) error {
+	if queue.Status.State == state {
+		return nil
+	}
+	changed := queue.DeepCopy()
+	changed.Status.State = state
+	if changed.Status.Allocated == nil {
+		changed.Status.Allocated = corev1.ResourceList{} // required
+	}
+	if err := e.client.Status().Patch(ctx, changed, client.MergeFrom(queue)); err != nil {
+		return fmt.Errorf("giving queue %s of Volcano the state %s: %w", queue.Name, state, err)
+	}
+	return nil
 }
 
 func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
