@@ -60,6 +60,11 @@ func Program(options Options) manager.Program {
 				return err
 			}
 			r := &reconciler{client: mgr.GetClient(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"), clock: options.Clock}
+			if v, isVolcano := e.(*volcano); isVolcano {
+				if err := v.setupWithManager(mgr); err != nil {
+					return err
+				}
+			}
 			return r.setupWithManager(ctx, mgr, options.Workers)
 		},
 	}

@@ -3,14 +3,20 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -18,10 +24,18 @@ import (
 	"tensorstack.dev/jobs/common/owned"
 )
 
+// lookInterval is the time between two looks, into the cache, for what Volcano lacks: its CRDs, or somebody who opens its own queues.
+const lookInterval = 5 * time.Second
+
 // volcano is vc-scheduler of Volcano 1.14, with the plugin capacity.
 type volcano struct {
 	client client.Client
 	reader client.Reader
+}
+
+// setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues.
+func (e *volcano) setupWithManager(mgr ctrl.Manager) error {
+	return mgr.Add(manager.RunnableFunc(e.openOwnQueues))
 }
 
 func (e *volcano) hindrance(context.Context, []groupView) (hindrance, error) {
@@ -126,6 +140,36 @@ var (
 	// nearlyNothing stands for none of a resource, which Volcano takes for no limit.
 	nearlyNothing = resource.MustParse("1m")
 )
+
+// openOwnQueues opens the queues that the scheduler of Volcano makes for itself when it starts. Like all, they have no state then, and nothing
+// is scheduled from them until somebody gives them one.
+func (e *volcano) openOwnQueues(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+		for _, name := range []string{"root", volcanov1beta1.DefaultQueue} {
+			if err := e.openIfStateless(ctx, name); err != nil {
+				logf.FromContext(ctx).Error(err, "opening a queue of Volcano", "queue", name)
+			}
+		}
+		return false, nil
+	})
+}
+
+// openIfStateless opens a queue of Volcano that nobody looks after.
+func (e *volcano) openIfStateless(ctx context.Context, name string) error {
+	err := e.client.Get(ctx, client.ObjectKey{Name: name}, &v1beta1.Queue{})
+	if err == nil || !apierrors.IsNotFound(err) {
+		return err // ours has the say
+	}
+	var there volcanov1beta1.Queue
+	err = e.client.Get(ctx, client.ObjectKey{Name: name}, &there)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || err == nil && there.Status.State != "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return e.setState(ctx, &there, volcanov1beta1.QueueStateOpen)
+}
 
 // setState opens or closes a queue of Volcano.
 func (e *volcano) setState(ctx context.Context, queue *volcanov1beta1.Queue, state volcanov1beta1.QueueState) error {

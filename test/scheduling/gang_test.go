@@ -11,6 +11,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/test/scheduling/engine"
@@ -80,6 +81,7 @@ func (g gang) create(ctx context.Context, c *engine.ControlPlane) {
 		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: g.minMember}
 		Expect(c.Client.Create(ctx, group)).To(Succeed())
 	case engine.Volcano:
+		openDefaultQueue(ctx, c)
 		group := &volcanov1beta1.PodGroup{ObjectMeta: meta, Spec: volcanov1beta1.PodGroupSpec{MinMember: g.minMember}}
 		Expect(c.Client.Create(ctx, group)).To(Succeed())
 	case engine.Plain:
@@ -87,6 +89,23 @@ func (g gang) create(ctx context.Context, c *engine.ControlPlane) {
 	for i := range g.pods {
 		Expect(c.Client.Create(ctx, g.pod(c.Kind, i))).To(Succeed())
 	}
+}
+
+// openDefaultQueue opens the queue that Volcano's scheduler makes for itself, without a state: in a queue that is not open nothing is
+// scheduled, and no controller runs that would open it.
+func openDefaultQueue(ctx context.Context, c *engine.ControlPlane) {
+	GinkgoHelper()
+	queue := &volcanov1beta1.Queue{}
+	Eventually(ctx, func() error {
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: volcanov1beta1.DefaultQueue}, queue); err != nil {
+			return err
+		}
+		queue.Status.State = volcanov1beta1.QueueStateOpen
+		if queue.Status.Allocated == nil {
+			queue.Status.Allocated = corev1.ResourceList{}
+		}
+		return c.Client.Status().Update(ctx, queue)
+	}).Should(Succeed())
 }
 
 // pod returns the i-th pod of the gang, which needs one CPU.

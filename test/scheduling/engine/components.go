@@ -9,11 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/test/localcluster"
 )
@@ -114,11 +111,8 @@ func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
 	), nil
 }
 
-func (c *ControlPlane) volcano(ctx context.Context) (*program, error) {
+func (c *ControlPlane) volcano(context.Context) (*program, error) {
 	c.Engine = "vc-scheduler"
-	if err := c.openQueues(ctx); err != nil {
-		return nil, err
-	}
 	kubeconfig, err := c.kubeconfig(c.Engine, "vc-scheduler", "system:masters")
 	if err != nil {
 		return nil, err
@@ -149,24 +143,6 @@ func (c *ControlPlane) volcano(ctx context.Context) (*program, error) {
 		"--cache-dumper=false",
 		"--v=3",
 	), nil
-}
-
-// openQueues creates the queues that Volcano would create without a state: in a queue that is not open, nothing is scheduled, and its
-// controllers, which open queues, are not part of the engine.
-func (c *ControlPlane) openQueues(ctx context.Context) error {
-	for _, name := range []string{"root", volcanov1beta1.DefaultQueue} {
-		queue := &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		queue.Spec.Reclaimable = new(name != "root")
-		if err := c.Client.Create(ctx, queue); err != nil {
-			return err
-		}
-		queue.Status.State = volcanov1beta1.QueueStateOpen
-		queue.Status.Allocated = corev1.ResourceList{}
-		if err := c.Client.Status().Update(ctx, queue); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func volcanoCRDs(source string) []string {
