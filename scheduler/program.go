@@ -24,6 +24,8 @@ import (
 type Options struct {
 	// Engine that schedules: native or volcano.
 	Engine string
+	// ExtenderBindAddress is where the scheduler of Volcano asks whose pods may be evicted; 0 is nowhere.
+	ExtenderBindAddress string
 	// Workers is how many queues are reconciled at the same time.
 	Workers int
 	// Clock tells the time.
@@ -32,7 +34,7 @@ type Options struct {
 
 // DefaultOptions returns the defaults of the flags.
 func DefaultOptions() Options {
-	return Options{Engine: "native", Workers: 4, Clock: clock.RealClock{}}
+	return Options{Engine: "native", ExtenderBindAddress: ":8082", Workers: 4, Clock: clock.RealClock{}}
 }
 
 // Program puts the scheduler-controller into the shell of all controllers. The options are the defaults of its flags.
@@ -45,6 +47,7 @@ func Program(options Options) manager.Program {
 		},
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&options.Engine, "engine", options.Engine, "scheduler that places the pods: native, which is kube-scheduler with the feature gate GenericWorkload, or volcano")
+			flags.StringVar(&options.ExtenderBindAddress, "extender-bind-address", options.ExtenderBindAddress, "address at which the scheduler of Volcano asks whose pods may be evicted for another queue, with --engine=volcano; 0 turns it off, and nothing is evicted")
 			flags.IntVar(&options.Workers, "workers", options.Workers, "queues that are reconciled at the same time")
 		},
 		Cache: func(*runtime.Scheme) (map[client.Object]cache.ByObject, error) {
@@ -61,7 +64,7 @@ func Program(options Options) manager.Program {
 			}
 			r := &reconciler{client: mgr.GetClient(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"), clock: options.Clock}
 			if v, isVolcano := e.(*volcano); isVolcano {
-				if err := v.setupWithManager(mgr); err != nil {
+				if err := v.setupWithManager(mgr, r.observe, options.ExtenderBindAddress); err != nil {
 					return err
 				}
 			}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,15 +28,26 @@ import (
 // lookInterval is the time between two looks, into the cache, for what Volcano lacks: its CRDs, or somebody who opens its own queues.
 const lookInterval = 5 * time.Second
 
-// volcano is vc-scheduler of Volcano 1.14, with the plugin capacity.
+// volcano is vc-scheduler of Volcano 1.14, configured as deploy/scheduler/volcano/conf has it.
 type volcano struct {
 	client client.Client
 	reader client.Reader
 }
 
-// setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues.
-func (e *volcano) setupWithManager(mgr ctrl.Manager) error {
-	return mgr.Add(manager.RunnableFunc(e.openOwnQueues))
+// setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues, and who says what may be
+// taken back from whom: the extender, at an address that is 0 for none.
+func (e *volcano) setupWithManager(mgr ctrl.Manager, observe observer, address string) error {
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(e.openOwnQueues)), (&reclaim{e.client}).setupWithManager(mgr)); err != nil {
+		return err
+	}
+	if address == "0" {
+		return nil
+	}
+	server, err := newExtender(mgr.GetClient(), observe).server(address)
+	if err != nil {
+		return fmt.Errorf("listening for the scheduler of Volcano (--extender-bind-address): %w", err)
+	}
+	return mgr.Add(server)
 }
 
 func (e *volcano) hindrance(context.Context, []groupView) (hindrance, error) {
@@ -76,20 +88,19 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 		return err
 	}
 	capacity := capacityOf(view, there.Spec.Deserved)
-	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Reclaimable: queue.Spec.Preemptible, Priority: queue.Spec.Priority}
+	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Priority: queue.Spec.Priority}
 	if err != nil {
 		there.Labels = map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}
 		there.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(queue, v1beta1.GroupVersion.WithKind("Queue"))}
 		there.Spec = spec
-		there.Spec.Weight = 1
+		there.Spec.Weight, there.Spec.Reclaimable = 1, new(false)
 		if err := owned.Create(ctx, e.client, e.reader, queue, "the Queue", there); err != nil {
 			return err
 		}
 	}
 	if !equality.Semantic.DeepEqual(ourPart(there.Spec), spec) {
 		changed := there.DeepCopy()
-		changed.Spec.Capability, changed.Spec.Deserved = spec.Capability, spec.Deserved
-		changed.Spec.Reclaimable, changed.Spec.Priority = spec.Reclaimable, spec.Priority
+		changed.Spec.Capability, changed.Spec.Deserved, changed.Spec.Priority = spec.Capability, spec.Deserved, spec.Priority
 		if err := e.client.Patch(ctx, changed, client.MergeFrom(there)); err != nil {
 			return fmt.Errorf("changing queue %s of Volcano: %w", there.Name, err)
 		}
@@ -102,11 +113,9 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	return e.setState(ctx, there, state)
 }
 
-// ourPart is what of a queue of Volcano follows ours.
+// ourPart is what of a queue of Volcano follows ours, besides whether it may be taken from.
 func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
-	return volcanov1beta1.QueueSpec{
-		Capability: spec.Capability, Deserved: spec.Deserved, Reclaimable: spec.Reclaimable, Priority: spec.Priority,
-	}
+	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
 }
 
 // capacityOf returns what a queue may have at most, and what its share is measured by: its quota, and of everything else whatever the cluster

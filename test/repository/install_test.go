@@ -57,7 +57,8 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 	}
 	for controller, objects := range installations(t) {
 		for _, object := range objects {
-			if !slices.Contains(allowed, object.GetKind()) {
+			called := controller == "volcano" && object.GetKind() == "Service" // where Volcano's scheduler asks, which works without
+			if !called && !slices.Contains(allowed, object.GetKind()) {
 				t.Errorf("the installation of %s has the %s %s", controller, object.GetKind(), object.GetName())
 			}
 			if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {

@@ -26,34 +26,60 @@ import (
 )
 
 // cluster is a control plane with an engine, and with the scheduler-controller on it.
-type cluster struct{ *engine.ControlPlane }
+type cluster struct {
+	*engine.ControlPlane
+
+	// scheduler is the scheduler-controller as it was started last.
+	scheduler *controller
+}
+
+// controller is a program that may be killed and started again.
+type controller struct {
+	command []string
+	session *gexec.Session
+}
 
 // controllers are programs by the name of their module, which are built once.
 var controllers = map[string]string{}
 
 // startController runs the controller of a module on a control plane until the test ends.
-func startController(c *engine.ControlPlane, module string, flags ...string) {
+func startController(c *engine.ControlPlane, module string, flags ...string) *controller {
 	GinkgoHelper()
 	if controllers[module] == "" {
 		built, err := gexec.Build(fmt.Sprintf("tensorstack.dev/jobs/%[1]s/cmd/%[1]s-controller", module))
 		Expect(err).NotTo(HaveOccurred())
 		controllers[module] = built
 	}
-	command := exec.Command(controllers[module], append(flags, "--kubeconfig="+kubeconfig(c.Config), "--image=none", "--leader-elect=false",
-		"--metrics-bind-address=0", "--health-probe-bind-address=0")...)
-	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	started := &controller{command: append([]string{
+		controllers[module], "--kubeconfig=" + kubeconfig(c.Config), "--image=none", "--leader-elect=false",
+		"--metrics-bind-address=0", "--health-probe-bind-address=0",
+	}, flags...)}
+	started.start()
+	DeferCleanup(func() { started.session.Terminate().Wait() })
+	return started
+}
+
+func (c *controller) start() {
+	GinkgoHelper()
+	session, err := gexec.Start(exec.Command(c.command[0], c.command[1:]...), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { session.Terminate().Wait() })
+	c.session = session
+}
+
+// kill ends the program without a warning, as a crash would.
+func (c *controller) kill() {
+	GinkgoHelper()
+	c.session.Kill().Wait()
 }
 
 // startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On kube-scheduler
 // without gangs there is nothing for the controller to do, and it does not run.
 func startScheduler(ctx context.Context, kind engine.Kind) cluster {
 	GinkgoHelper()
-	c := cluster{start(ctx, kind, "../../scheduler/config/crd", "../../tensorboard/config/crd")}
+	c := cluster{ControlPlane: start(ctx, kind, "../../scheduler/config/crd", "../../tensorboard/config/crd")}
 	Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
 	if kind != engine.Plain {
-		startController(c.ControlPlane, "scheduler", "--engine="+string(kind))
+		c.scheduler = startController(c.ControlPlane, "scheduler", "--engine="+string(kind), "--extender-bind-address="+c.ExtenderAddress)
 	}
 	c.queue(ctx, "default", v1beta1.QueueSpec{})
 	return c
@@ -107,6 +133,8 @@ type members struct {
 	pods int
 	// cpu of each pod; 1 unless it is named.
 	cpu string
+	// gpu of each pod; none unless it is named.
+	gpu string
 }
 
 // group makes the PodGroup alone.
@@ -129,7 +157,7 @@ func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
 	group := c.group(ctx, m)
 	c.admitted(ctx, group)
 	for i := range m.pods {
-		c.pod(ctx, group, fmt.Sprintf("%s-%d", m.name, i), jobgang.Member{Extra: i >= int(m.min)}, m.cpu)
+		c.podOf(ctx, group, fmt.Sprintf("%s-%d", m.name, i), jobgang.Member{Extra: i >= int(m.min)}, requests(m.cpu, m.gpu))
 	}
 	return group
 }
@@ -142,18 +170,34 @@ func (c cluster) admitted(ctx context.Context, group *v1beta1.PodGroup) {
 	}
 }
 
-// pod makes a pod of a group, as job controllers do.
-func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, cpu string) *corev1.Pod {
-	GinkgoHelper()
+// requests are what a pod asks for: 1 CPU unless it is named, and no GPU unless it is named.
+func requests(cpu, gpu string) corev1.ResourceList {
 	if cpu == "" {
 		cpu = "1"
 	}
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	if gpu != "" {
+		list["nvidia.com/gpu"] = resource.MustParse(gpu)
+	}
+	return list
+}
+
+// pod makes a pod of a group, as job controllers do.
+func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, cpu string) *corev1.Pod {
+	GinkgoHelper()
+	return c.podOf(ctx, group, name, member, requests(cpu, ""))
+}
+
+// podOf makes a pod of a group that asks for any resources.
+func (c cluster) podOf(ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, requests corev1.ResourceList) *corev1.Pod {
+	GinkgoHelper()
 	Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: name},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", Image: "image",
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+			// Of what is neither CPU nor memory, a pod must be limited to what it requests.
+			Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests},
 		}}},
 	}
 	jobgang.Decorate(pod, batchv1beta1.T9kScheduler{Queue: group.Spec.Queue, Priority: group.Spec.Priority}, group, member)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -15,12 +16,11 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-var (
-	//go:embed kube-scheduler.yaml
-	kubeSchedulerConfig string
-	//go:embed volcano.yaml
-	volcanoConfig []byte
-)
+//go:embed kube-scheduler.yaml
+var kubeSchedulerConfig string
+
+// extenderURL is where the configuration of Volcano's scheduler, as it is shipped, has the extender.
+const extenderURL = "http://volcano-extender.t9k-scheduler.svc"
 
 func (c *ControlPlane) newProgram(name, dir string, ready func(context.Context) error, args ...string) *program {
 	return &program{name: name, argv: append([]string{filepath.Join(dir, name)}, args...), log: c.logFile(name), ready: ready}
@@ -111,13 +111,26 @@ func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
 	), nil
 }
 
+// volcano runs with the configuration that is shipped, but for where the extender is.
 func (c *ControlPlane) volcano(context.Context) (*program, error) {
 	c.Engine = "vc-scheduler"
 	kubeconfig, err := c.kubeconfig(c.Engine, "vc-scheduler", "system:masters")
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.file("volcano.yaml", volcanoConfig)
+	shipped, err := os.ReadFile(c.options.Programs.volcanoConfig)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(shipped, []byte(extenderURL)) {
+		return nil, fmt.Errorf("%s does not name %s", c.options.Programs.volcanoConfig, extenderURL)
+	}
+	extender, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	c.ExtenderAddress = extender.String()
+	config, err := c.file("volcano-scheduler.conf", bytes.ReplaceAll(shipped, []byte(extenderURL), []byte("http://"+c.ExtenderAddress)))
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,8 @@ type ControlPlane struct {
 	Kind Kind
 	// Engine is the component that schedules.
 	Engine string
+	// ExtenderAddress is where Volcano asks whose pods may be evicted; empty for other engines.
+	ExtenderAddress string
 	// StartTime is how long it took to start.
 	StartTime time.Duration
 

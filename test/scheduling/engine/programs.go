@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
 
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Programs are those of a control plane, as folders that they are in.
-type Programs struct{ assets, kubernetes, kwok, volcano, volcanoSource string }
+// Programs are those of a control plane, as folders that they are in, and how Volcano's scheduler is configured.
+type Programs struct{ assets, kubernetes, kwok, volcano, volcanoSource, volcanoConfig string }
 
 // Build builds what is missing of the programs, which takes many minutes the first time.
 func Build(ctx context.Context, b *localcluster.Builder) (p Programs, err error) {
@@ -23,6 +24,7 @@ func Build(ctx context.Context, b *localcluster.Builder) (p Programs, err error)
 	if p.volcano, err = b.Binaries(ctx, "volcano", "vc-scheduler"); err != nil {
 		return p, err
 	}
+	p.volcanoConfig = filepath.Join(b.Repo, "deploy/scheduler/volcano/conf/volcano-scheduler.conf")
 	p.volcanoSource, err = b.SourceDir(ctx, "volcano")
 	return p, err
 }

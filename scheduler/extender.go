@@ -1,0 +1,172 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// What anybody in the cluster may ask of the extender at once: it has no way to tell Volcano from others.
+const (
+	// maxQuestion is far more than the pods of one node, which a question is about, take as JSON.
+	maxQuestion = 16 << 20
+	// maxAskers is how many may ask at once. Volcano asks one question after another.
+	maxAskers = 8
+	// askTimeout is how long a question and its answer may take. Volcano waits for less.
+	askTimeout = 5 * time.Second
+	// idleTimeout is how long a connection may be idle, so that Volcano need not open one for each of its sessions.
+	idleTimeout = time.Minute
+)
+
+// permit is how an answer says that the victims in it may be evicted. None of them is none.
+const permit = 1
+
+// task is what matters of a pod that Volcano tells of.
+type task struct {
+	UID types.UID
+	// Job is the namespace and name of the pod's group as Volcano knows it, from whose queue it takes what the pod gets. That is an annotation:
+	// the pod's labels may name another group, or another queue.
+	Job string
+}
+
+// question is what Volcano asks: which of the pods on a node may be evicted for one that waits.
+type question struct {
+	Evictor  task   `json:"evictor"`
+	Evictees []task `json:"evictees"`
+}
+
+// answer tells Volcano which they are.
+type answer struct {
+	Status  int    `json:"status"`
+	Victims []task `json:"victims"`
+}
+
+// observer reads what there is of a queue.
+type observer func(ctx context.Context, queue string) (queueView, error)
+
+// extender answers the plugin of that name of Volcano, which by itself takes resources back by other rules than those of our queues. It answers
+// from the cache and changes nothing.
+type extender struct {
+	client  client.Client
+	observe observer
+}
+
+func newExtender(c client.Client, observe observer) *extender {
+	return &extender{client: c, observe: observe}
+}
+
+// server returns a server for every copy of the controller, not only the one that leads. It returns an error if it cannot listen.
+func (e *extender) server(address string) (*manager.Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	timeout := askTimeout
+	return &manager.Server{
+		Name:            "extender",
+		Listener:        netutil.LimitListener(listener, maxAskers),
+		Server:          &http.Server{Handler: e.handler(), ReadTimeout: askTimeout, WriteTimeout: askTimeout, IdleTimeout: idleTimeout},
+		ShutdownTimeout: &timeout,
+	}, nil
+}
+
+func (e *extender) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /reclaimable", e.reclaimable)
+	return mux
+}
+
+func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
+	var q question
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&q); err != nil {
+		http.Error(w, "the body is not a question of Volcano's plugin extender: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	victims, err := e.victims(r.Context(), q)
+	if err != nil {
+		logf.FromContext(r.Context()).Error(err, "deciding whose pods may be evicted", "group", q.Evictor.Job)
+		http.Error(w, "the queues could not be read", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer{Status: permit, Victims: victims}) // who asked has gone if that fails
+}
+
+// victims returns the evictees that may be evicted. What nobody may be evicted for is not looked at more closely, since Volcano asks about
+// every pod that waits, and each node, all the time.
+func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
+	queue, err := e.queueOf(ctx, q.Evictor)
+	if queue == nil || err != nil {
+		return nil, err
+	}
+	var victims []task
+	for _, evictee := range q.Evictees {
+		from, err := e.queueOf(ctx, evictee)
+		if err != nil {
+			return nil, err
+		}
+		if from != nil && givesWay(from, queue) {
+			victims = append(victims, evictee)
+		}
+	}
+	if len(victims) == 0 {
+		return nil, nil
+	}
+	view, err := e.observe(ctx, queue.Name)
+	if err != nil || !mayTake(view, q.Evictor) {
+		return nil, err
+	}
+	return victims, nil
+}
+
+// queueOf returns the queue of a pod's group, nil if there is no such group or queue.
+func (e *extender) queueOf(ctx context.Context, t task) (*v1beta1.Queue, error) {
+	namespace, name, _ := strings.Cut(t.Job, "/")
+	var group v1beta1.PodGroup
+	if err := e.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &group); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	var queue v1beta1.Queue
+	if err := e.client.Get(ctx, client.ObjectKey{Name: group.Spec.Queue}, &queue); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &queue, nil
+}
+
+// givesWay says that pods of a queue may be evicted for those of another.
+func givesWay(queue, other *v1beta1.Queue) bool {
+	return ptr.Deref(queue.Spec.Preemptible, true) && queue.Spec.Priority < other.Spec.Priority
+}
+
+// mayTake says that it would be of use to a pod, and right, if others were evicted for it: it is one of its group, which its queue has
+// admitted, and what the group needs fits the quota. The quota is looked at here since Volcano would evict for a pod as long as the queue
+// has something left of any resource.
+func mayTake(view queueView, evictor task) bool {
+	for _, g := range view.Groups {
+		if g.key() != evictor.Job {
+			continue
+		}
+		if view.admission(g).Status != metav1.ConditionTrue {
+			return false
+		}
+		_, through := g.split()
+		_, waits := overQuota(quotaOf(view.Queue), view.Groups)[g.key()]
+		return !waits && slices.ContainsFunc(through, func(pod *corev1.Pod) bool { return pod.UID == evictor.UID })
+	}
+	return false
+}
