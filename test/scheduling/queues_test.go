@@ -1,0 +1,244 @@
+package scheduling
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	jobgang "tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/test/scheduling/engine"
+)
+
+// amongQueues has a case pass on the engines that know an order of queues, also with the scheduler-controller killed and started again
+// where the case says so.
+func amongQueues(body func(ctx context.Context, c cluster, crash func())) []any {
+	run := func(ctx context.Context, kind engine.Kind, crashes bool) {
+		c := startScheduler(ctx, kind)
+		body(ctx, c, func() {
+			if crashes {
+				By("killing the scheduler-controller and starting it again")
+				c.scheduler.kill()
+				c.scheduler.start()
+			}
+		})
+	}
+	return []any{
+		run,
+		Entry("volcano", engine.Volcano, false, SpecTimeout(timeout)),
+		Entry("volcano, with a crash of the controller", engine.Volcano, true, SpecTimeout(timeout)),
+	}
+}
+
+var _ = Describe("Of queues", func() {
+	DescribeTable("the one of the greatest priority is served first, though it asked last", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "1")
+		c.queue(ctx, "held", v1beta1.QueueSpec{Preemptible: new(false)})
+		c.queue(ctx, "low", v1beta1.QueueSpec{Priority: 1})
+		c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 2})
+		held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
+		c.gang(ctx, members{name: "low", queue: "low", priority: 90, min: 1, pods: 1})
+		c.stillWaits(ctx, "low")
+		c.gang(ctx, members{name: "high", queue: "high", priority: 10, min: 1, pods: 1})
+		c.stillWaits(ctx, "high")
+		crash()
+		c.delete(ctx, held)
+		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
+		c.stillWaits(ctx, "low")
+	})...)
+
+	DescribeTable("of the same priority, the one that has less of its quota is served first, though it asked last", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "10")
+		c.queue(ctx, "held", v1beta1.QueueSpec{})
+		held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
+		for _, name := range []string{"most", "less"} {
+			c.queue(ctx, name, v1beta1.QueueSpec{Quota: quota("cpu", "8")})
+		}
+		c.running(ctx, members{name: "most", queue: "most", min: 5, pods: 5})
+		c.running(ctx, members{name: "less", queue: "less", min: 4, pods: 4})
+		c.gang(ctx, members{name: "most-more", queue: "most", min: 1, pods: 1})
+		c.stillWaits(ctx, "most-more")
+		c.gang(ctx, members{name: "less-more", queue: "less", min: 1, pods: 1})
+		c.stillWaits(ctx, "less-more")
+		crash()
+		c.delete(ctx, held)
+		Eventually(ctx, c.bound(ctx, "less-more")).Should(HaveLen(1))
+		c.stillWaits(ctx, "most-more")
+	})...)
+
+	DescribeTable("without a quota, the one that has less of the cluster, in what it has most of, is served first", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "10") // and 8 GPUs
+		for _, name := range []string{"held", "most", "less"} {
+			c.queue(ctx, name, v1beta1.QueueSpec{})
+		}
+		held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
+		// 6 of 8 GPUs and 3 of 10 CPUs are more than 6 of 10 CPUs.
+		c.running(ctx, members{name: "most", queue: "most", min: 3, pods: 3, gpu: "2"})
+		c.running(ctx, members{name: "less", queue: "less", min: 6, pods: 6})
+		c.gang(ctx, members{name: "most-more", queue: "most", min: 1, pods: 1})
+		c.stillWaits(ctx, "most-more")
+		c.gang(ctx, members{name: "less-more", queue: "less", min: 1, pods: 1})
+		c.stillWaits(ctx, "less-more")
+		crash()
+		c.delete(ctx, held)
+		Eventually(ctx, c.bound(ctx, "less-more")).Should(HaveLen(1))
+		c.stillWaits(ctx, "most-more")
+	})...)
+})
+
+var _ = Describe("Resources", func() {
+	DescribeTable("are taken back from a queue of a smaller priority, and from no other", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "300")
+		for _, q := range []struct {
+			name     string
+			cpu      string
+			priority int32
+			pods     int
+		}{
+			{"a", "200", 1, 3}, {"b", "100", 1, 1}, {"c", "50", 2, 1}, {"d", "200", 2, 1},
+		} {
+			c.queue(ctx, q.name, v1beta1.QueueSpec{Quota: quota("cpu", q.cpu), Priority: q.priority})
+			c.running(ctx, members{name: q.name, queue: q.name, min: int32(q.pods), pods: q.pods, cpu: "50"}) //nolint:gosec // 3 at most
+		}
+		By("adding a pod to b, which is above nobody")
+		c.gang(ctx, members{name: "more-b", queue: "b", min: 1, pods: 1, cpu: "50"})
+		c.stillWaits(ctx, "more-b")
+		By("adding a pod to c, which has its quota")
+		inC := c.gang(ctx, members{name: "more-c", queue: "c", min: 1, pods: 1, cpu: "50"})
+		Eventually(ctx, c.reason(ctx, inC, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+		c.haveOnNodes(ctx, map[string]int{"a": 3, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0})
+
+		crash()
+		By("adding a pod to d, which is above a and b, of which a has the greater share")
+		c.gang(ctx, members{name: "more-d", queue: "d", min: 1, pods: 1, cpu: "50"})
+		Eventually(ctx, c.bound(ctx, "more-d")).Should(HaveLen(1))
+		c.stillWaits(ctx, "more-b")
+		c.haveOnNodes(ctx, map[string]int{"a": 2, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0, "more-d": 1})
+	})...)
+
+	DescribeTable("go up through three levels of priority", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "3")
+		for i, name := range []string{"low", "middle", "high"} {
+			c.queue(ctx, name, v1beta1.QueueSpec{Priority: int32(i)}) //nolint:gosec // 2 at most
+			c.running(ctx, members{name: name, queue: name, min: 1, pods: 1})
+		}
+		c.gang(ctx, members{name: "middle-2", queue: "middle", min: 1, pods: 1})
+		Eventually(ctx, c.bound(ctx, "middle-2")).Should(HaveLen(1))
+		c.haveOnNodes(ctx, map[string]int{"low": 0, "middle": 1, "high": 1})
+		c.gang(ctx, members{name: "middle-3", queue: "middle", min: 1, pods: 1})
+		c.stillWaits(ctx, "middle-3")
+		crash()
+		c.gang(ctx, members{name: "high-2", queue: "high", min: 2, pods: 2})
+		Eventually(ctx, c.bound(ctx, "high-2")).Should(HaveLen(2))
+		c.gang(ctx, members{name: "high-3", queue: "high", min: 1, pods: 1})
+		c.stillWaits(ctx, "high-3")
+		c.haveOnNodes(ctx, map[string]int{"low": 0, "middle": 0, "middle-2": 0, "middle-3": 0, "high": 1, "high-2": 2})
+	})...)
+
+	DescribeTable("are never taken from a queue that is not preemptible, until it is", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "1")
+		kept := c.queue(ctx, "kept", v1beta1.QueueSpec{Preemptible: new(false)})
+		c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
+		c.running(ctx, members{name: "kept", queue: "kept", min: 1, pods: 1})
+		c.gang(ctx, members{name: "high", queue: "high", min: 1, pods: 1})
+		crash()
+		c.stillWaits(ctx, "high")
+		c.haveOnNodes(ctx, map[string]int{"kept": 1})
+		change(ctx, c, kept, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
+		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
+		c.haveOnNodes(ctx, map[string]int{"kept": 0})
+	})...)
+
+	DescribeTable("that a quota does not name are taken back too, but for nobody whose quota has too little left", amongQueues(func(ctx context.Context, c cluster, crash func()) {
+		c.nodes(ctx, "4") // and 8 GPUs
+		low := c.queue(ctx, "low", v1beta1.QueueSpec{Preemptible: new(false)})
+		high := c.queue(ctx, "high", v1beta1.QueueSpec{Quota: quota("nvidia.com/gpu", "3"), Priority: 1})
+		c.running(ctx, members{name: "high", queue: "high", min: 1, pods: 1, gpu: "2"})
+		c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 3, gpu: "1"})
+		gpus := c.gang(ctx, members{name: "gpus", queue: "high", min: 1, pods: 1, gpu: "1"})
+		c.stillWaits(ctx, "gpus")
+
+		By("lowering the quota before anything may be taken back")
+		change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "2") })
+		Eventually(ctx, c.reason(ctx, gpus, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+		crash()
+		change(ctx, c, low, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
+		c.gang(ctx, members{name: "cpus", queue: "high", min: 1, pods: 1})
+		Eventually(ctx, c.bound(ctx, "cpus")).Should(HaveLen(1))
+		c.stillWaits(ctx, "gpus")
+		c.haveOnNodes(ctx, map[string]int{"low": 2, "high": 1, "cpus": 1})
+
+		By("raising the quota")
+		change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "3") })
+		Eventually(ctx, c.bound(ctx, "gpus")).Should(HaveLen(1))
+		c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 1, "cpus": 1})
+	})...)
+
+	It("are not taken back on Volcano while the scheduler-controller is down, and are when it is back", func(ctx context.Context) {
+		c := startScheduler(ctx, engine.Volcano)
+		c.nodes(ctx, "1")
+		c.queue(ctx, "low", v1beta1.QueueSpec{})
+		c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
+		c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 1})
+		high := c.gang(ctx, members{name: "high", queue: "high", min: 1})
+		c.scheduler.kill()
+		c.pod(ctx, high, "high-0", jobgang.Member{}, "")
+		c.stillWaits(ctx, "high")
+		c.haveOnNodes(ctx, map[string]int{"low": 1})
+		c.scheduler.start()
+		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
+		c.haveOnNodes(ctx, map[string]int{"low": 0})
+	}, SpecTimeout(timeout))
+})
+
+// quota of one resource.
+func quota(name corev1.ResourceName, quantity string) *v1beta1.QueueQuota {
+	return &v1beta1.QueueQuota{Requests: corev1.ResourceList{name: resource.MustParse(quantity)}}
+}
+
+// nodes adds a node for each quantity of CPU.
+func (c cluster) nodes(ctx context.Context, cpus ...string) {
+	GinkgoHelper()
+	_, err := c.AddNodes(ctx, cpus...)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// running makes a gang and waits until all its pods run: only then may resources be taken back from it.
+func (c cluster) running(ctx context.Context, m members) *v1beta1.PodGroup {
+	GinkgoHelper()
+	group := c.gang(ctx, m)
+	Eventually(ctx, func() (int32, error) {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)
+		return group.Status.Running, err
+	}).Should(Equal(int32(m.pods)), m.name) //nolint:gosec // a few
+	return group
+}
+
+// stillWaits has the engine try a group three times, in vain.
+func (c cluster) stillWaits(ctx context.Context, group string) {
+	GinkgoHelper()
+	Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, group)).To(Succeed())
+	Expect(c.bound(ctx, group)()).To(BeEmpty(), group)
+}
+
+// haveOnNodes expects so many pods of each group on nodes, none of which is being deleted.
+func (c cluster) haveOnNodes(ctx context.Context, want map[string]int) {
+	GinkgoHelper()
+	got := map[string]int{}
+	for name := range want {
+		var pods corev1.PodList
+		Expect(c.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{v1beta1.LabelGroupName: name})).To(Succeed())
+		got[name] = 0
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName != "" && pods.Items[i].DeletionTimestamp.IsZero() {
+				got[name]++
+			}
+		}
+	}
+	Expect(got).To(Equal(want), "pods on nodes")
+}
