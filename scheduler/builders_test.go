@@ -61,6 +61,10 @@ func gated(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1beta1.QueueGate}}
 }
 
+func withGPU(pod *corev1.Pod) {
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}
+}
+
 func grouped(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }
 
 func running(pod *corev1.Pod) {

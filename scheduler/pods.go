@@ -46,6 +46,15 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	return requests
 }
 
+// sumOf returns what pods take together.
+func sumOf(pods []*corev1.Pod) corev1.ResourceList {
+	var sum corev1.ResourceList
+	for _, pod := range pods {
+		sum = add(sum, requestsOf(pod))
+	}
+	return sum
+}
+
 // add adds to a sum.
 func add(sum, more corev1.ResourceList) corev1.ResourceList {
 	if sum == nil {
@@ -59,12 +68,17 @@ func add(sum, more corev1.ResourceList) corev1.ResourceList {
 	return sum
 }
 
-// exceeded returns the first resource, by name, of which more is used than the quota has; empty if none is.
-func exceeded(used, quota corev1.ResourceList) corev1.ResourceName {
+// lacking returns the first resource, by name, of which the quota has less left than is requested, beside what is used; empty if there is none.
+// What is not requested lacks nobody, even if more than the quota is used of it.
+func lacking(quota, used, requested corev1.ResourceList) corev1.ResourceName {
 	var over []corev1.ResourceName
 	for name, limit := range quota {
-		quantity := used[name]
-		if quantity.Cmp(limit) > 0 {
+		total := requested[name].DeepCopy()
+		if total.IsZero() {
+			continue
+		}
+		total.Add(used[name])
+		if total.Cmp(limit) > 0 {
 			over = append(over, name)
 		}
 	}

@@ -29,14 +29,11 @@ func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.
 		}
 	}
 	fits := func(pods []*corev1.Pod) corev1.ResourceName {
-		after := add(nil, used)
-		for _, pod := range pods {
-			after = add(after, requestsOf(pod))
-		}
-		if over := exceeded(after, quota); over != "" {
+		requested := sumOf(pods)
+		if over := lacking(quota, used, requested); over != "" {
 			return over
 		}
-		used = after
+		used = add(used, requested)
 		released = append(released, pods...)
 		return ""
 	}
@@ -86,11 +83,7 @@ func overQuota(quota corev1.ResourceList, groups []groupView) map[string]held {
 		_, through := g.split()
 		others := slices.DeleteFunc(slices.Clone(through), isPlaced)
 		needed, _ := needOf(g.Group.Spec).without(placedOf(through)).pick(others)
-		after := add(nil, used)
-		for _, pod := range needed {
-			after = add(after, requestsOf(pod))
-		}
-		if over := exceeded(after, quota); over != "" && len(needed) > 0 {
+		if over := lacking(quota, used, sumOf(needed)); over != "" {
 			waiting[g.key()] = held{over}
 		}
 	}

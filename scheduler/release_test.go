@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -68,6 +69,14 @@ func TestRelease(t *testing.T) {
 			quota:  cpu("2"),
 			groups: []groupView{newGroup("a", 2, newPod(succeeded), newPod(succeeded)), newGroup("b", 2, waiting, waiting)},
 			want:   []string{"b-0", "b-1"},
+		},
+		"of what it does not ask for, a group lacks nothing, even if more than the quota is used": {
+			quota: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("1")},
+			groups: []groupView{
+				newGroup("a", 2, newPod(running, withGPU), newPod(running, withGPU)), newGroup("b", 1, waiting), newGroup("c", 1, newPod(gated, withGPU)),
+			},
+			want:        []string{"b-0"},
+			wantWaiting: map[string]held{"team/c": {"nvidia.com/gpu"}},
 		},
 		"a greater priority goes first": {
 			quota:       cpu("2"),
