@@ -110,3 +110,24 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 		}
 	}
 }
+
+// The configuration of Volcano's scheduler names the Service by which it reaches the controller.
+func TestVolcanoFindsTheController(t *testing.T) {
+	t.Parallel()
+	configuration, err := os.ReadFile("../../deploy/scheduler/volcano/conf/volcano-scheduler.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := 0
+	for _, object := range installations(t)["volcano"] {
+		if object.GetKind() == "Service" {
+			services++
+			if url := "http://" + object.GetName() + "." + object.GetNamespace() + ".svc\n"; !bytes.Contains(configuration, []byte(url)) {
+				t.Errorf("%s is not in the configuration", url)
+			}
+		}
+	}
+	if services != 1 {
+		t.Errorf("there are %d services, want 1", services)
+	}
+}

@@ -196,6 +196,22 @@ var _ = Describe("Resources", func() {
 	}, SpecTimeout(timeout))
 })
 
+var _ = Describe("A quota", func() {
+	DescribeTable("of pods is kept, and one of nothing", onBoth(func(ctx context.Context, c cluster) {
+		c.nodes(ctx, "4")
+		c.queue(ctx, "one", v1beta1.QueueSpec{Quota: quota("pods", "1")})
+		c.queue(ctx, "none", v1beta1.QueueSpec{Quota: quota("cpu", "0")})
+		first := c.running(ctx, members{name: "first", queue: "one", min: 1, pods: 1})
+		for queue, name := range map[string]string{"one": "second", "none": "nothing"} {
+			group := c.gang(ctx, members{name: name, queue: queue, min: 1, pods: 1})
+			Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+		}
+		c.delete(ctx, first)
+		Eventually(ctx, c.bound(ctx, "second")).Should(HaveLen(1))
+		Expect(c.bound(ctx, "nothing")()).To(BeEmpty())
+	})...)
+})
+
 // quota of one resource.
 func quota(name corev1.ResourceName, quantity string) *v1beta1.QueueQuota {
 	return &v1beta1.QueueQuota{Requests: corev1.ResourceList{name: resource.MustParse(quantity)}}
