@@ -31,6 +31,18 @@ type cluster struct {
 
 	// scheduler is the scheduler-controller as it was started last.
 	scheduler *controller
+	// crashes says whether crash does what it says.
+	crashes bool
+}
+
+// crash kills the scheduler-controller and starts it again, in those runs of a case that are about this.
+func (c cluster) crash() {
+	GinkgoHelper()
+	if c.crashes {
+		By("killing the scheduler-controller and starting it again")
+		c.scheduler.kill()
+		c.scheduler.start()
+	}
 }
 
 // controller is a program that may be killed and started again.

@@ -18,25 +18,39 @@ import (
 	"tensorstack.dev/jobs/test/scheduling/engine"
 )
 
-// onBoth has a case pass on both engines, and otherwise as other entries say.
-func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
-	return append(onEngines(body, others...),
-		Entry(string(engine.Native), engine.Native, "", SpecTimeout(timeout)),
-		Entry(string(engine.Volcano), engine.Volcano, "", SpecTimeout(timeout)),
-	)
+// outcome is what comes of a case on an engine.
+type outcome struct {
+	kind engine.Kind
+	// failure is the description of the expectation that must fail; empty if the case passes.
+	failure string
+	// crash has the scheduler-controller killed and started again where the case says so.
+	crash bool
 }
 
-// onEngines has a case pass or fail on the engines of the entries.
+// passes has a case pass on an engine.
+func passes(kind engine.Kind) TableEntry {
+	return Entry(string(kind), outcome{kind: kind}, SpecTimeout(timeout))
+}
+
+// fails has a case fail on an engine.
+func fails(kind engine.Kind, failure string) TableEntry {
+	return Entry(string(kind), outcome{kind: kind, failure: failure}, SpecTimeout(timeout))
+}
+
+// withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have them.
+func withoutGangs(failure string) TableEntry { return fails(engine.Plain, failure) }
+
+// onEngines has a case come out as the entries say.
 func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry) []any {
-	arguments := []any{func(ctx context.Context, kind engine.Kind, wantFailure string) {
-		c := startScheduler(ctx, kind)
-		if wantFailure == "" {
+	arguments := []any{func(ctx context.Context, want outcome) {
+		c := startScheduler(ctx, want.kind)
+		c.crashes = want.crash
+		if want.failure == "" {
 			body(ctx, c)
 			return
 		}
-		err := InterceptGomegaFailure(func() { body(ctx, c) })
-		Expect(err).To(MatchError(ContainSubstring(wantFailure)))
-		AddReportEntry(failsAsItMust, wantFailure)
+		Expect(InterceptGomegaFailure(func() { body(ctx, c) })).To(MatchError(ContainSubstring(want.failure)))
+		AddReportEntry(failsAsItMust, want.failure)
 	}}
 	for _, entry := range entries {
 		arguments = append(arguments, entry)
@@ -44,13 +58,10 @@ func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry)
 	return arguments
 }
 
-// fails has a case fail on an engine, with an expectation of that description.
-func fails(kind engine.Kind, want string) TableEntry {
-	return Entry(string(kind), kind, want, SpecTimeout(timeout))
+// onBoth has a case pass on both engines, and come out otherwise as other entries say.
+func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
+	return onEngines(body, append([]TableEntry{passes(engine.Native), passes(engine.Volcano)}, others...)...)
 }
-
-// withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have them.
-func withoutGangs(want string) TableEntry { return fails(engine.Plain, want) }
 
 const (
 	partBound = "part of the gang is bound"
