@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/test/scheduling/engine"
 )
 
@@ -63,6 +64,20 @@ var _ = Describe("A gang that waits", func() {
 		Entry("binds whole on kube-scheduler with gangs", engine.Native, SpecTimeout(timeout)),
 		Entry("binds whole on Volcano", engine.Volcano, SpecTimeout(timeout)),
 	)
+})
+
+var _ = Describe("kube-scheduler without gangs, by mistake, where the API server knows them", func() {
+	It("is found out by what it does: it binds pods of groups one by one", func(ctx context.Context) {
+		c := cluster{ControlPlane: start(ctx, engine.Mixed, "../../scheduler/config/crd")}
+		Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
+		startController(c.ControlPlane, "scheduler", "--engine=native")
+		c.queue(ctx, "default", v1beta1.QueueSpec{})
+		_, err := c.AddNodes(ctx, "1", "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(3))
+		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonEngineNotReady))
+	}, SpecTimeout(timeout))
 })
 
 // gang is a group of like pods, made of what the engine knows: there is no controller of ours.

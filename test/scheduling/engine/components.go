@@ -98,6 +98,10 @@ func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	gates := c.gates()
+	if c.Kind == Mixed {
+		gates = nil
+	}
 	address, err := listen()
 	if err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
 	return c.newProgram(c.Engine, c.options.Programs.kubernetes, probe("https://"+address.String()+"/readyz", c.certificate(c.Engine)),
 		"--config="+config,
 		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(c.Engine),
-		"--feature-gates="+strings.Join(c.gates(), ","),
+		"--feature-gates="+strings.Join(gates, ","),
 		"--v=2", // logAttempts reads that
 	), nil
 }

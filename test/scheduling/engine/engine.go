@@ -27,6 +27,8 @@ const (
 	Volcano Kind = "volcano"
 	// Plain is kube-scheduler as most clusters have it: without gangs. The API server does not know them either.
 	Plain Kind = "plain"
+	// Mixed is kube-scheduler without gangs, by mistake: the rest of Kubernetes knows them.
+	Mixed Kind = "mixed"
 )
 
 const (
@@ -146,7 +148,7 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	for _, gate := range c.gates() {
 		apiServer.Append("feature-gates", gate)
 	}
-	if c.Kind == Native {
+	if c.gates() != nil {
 		apiServer.Append("runtime-config", "scheduling.k8s.io/v1beta1=true")
 	}
 	if c.Config, err = c.environment.Start(); err != nil {
@@ -172,9 +174,9 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// gates are the feature gates that the engine needs in every component of Kubernetes.
+// gates are the feature gates that gangs need in every component of Kubernetes.
 func (c *ControlPlane) gates() []string {
-	if c.Kind == Native {
+	if c.Kind == Native || c.Kind == Mixed {
 		return []string{"GenericWorkload=true"}
 	}
 	return nil
