@@ -84,12 +84,23 @@ func (c *controller) kill() {
 	c.session.Kill().Wait()
 }
 
+// startPlane starts a control plane with an engine, on which the kinds of some modules are installed.
+func startPlane(ctx context.Context, kind engine.Kind, modules ...string) cluster {
+	GinkgoHelper()
+	var crds []string
+	for _, module := range modules {
+		crds = append(crds, fmt.Sprintf("../../%s/config/crd", module))
+	}
+	c := cluster{ControlPlane: start(ctx, kind, crds...)}
+	Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
+	return c
+}
+
 // startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On kube-scheduler
 // without gangs there is nothing for the controller to do, and it does not run.
 func startScheduler(ctx context.Context, kind engine.Kind) cluster {
 	GinkgoHelper()
-	c := cluster{ControlPlane: start(ctx, kind, "../../scheduler/config/crd", "../../tensorboard/config/crd")}
-	Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
+	c := startPlane(ctx, kind, "scheduler", "pytorch", "tensorboard")
 	if kind != engine.Plain {
 		c.scheduler = startController(c.ControlPlane, "scheduler", "--engine="+string(kind), "--extender-bind-address="+c.ExtenderAddress)
 	}
