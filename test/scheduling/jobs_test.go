@@ -128,6 +128,33 @@ var _ = Describe("A job of a Queue", func() {
 		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
 	})...)
 
+	DescribeTable("is known to the engine as another gang however often it is paused and resumed at once", withJobs(func(ctx context.Context, c cluster) {
+		_, err := c.AddNodes(ctx, "1", "1")
+		Expect(err).NotTo(HaveOccurred())
+		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
+		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		for round := range 5 {
+			before := j.group(ctx).UID
+			j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
+			Eventually(ctx, func() bool {
+				err := c.Client.Get(ctx, j.key(), &v1beta1.PodGroup{})
+				return apierrors.IsNotFound(err)
+			}).Should(BeTrue(), "round %d", round)
+			j.edit(ctx, `spec: {runMode: {pause: {enabled: false}}}`)
+			Eventually(ctx, func() bool {
+				status := j.status(ctx)
+				return status.Phase == batchv1beta1.JobPhaseRunning && status.Reason == batchv1beta1.ReasonReplicasRunning
+			}).Should(BeTrue(), "round %d", round)
+			group, known := j.group(ctx), j.engineGroup()
+			Expect(group.UID).NotTo(Equal(before))
+			Eventually(ctx, func(g Gomega) {
+				g.Expect(c.Client.Get(ctx, j.key(), known)).To(Succeed())
+				g.Expect(metav1.IsControlledBy(known, group)).To(BeTrue(), "%+v", known)
+				g.Expect(known.GetDeletionTimestamp()).To(BeNil())
+			}).Should(Succeed(), "round %d", round)
+		}
+	})...)
+
 	DescribeTable("has a replacement bound after a peer has succeeded", withJobs(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
