@@ -22,6 +22,8 @@ type exploration struct {
 	// failures and edits are what may happen, besides the faults of the controller and its caches.
 	failures []string
 	edits    []edit
+	// queueEdits are what may befall the queue of the job and its PodGroup.
+	queueEdits []edit
 	// budget is how often things may go wrong in one life, each of them. In every run of the tests no more than one may in all,
 	// unless briefly says otherwise; if the whole is explored, no more than most may, 0 being all of the budget.
 	budget        spent
@@ -40,6 +42,7 @@ func explorations() []exploration {
 	lost := []string{"fails", "is deleted", "is preempted", "vanishes"}
 	user := []edit{pauses, deletes, deletesInForeground}
 	resuming := []edit{pauses, resumes, resizes}
+	queue := []edit{closesQueue, opensQueue, deletesGroup}
 	return []exploration{
 		{
 			name: "one replica, and all that may go wrong in one life", shape: one(onFailure, limit(1)),
@@ -128,6 +131,18 @@ func explorations() []exploration {
 		{
 			name: "a new controller is shown the past, each restarts alone", shape: two(onFailure, scopeReplica, limit(1)), timeTravel: true,
 			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
+		},
+		{
+			name: "a gang, of which each restarts alone", shape: inQueue(two(onFailure, scopeReplica, limit(1))),
+			failures: []string{"fails", "is deleted"}, edits: user, queueEdits: queue, budget: twoEdits, most: 2,
+		},
+		{
+			name: "a gang that restarts as one, paused and resumed", shape: inQueue(two(onFailure, scopeJob, limit(1))),
+			failures: []string{"fails"}, edits: resuming, queueEdits: queue, budget: twoEdits, most: 2,
+		},
+		{
+			name: "a gang that is elastic", shape: inQueue(elastic(1, 2, scopeReplica, limit(1))),
+			failures: []string{"fails"}, edits: []edit{scales(1), scales(2)}, queueEdits: queue, budget: twoEdits, most: 2,
 		},
 	}
 }

@@ -53,7 +53,8 @@ func (x options) actions(s *state) []action {
 	for _, pod := range s.live.pods() {
 		actions = append(actions, x.unseen(s, pods, x.podActions(s, pod))...)
 	}
-	actions = append(actions, x.unseen(s, jobs, x.userActions(s))...)
+	actions = append(actions, x.unseen(s, groups, x.groupActions(s))...)
+	actions = append(actions, x.unseen(s, jobs, x.userActions(s, x.edits))...)
 	actions = append(actions, garbageActions(s)...)
 	return append(actions, x.timeActions(s, slices.ContainsFunc(actions, action.happensByItself))...)
 }
@@ -81,7 +82,7 @@ func (x options) actionsDuring(s *state, next call) []action {
 	}
 	switch next.resource {
 	case jobs:
-		actions = append(actions, x.unseen(s, jobs, x.userActions(s))...)
+		actions = append(actions, x.unseen(s, jobs, x.userActions(s, x.edits))...)
 		if s.live.job() != nil && x.left(s, s.spent.conflicts, x.budget.conflicts) {
 			actions = append(actions, action{name: "somebody annotates the job", do: annotate})
 		}
@@ -91,6 +92,8 @@ func (x options) actionsDuring(s *state, next call) []action {
 				actions = append(actions, x.unseen(s, pods, x.podActions(s, pod))...)
 			}
 		}
+	case groups:
+		actions = append(actions, x.unseen(s, groups, x.groupActions(s))...)
 	case services, secrets:
 	}
 	return actions
@@ -118,7 +121,7 @@ func (x options) unseen(s *state, of resources, actions []action) []action {
 	}
 	if x.left(s, s.spent.staleReads, x.budget.staleReads) {
 		add(", which its cache does not see any more", func(s *state) { s.spent.staleReads++; s.frozen |= of })
-		add(", which no cache sees any more", func(s *state) { s.spent.staleReads++; s.frozen = jobs | pods | services })
+		add(", which no cache sees any more", func(s *state) { s.spent.staleReads++; s.frozen = jobs | pods | services | groups })
 	}
 	return actions
 }
@@ -135,13 +138,13 @@ func (x options) controllerActions(s *state) []action {
 	}
 	if s.frozen != 0 || s.lost != "" {
 		actions = append(actions, action{name: "the caches go on", quiet: cachesGoOn, do: func(m *machine) {
-			m.catchUp(jobs | pods | services | secrets)
+			m.catchUp(jobs | pods | services | groups | secrets)
 		}})
 	}
 	if x.left(s, s.spent.crashes, x.budget.crashes) {
 		starts := map[string]resources{"": 0}
 		if s.old != nil {
-			starts = map[string]resources{"": 0, ", with old jobs": jobs, ", with old pods": pods, ", with all old": jobs | pods | services}
+			starts = map[string]resources{"": 0, ", with old jobs": jobs, ", with old pods": pods, ", with all old": jobs | pods | services | groups}
 		}
 		for _, name := range slices.Sorted(maps.Keys(starts)) {
 			actions = append(actions, action{name: "the controller starts again" + name, do: func(m *machine) {
@@ -271,13 +274,34 @@ func (m *machine) must(do func(*Cluster) error) {
 	}
 }
 
-func (x options) userActions(s *state) []action {
+// groupActions returns what the scheduler-controller does about the PodGroup of the job, and what befalls its queue.
+func (x options) groupActions(s *state) []action {
+	var actions []action
+	if s.live.unconsidered() != nil {
+		actions = append(actions, action{name: "the scheduler-controller looks at the PodGroup", quiet: clusterWorks, do: (*machine).considerGroup})
+	}
+	return append(actions, x.userActions(s, x.queueEdits)...)
+}
+
+// considerGroup lets the scheduler-controller look at the PodGroup of the job, if it has one.
+func (m *machine) considerGroup() {
+	group := m.state.live.podGroup()
+	if group == nil || !owned(group) {
+		return
+	}
+	m.must(func(c *Cluster) error {
+		c.consider(group, m.state.closed)
+		return nil
+	})
+}
+
+func (x options) userActions(s *state, edits []edit) []action {
 	job := s.live.job()
 	if job == nil || job.GetDeletionTimestamp() != nil || !x.left(s, s.spent.edits, x.budget.edits) {
 		return nil
 	}
 	var actions []action
-	for _, e := range x.edits {
+	for _, e := range edits {
 		if e.may != nil && !e.may(s) {
 			continue
 		}
@@ -314,6 +338,18 @@ var (
 			return s.shape.RunMode.Pausing() && s.live.job().JobStatus().Phase == batchv1beta1.JobPhasePaused
 		},
 		do: func(m *machine) { m.edit(func(s *Shape) { s.Replicas, s.RunMode = 1, nil }) },
+	}
+	closesQueue = edit{
+		name: "closes the queue", may: func(s *state) bool { return !s.closed },
+		do: func(m *machine) { m.state.closed = true; m.considerGroup() },
+	}
+	opensQueue = edit{
+		name: "opens the queue", may: func(s *state) bool { return s.closed },
+		do: func(m *machine) { m.state.closed = false; m.considerGroup() },
+	}
+	deletesGroup = edit{
+		name: "deletes the PodGroup", may: func(s *state) bool { return s.live.podGroup() != nil },
+		do: func(m *machine) { m.remove(m.state.live.podGroup(), client.DeleteOptions{}) },
 	}
 	deletes = edit{name: "deletes the job", do: func(m *machine) { m.remove(m.state.live.job(), client.DeleteOptions{}) }}
 

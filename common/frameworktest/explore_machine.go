@@ -145,6 +145,8 @@ func (m *machine) kindName(object client.Object) string {
 		return "Pod"
 	case services:
 		return "Service"
+	case groups:
+		return "PodGroup"
 	case secrets:
 		return "Secret"
 	default:
@@ -240,7 +242,9 @@ func (m *machine) meet(c call, do func() answer) answer {
 	m.writing = false
 	if c.writes() && a.err == nil {
 		m.writes++
-		m.catchUp(c.resource) // what the process wrote, it reads
+		if c.resource != groups {
+			m.catchUp(c.resource) // what the process wrote, it reads; for groups it does not wait
+		}
 	}
 	return a
 }
@@ -287,6 +291,15 @@ func (c exploredClient) Delete(_ context.Context, object client.Object, options 
 	return c.m.write("delete", object, func(cluster *Cluster) error { return cluster.remove(object, asked) }).err
 }
 
+// Patch implements client.Writer, of PodGroups.
+func (c exploredClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	a := c.m.write("patch", object, func(cluster *Cluster) error { return cluster.patchDependent(object, patch) })
+	if a.object != nil {
+		copyInto(object, a.object)
+	}
+	return a.err
+}
+
 // Status implements client.StatusClient.
 func (c exploredClient) Status() client.SubResourceWriter { return exploredStatus{m: c.m} }
 
@@ -331,8 +344,10 @@ func (m *machine) get(ask func(call, func() answer) answer, from func() objects,
 		kind = pods
 	case into.GetObjectKind().GroupVersionKind().Kind == "Service":
 		kind = services
+	case into.GetObjectKind().GroupVersionKind().Kind == "PodGroup":
+		kind = groups
 	}
-	name := map[resources]string{jobs: m.kind.name, pods: "Pod", services: "Service"}[kind]
+	name := map[resources]string{jobs: m.kind.name, pods: "Pod", services: "Service", groups: "PodGroup"}[kind]
 	a := ask(call{verb: "get", resource: kind, key: objectKey(name, key)}, func() answer {
 		found := from()[objectKey(name, key)]
 		if found == nil {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -32,7 +33,11 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			fail("pod %s is of an earlier attempt", pod.Name)
 		}
 	}
-	failed := 0
+	wantsGroup := job.JobSpec().Scheduler != nil && !status.Finished() && !job.JobSpec().RunMode.Pausing()
+	if hasGroup := s.live.podGroup() != nil; hasGroup != wantsGroup {
+		fail("the job has a PodGroup: %t, and wants one: %t", hasGroup, wantsGroup)
+	}
+	failed, queued := 0, false
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
 			pod := current[r.Name]
@@ -45,6 +50,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 				if r.Phase == batchv1beta1.ReplicaPhaseFailed {
 					failed++
 				}
+			case s.closed && pod == nil:
+				queued = true
 			case r.Phase != batchv1beta1.ReplicaPhaseRunning:
 				fail("%s is %s", r.Name, r.Phase)
 			case pod == nil || pod.UID != r.UID || pod.Status.Phase != corev1.PodRunning:
@@ -66,6 +73,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	case job.JobSpec().RunMode.Pausing():
 		if status.Phase != batchv1beta1.JobPhasePaused || len(current) > 0 {
 			fail("the job is to be paused")
+		}
+	case queued:
+		if status.Reason != schedulerv1beta1.ReasonQueueClosed {
+			fail("the job does not say that its queue is closed")
 		}
 	case job.JobSpec().Elastic != nil && replicas-failed < int(job.JobSpec().Elastic.Least()):
 		if status.Reason != batchv1beta1.ReasonTooFewReplicas {

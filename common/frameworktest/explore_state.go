@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
 )
@@ -47,6 +48,8 @@ type state struct {
 	wakeAt time.Time
 	// written is when the controller last wrote the status, as it remembers; zero is never.
 	written time.Time
+	// closed says that the queue of the job admits nothing.
+	closed bool
 	// reconcile that is under way; nil if none is.
 	reconcile *reconcileInProgress
 
@@ -72,6 +75,7 @@ const (
 	jobs resources = 1 << iota
 	pods
 	services
+	groups
 	secrets // which the controller writes and never reads
 )
 
@@ -81,6 +85,8 @@ func resourceOf(object client.Object) resources {
 		return pods
 	case *corev1.Service:
 		return services
+	case *schedulerv1beta1.PodGroup:
+		return groups
 	case *corev1.Secret:
 		return secrets
 	default:
@@ -180,7 +186,7 @@ func (e *encoder) digest(s *state) digest {
 		e.text("old ")
 		e.objects(s.old, s.live)
 	}
-	e.text(fmt.Sprint(s.frozen, s.losing, s.lost, s.dirty, s.counted, s.unclear, s.spent))
+	e.text(fmt.Sprint(s.frozen, s.losing, s.lost, s.dirty, s.closed, s.counted, s.unclear, s.spent))
 	if !s.wakeAt.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
 	}
@@ -304,6 +310,11 @@ func encode(object client.Object) string {
 			}
 		}
 		write(&b, status)
+	case *schedulerv1beta1.PodGroup:
+		fmt.Fprintf(&b, "%d %v of generation %d ", object.Spec.MinMember, object.Spec.Roles, object.Status.ObservedGeneration)
+		for _, c := range object.Status.Conditions {
+			fmt.Fprintf(&b, "%s %s %s ", c.Type, c.Status, c.Reason)
+		}
 	}
 	return b.String()
 }

@@ -100,6 +100,21 @@ var mutants = map[string]mutant{
 	"what is given up counts": {
 		"elastic.go", "\tp.replicas = remaining\n", "",
 	},
+	"a gang: pods are created though nobody has admitted their group as it is now": {
+		"podgroup.go", "case admitted == nil || view.Object.Status.ObservedGeneration < view.Object.Generation:", "case admitted == nil:",
+	},
+	"a gang: a cache is believed that its group is admitted": {
+		"podgroup.go", "d.Irrevocable = d.Irrevocable || len(d.Creates) > 0 || d.PodGroup.Change != \"\"\n", "",
+	},
+	"a gang: its group stays when it ends": {
+		"finish.go", "p.releaseGroup()", "",
+	},
+	"a gang: its group stays when it pauses": {
+		"pause.go", "p.releaseGroup()", "",
+	},
+	"a gang: a replacement waits for peers that have succeeded": {
+		"podgroup.go", "case p.needsScheduling() && !isSame(view.Object.Spec, want):", "case false:",
+	},
 }
 
 // The list follows the engine.
