@@ -18,7 +18,7 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 	}
 	var queues []v1beta1.Queue
 	for priority, name := range []string{"low", "middle", "high"} {
-		queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = int32(priority) }) //nolint:gosec // 2 at most
+		queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = int32(priority) })
 		queue.Name = name
 		queues = append(queues, *queue)
 	}

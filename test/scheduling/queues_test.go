@@ -97,7 +97,7 @@ var _ = Describe("Resources", func() {
 			{"a", "200", 1, 3}, {"b", "100", 1, 1}, {"c", "50", 2, 1}, {"d", "200", 2, 1},
 		} {
 			c.queue(ctx, q.name, v1beta1.QueueSpec{Quota: quota("cpu", q.cpu), Priority: q.priority})
-			c.running(ctx, members{name: q.name, queue: q.name, min: int32(q.pods), pods: q.pods, cpu: "50"}) //nolint:gosec // 3 at most
+			c.running(ctx, members{name: q.name, queue: q.name, min: int32(q.pods), pods: q.pods, cpu: "50"})
 		}
 		By("adding a pod to b, which is above nobody")
 		c.gang(ctx, members{name: "more-b", queue: "b", min: 1, pods: 1, cpu: "50"})
@@ -118,7 +118,7 @@ var _ = Describe("Resources", func() {
 	DescribeTable("go up through three levels of priority", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "3")
 		for i, name := range []string{"low", "middle", "high"} {
-			c.queue(ctx, name, v1beta1.QueueSpec{Priority: int32(i)}) //nolint:gosec // 2 at most
+			c.queue(ctx, name, v1beta1.QueueSpec{Priority: int32(i)})
 			c.running(ctx, members{name: name, queue: name, min: 1, pods: 1})
 		}
 		c.gang(ctx, members{name: "middle-2", queue: "middle", min: 1, pods: 1})
@@ -232,7 +232,7 @@ func (c cluster) running(ctx context.Context, m members) *v1beta1.PodGroup {
 	Eventually(ctx, func() (int32, error) {
 		err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)
 		return group.Status.Running, err
-	}).Should(Equal(int32(m.pods)), m.name) //nolint:gosec // a few
+	}).Should(Equal(int32(m.pods)), m.name)
 	return group
 }
 
