@@ -25,8 +25,6 @@ const (
 const (
 	// ReasonAccepted: the job was accepted and its replicas are created as they are needed.
 	ReasonAccepted = "Accepted"
-	// ReasonNotSupported: the spec asks for something that this version of the controller does not do.
-	ReasonNotSupported = "NotSupported"
 	// ReasonNoReplicas: every replicaSpec has 0 replicas.
 	ReasonNoReplicas = "NoReplicas"
 	// ReasonInvalidTemplate: a pod cannot be made from a template.
