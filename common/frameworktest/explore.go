@@ -133,6 +133,10 @@ func explorations() []exploration {
 			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
+			name: "a gang of one, whose queue closes unseen", shape: inQueue(one(onFailure, limit(1))),
+			failures: []string{"fails"}, queueEdits: queue, budget: spent{failures: 1, edits: 1, staleReads: 1, lostEvents: 1}, briefly: 2,
+		},
+		{
 			name: "a gang, of which each restarts alone", shape: inQueue(two(onFailure, scopeReplica, limit(1))),
 			failures: []string{"fails", "is deleted"}, edits: user, queueEdits: queue, budget: twoEdits, most: 2,
 		},
