@@ -102,13 +102,7 @@ func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 
 // groupLimits: a group that was made by hand may have more pods in kube-scheduler's group than it needs. Jobs do not.
 func (e *native) groupLimits(g groupView) []metav1.Condition {
-	grouped := 0
-	for _, pod := range g.Pods {
-		if isGrouped(pod) && !isDone(pod) {
-			grouped++
-		}
-	}
-	if n := needOf(g.Group.Spec); n.hasRoles() && grouped > n.Min {
+	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
 		return []metav1.Condition{notSupported(v1beta1.ConditionRolesHonoured,
 			"kube-scheduler knows no roles: of more pods than minMember it takes any. Make no more pods than are needed until they are on nodes")}
 	}
@@ -117,18 +111,44 @@ func (e *native) groupLimits(g groupView) []metav1.Condition {
 
 func (e *native) syncQueue(context.Context, queueView) error { return nil }
 
-// syncGroup lets kube-scheduler know of the group. It counts the pods that are active, so that those which have succeeded are no longer
-// needed; a job controller says so by itself.
-func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
+// countGrouped counts the pods in a group of kube-scheduler's that may yet do their part.
+func countGrouped(pods []*corev1.Pod) int {
+	grouped := 0
+	for _, pod := range pods {
+		if isGrouped(pod) && !isDone(pod) {
+			grouped++
+		}
+	}
+	return grouped
+}
+
+// minCount is how many pods kube-scheduler needs of a group. It counts those that are active, so that those which have succeeded are no longer
+// needed; a job controller says so by itself. And it knows nothing of pods that are on nodes outside its group, since the job could do
+// without them: they stand in for those that the job no longer has, as when it was scaled down.
+func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	needed := needOf(group.Spec).Min
 	if metav1.GetControllerOf(group) == nil {
 		needed -= int(countPods(pods).Succeeded)
 	}
+	extras := 0
+	for _, pod := range pods {
+		if !isGrouped(pod) && !isDone(pod) && isPlaced(pod) {
+			extras++
+		}
+	}
+	if missing := needed - countGrouped(pods); missing > 0 {
+		needed -= min(missing, extras)
+	}
+	return max(1, int32(needed)) //nolint:gosec // at most 64 roles of 2000
+}
+
+// syncGroup lets kube-scheduler know of the group.
+func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
 	want := &schedulingv1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
 		Spec: schedulingv1beta1.PodGroupSpec{
 			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
-				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: max(1, int32(needed))}, //nolint:gosec // at most 64 roles of 2000
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount(group, pods)},
 			},
 			PriorityClassName: classOf(pods, class),
 		},
@@ -137,6 +157,10 @@ func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []
 	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
 	if client.IgnoreNotFound(err) != nil {
 		return err
+	}
+	if err == nil && !metav1.IsControlledBy(&there, group) && !there.DeletionTimestamp.IsZero() {
+		return &owned.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
+			"podgroup %s of kube-scheduler, which was an earlier group's, goes when its pods have ended", there.Name)}
 	}
 	if err != nil || !metav1.IsControlledBy(&there, group) {
 		return owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)

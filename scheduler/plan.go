@@ -35,6 +35,10 @@ type groupView struct {
 	Limits []metav1.Condition
 	// Class is the PriorityClass that the engine knows the group's priority by.
 	Class priorityClass
+	// Hindrance says why the engine cannot know of the group, empty if it does.
+	Hindrance string
+	// Unknown says that it is not known whether the engine knows of the group.
+	Unknown bool
 	// Admission is the condition Admitted, as plan decides it.
 	Admission metav1.Condition
 }
@@ -43,7 +47,9 @@ type groupView struct {
 func (g groupView) className() string { return cmp.Or(g.Group.Status.PriorityClassName, g.Class.Name) }
 
 // isAdmitted says that the group may have pods.
-func (g groupView) isAdmitted() bool { return g.Admission.Status == metav1.ConditionTrue }
+func (g groupView) isAdmitted() bool {
+	return g.Admission.Status == metav1.ConditionTrue && !g.Unknown
+}
 
 func (g groupView) key() string { return g.Group.Namespace + "/" + g.Group.Name }
 
@@ -126,6 +132,8 @@ func (view queueView) admission(g groupView) metav1.Condition {
 		return no(v1beta1.ReasonQueueClosed, "Queue %q is closed", name)
 	case view.Hindrance.Message != "":
 		return no(v1beta1.ReasonEngineNotReady, "%s", view.Hindrance.Message)
+	case g.Hindrance != "":
+		return no(v1beta1.ReasonEngineNotReady, "%s", g.Hindrance)
 	}
 	return metav1.Condition{
 		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted, Message: fmt.Sprintf("Queue %q takes the group", name),

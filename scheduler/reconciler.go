@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,10 +23,15 @@ import (
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/owned"
 )
 
-// conflictDelay is how long to wait for the cache after a write that met a newer version.
-const conflictDelay = 100 * time.Millisecond
+const (
+	// conflictDelay is how long to wait for the cache after a write that met a newer version.
+	conflictDelay = 100 * time.Millisecond
+	// refusedDelay is how long after the engine could not be told of a group it is tried again.
+	refusedDelay = 2 * time.Second
+)
 
 // The indices of the cache.
 const (
@@ -105,16 +109,20 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if view.Queue != nil {
 		limits = r.engine.queueLimits(view.Queue)
 	}
+	syncErr := r.sync(ctx, &view)
 	d := plan(view, r.engine.gates(view.Queue), limits, r.clock.Now())
-	err = r.execute(ctx, view, d)
+	err = errors.Join(syncErr, r.execute(ctx, view, d))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	wakeIn := d.WakeIn
 	if look := view.Hindrance.LookIn; look > 0 && (wakeIn == 0 || look < wakeIn) {
 		wakeIn = look
 	}
-	return reconcile.Result{RequeueAfter: wakeIn}, err
+	return reconcile.Result{RequeueAfter: wakeIn}, nil
 }
 
 // observe reads what there is of a queue.
@@ -176,17 +184,40 @@ func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name str
 	return selector.Matches(labels.Set(namespace.Labels)), nil
 }
 
-// execute carries out a decision. Groups become known to the engine before their pods are let through to it.
+// sync lets the engine know of a queue and of the groups that it may admit: they are admitted only then. What keeps one group from that holds
+// up no other. It returns an error for what is worth another try.
+func (r *reconciler) sync(ctx context.Context, view *queueView) error {
+	if view.Queue == nil {
+		return nil
+	}
+	errs := []error{r.engine.syncQueue(ctx, *view)}
+	for i := range view.Groups {
+		g := &view.Groups[i]
+		if view.admission(*g).Status != metav1.ConditionTrue {
+			continue
+		}
+		err := g.Class.ensure(ctx, r.client)
+		if err == nil {
+			err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.className())
+		}
+		if refused, ok := errors.AsType[*owned.RefusedError](err); ok {
+			g.Hindrance = refused.Error()
+			view.Hindrance.LookIn = refusedDelay
+		} else if err != nil {
+			g.Unknown = true
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// execute carries out a decision.
 func (r *reconciler) execute(ctx context.Context, view queueView, d decision) error {
 	var errs []error
-	if view.Queue != nil {
-		errs = append(errs, r.engine.syncQueue(ctx, view))
-	}
 	for _, g := range view.Groups {
-		if meta.IsStatusConditionTrue(d.Groups[g.key()].Conditions, v1beta1.ConditionAdmitted) {
-			errs = append(errs, g.Class.ensure(ctx, r.client), r.engine.syncGroup(ctx, g.Group, g.Pods, g.className()))
+		if !g.Unknown {
+			errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
 		}
-		errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -99,7 +99,7 @@ func (g gang) create(ctx context.Context, c *engine.ControlPlane) {
 		openDefaultQueue(ctx, c)
 		group := &volcanov1beta1.PodGroup{ObjectMeta: meta, Spec: volcanov1beta1.PodGroupSpec{MinMember: g.minMember}}
 		Expect(c.Client.Create(ctx, group)).To(Succeed())
-	case engine.Plain:
+	case engine.Plain, engine.Mixed:
 	}
 	for i := range g.pods {
 		Expect(c.Client.Create(ctx, g.pod(c.Kind, i))).To(Succeed())
@@ -146,7 +146,7 @@ func (g gang) pod(kind engine.Kind, i int) *corev1.Pod {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.name}
 	case engine.Volcano:
 		pod.Annotations = map[string]string{volcanov1beta1.KubeGroupNameAnnotationKey: g.name}
-	case engine.Plain:
+	case engine.Plain, engine.Mixed:
 	}
 	return pod
 }

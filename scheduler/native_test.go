@@ -1,0 +1,40 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestMinCountOfKubeScheduler(t *testing.T) {
+	t.Parallel()
+	inGroup, onNode := newPod(grouped), newPod(grouped, running)
+	done := newPod(grouped, succeeded)
+	for name, tc := range map[string]struct {
+		min   int32
+		ofJob bool
+		pods  []*corev1.Pod
+		want  int32
+	}{
+		"as many as the group needs":                                         {min: 4, pods: []*corev1.Pod{inGroup, inGroup}, want: 4},
+		"a group that needs none":                                            {want: 1},
+		"those that have succeeded are not needed any more":                  {min: 3, pods: []*corev1.Pod{done, onNode, inGroup}, want: 2},
+		"but a job says so by itself":                                        {min: 3, ofJob: true, pods: []*corev1.Pod{done, onNode, inGroup}, want: 3},
+		"pods beside the group do not matter while it has enough":            {min: 2, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running)}, want: 2},
+		"they stand in for those that the job no longer has":                 {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running), newPod(running)}, want: 2},
+		"but only if they are on nodes":                                      {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated)}, want: 3},
+		"a gang that is made pod by pod is not complete before its last one": {min: 4, ofJob: true, pods: []*corev1.Pod{inGroup}, want: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			group := newGroup("a", tc.min).Group
+			if tc.ofJob {
+				group.OwnerReferences = []metav1.OwnerReference{{Controller: new(true)}}
+			}
+			if got := minCount(group, tc.pods); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
