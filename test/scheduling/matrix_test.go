@@ -182,7 +182,9 @@ var _ = Describe("A PodGroup and its pods", func() {
 		Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(1))
 		c.gang(ctx, members{name: "low", priority: 10, min: 1, pods: 1})
 		c.gang(ctx, members{name: "high", priority: 90, min: 1, pods: 1})
-		Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, "low")).To(Succeed())
+		for _, name := range []string{"low", "high"} {
+			Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, name)).To(Succeed())
+		}
 		Expect(c.bound(ctx, "first")()).To(HaveLen(1), "nothing is taken away inside a queue")
 		c.delete(ctx, first)
 		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
