@@ -7,12 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -32,12 +35,23 @@ type dependentKind[T client.Object] struct {
 	// object and list are empty ones.
 	object T
 	list   client.ObjectList
-	// changes are those that wake the job.
-	changes predicate.TypedPredicate[T]
+	// reported is what a job reads of the status: a change of it wakes the job.
+	reported func(T) any
 	// strip keeps of an object what the engine reads.
 	strip toolscache.TransformFunc
 	// notInstalled says that there is no such kind.
 	notInstalled func(error) *owned.RefusedError
+}
+
+// changes lets through what may matter to the job.
+func (k dependentKind[T]) changes() predicate.TypedFuncs[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e ctrlevent.TypedUpdateEvent[T]) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
+			!equality.Semantic.DeepEqual(metav1.GetControllerOf(e.ObjectOld), metav1.GetControllerOf(e.ObjectNew)) ||
+			!equality.Semantic.DeepEqual(k.reported(e.ObjectOld), k.reported(e.ObjectNew))
+	}}
 }
 
 // dependentWatch lets the dependents of jobs be read, of one kind, and wakes their jobs. The kind belongs to another controller, which
@@ -95,7 +109,7 @@ func newDependentWatch[J framework.Job, T client.Object](
 				return nil, err
 			}
 			owner := handler.TypedEnqueueRequestForOwner[T](mgr.GetScheme(), mgr.GetRESTMapper(), r.framework.NewJob(), handler.OnlyControllerOwner())
-			if err := jobs.Watch(source.Kind(started, kind.object, owner, kind.changes)); err != nil {
+			if err := jobs.Watch(source.Kind(started, kind.object, owner, kind.changes())); err != nil {
 				return nil, err
 			}
 			return started, mgr.Add(started)

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -320,21 +318,10 @@ func podGroups() dependentKind[*schedulerv1beta1.PodGroup] {
 	return dependentKind[*schedulerv1beta1.PodGroup]{
 		object:       &schedulerv1beta1.PodGroup{},
 		list:         &schedulerv1beta1.PodGroupList{},
-		changes:      podGroupChanges,
+		reported:     func(group *schedulerv1beta1.PodGroup) any { return readStatus(group) },
 		strip:        stripPodGroup,
 		notInstalled: podGroupsNotInstalled,
 	}
-}
-
-// podGroupChanges lets through what a job decides by.
-var podGroupChanges = predicate.TypedFuncs[*schedulerv1beta1.PodGroup]{
-	UpdateFunc: func(e ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]) bool {
-		return e.ObjectOld.Generation != e.ObjectNew.Generation ||
-			e.ObjectOld.UID != e.ObjectNew.UID ||
-			e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero() ||
-			!equality.Semantic.DeepEqual(metav1.GetControllerOf(e.ObjectOld), metav1.GetControllerOf(e.ObjectNew)) ||
-			!equality.Semantic.DeepEqual(readStatus(e.ObjectOld), readStatus(e.ObjectNew))
-	},
 }
 
 // readStatus returns what the engine reads of the status of a PodGroup.

@@ -427,10 +427,10 @@ func TestPodGroupWakesItsJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before, after := group(2), group(2, tc.change)
-			diff(t, "answer", tc.want, podGroupChanges.Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
+			diff(t, "answer", tc.want, podGroups().changes().Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
 			_, _ = stripPodGroup(before)
 			_, _ = stripPodGroup(after)
-			diff(t, "answer of a cache", tc.want, podGroupChanges.Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
+			diff(t, "answer of a cache", tc.want, podGroups().changes().Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
 		})
 	}
 }

@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
@@ -405,21 +403,10 @@ func tensorBoards() dependentKind[*tensorboardv1beta1.TensorBoard] {
 	return dependentKind[*tensorboardv1beta1.TensorBoard]{
 		object:       &tensorboardv1beta1.TensorBoard{},
 		list:         &tensorboardv1beta1.TensorBoardList{},
-		changes:      tensorBoardChanges,
+		reported:     func(tensorBoard *tensorboardv1beta1.TensorBoard) any { return statusOf(tensorBoard, nil) },
 		strip:        stripTensorBoard,
 		notInstalled: tensorBoardsNotInstalled,
 	}
-}
-
-// tensorBoardChanges lets through what the status of a job reports of its TensorBoard, and what the job wants of it.
-var tensorBoardChanges = predicate.TypedFuncs[*tensorboardv1beta1.TensorBoard]{
-	UpdateFunc: func(e ctrlevent.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]) bool {
-		return e.ObjectOld.Generation != e.ObjectNew.Generation ||
-			e.ObjectOld.UID != e.ObjectNew.UID ||
-			e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero() ||
-			!equality.Semantic.DeepEqual(metav1.GetControllerOf(e.ObjectOld), metav1.GetControllerOf(e.ObjectNew)) ||
-			!equality.Semantic.DeepEqual(statusOf(e.ObjectOld, nil), statusOf(e.ObjectNew, nil))
-	},
 }
 
 // stripTensorBoard keeps of a TensorBoard what the engine reads.

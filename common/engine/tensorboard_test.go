@@ -309,7 +309,7 @@ func TestTensorBoardChanges(t *testing.T) {
 			before := board("tb", isReady(metav1.ConditionFalse, "Pending", ""))
 			after := before.DeepCopy()
 			tc.change(after)
-			diff(t, "answer", tc.want, tensorBoardChanges.Update(ctrlevent.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]{ObjectOld: before, ObjectNew: after}))
+			diff(t, "answer", tc.want, tensorBoards().changes().Update(ctrlevent.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]{ObjectOld: before, ObjectNew: after}))
 		})
 	}
 }
