@@ -50,7 +50,7 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta1.PodGroup{}, &v1beta1.Queue{}).
 		WithIndex(&v1beta1.PodGroup{}, groupsByQueue, func(o client.Object) []string {
-			return []string{o.(*v1beta1.PodGroup).Spec.Queue} //nolint:forcetypeassert // it is of that kind
+			return []string{o.(*v1beta1.PodGroup).Spec.Queue}
 		}).
 		WithIndex(&corev1.Pod{}, podsByGroup, func(o client.Object) []string { return []string{o.GetLabels()[v1beta1.LabelGroupName]} }).
 		Build()
