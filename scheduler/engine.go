@@ -25,8 +25,9 @@ type engine interface {
 	queueLimits(queue *v1beta1.Queue) []metav1.Condition
 	// groupLimits are conditions that say what the engine cannot do of a group's spec.
 	groupLimits(g groupView) []metav1.Condition
-	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new ones.
-	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error
+	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new ones. It returns the one
+	// that the group has, which stays: that of the pods that were there before it.
+	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error)
 	// syncQueue makes the engine's own queue what ours is. There is a queue in the view.
 	syncQueue(ctx context.Context, view queueView) error
 }

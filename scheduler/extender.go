@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -23,10 +24,10 @@ import (
 
 // What anybody in the cluster may ask of the extender at once: it has no way to tell Volcano from others.
 const (
-	// maxQuestion is far more than the pods of one node, which a question is about, take as JSON.
-	maxQuestion = 16 << 20
-	// maxAskers is how many may ask at once. Volcano asks one question after another.
-	maxAskers = 8
+	// maxQuestion is more than the pods of one node, which a question is about, take as JSON: 5 KiB each, as measured.
+	maxQuestion = 4 << 20
+	// maxAskers is how many may be connected at once. One question is answered at a time: Volcano asks one after another.
+	maxAskers = 64
 	// askTimeout is how long a question and its answer may take. Volcano waits for less.
 	askTimeout = 5 * time.Second
 	// idleTimeout is how long a connection may be idle, so that Volcano need not open one for each of its sessions.
@@ -64,6 +65,8 @@ type observer func(ctx context.Context, queue string) (queueView, error)
 type extender struct {
 	client  client.Client
 	observe observer
+	// answering is held while a question is read and answered, so that memory is used for one only.
+	answering sync.Mutex
 }
 
 func newExtender(c client.Client, observe observer) *extender {
@@ -92,6 +95,8 @@ func (e *extender) handler() http.Handler {
 }
 
 func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
+	e.answering.Lock()
+	defer e.answering.Unlock()
 	var q question
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&q); err != nil {
 		http.Error(w, "the body is not a question of Volcano's plugin extender: "+err.Error(), http.StatusBadRequest)
@@ -116,6 +121,9 @@ func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 	}
 	var victims []task
 	for _, evictee := range q.Evictees {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		from, err := e.queueOf(ctx, evictee)
 		if err != nil {
 			return nil, err
@@ -165,7 +173,7 @@ func mayTake(view queueView, evictor task) bool {
 			return false
 		}
 		_, through := g.split()
-		_, waits := overQuota(quotaOf(view.Queue), view.Groups)[g.key()]
+		_, waits := overQuota(quotaOf(view.Queue), view.Groups, view.Orphans)[g.key()]
 		return !waits && slices.ContainsFunc(through, func(pod *corev1.Pod) bool { return pod.UID == evictor.UID })
 	}
 	return false

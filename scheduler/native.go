@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,27 +40,31 @@ func (e *native) hindrance(ctx context.Context, there []groupView) (hindrance, e
 	if err != nil {
 		return hindrance{}, err
 	}
-	var seen hindrance
+	// What it says of one group shows that it knows of all.
+	var silent []groupView
 	for _, g := range there {
-		bound := boundSince(g.Pods)
-		if bound.IsZero() {
+		if boundSince(g.Pods).IsZero() {
 			continue
 		}
 		var group schedulingv1beta1.PodGroup
-		if err := e.client.Get(ctx, client.ObjectKeyFromObject(g.Group), &group); err != nil {
-			if err := client.IgnoreNotFound(err); err != nil {
-				return hindrance{}, err
-			}
-			continue
+		err := e.client.Get(ctx, client.ObjectKeyFromObject(g.Group), &group)
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return hindrance{}, err
+		case err != nil:
+		case meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
+			return hindrance{}, nil
+		default:
+			silent = append(silent, g)
 		}
-		if meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil {
-			return hindrance{}, nil // it knows groups
+	}
+	var seen hindrance
+	for _, g := range silent {
+		left := boundSince(g.Pods).Add(tellDelay).Sub(e.clock.Now())
+		if left <= 0 {
+			return hindered("kube-scheduler binds the pods of groups one by one: turn on the feature gate GenericWorkload there as at the API server"), nil
 		}
-		if left := bound.Add(tellDelay).Sub(e.clock.Now()); left > 0 {
-			seen = hindrance{LookIn: left}
-			continue
-		}
-		return hindered("kube-scheduler binds the pods of groups one by one: turn on the feature gate GenericWorkload there as at the API server"), nil
+		seen = hindrance{LookIn: left}
 	}
 	return seen, nil
 }
@@ -69,7 +74,8 @@ func boundSince(pods []*corev1.Pod) time.Time {
 	var first time.Time
 	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
-			if isGrouped(pod) && !isDone(pod) && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && (first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
+			isBound := c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+			if isBound && isGrouped(pod) && !isDone(pod) && pod.Spec.SchedulerName == v1beta1.SchedulerName && (first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
 				first = c.LastTransitionTime.Time
 			}
 		}
@@ -96,6 +102,10 @@ func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 	if queue.Spec.Priority > 0 {
 		limits = append(limits, notSupported(v1beta1.ConditionPriorityHonoured,
 			"groups of queues of a greater priority go first, but kube-scheduler takes nothing back from other queues for them"))
+	}
+	if queue.Spec.Closed {
+		limits = append(limits, notSupported(v1beta1.ConditionClosedHonoured,
+			"no more pods are let through, but kube-scheduler may still place those that were"))
 	}
 	return limits
 }
@@ -143,7 +153,7 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 }
 
 // syncGroup lets kube-scheduler know of the group.
-func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
+func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error) {
 	want := &schedulingv1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
 		Spec: schedulingv1beta1.PodGroupSpec{
@@ -155,25 +165,27 @@ func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []
 	}
 	var there schedulingv1beta1.PodGroup
 	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	if err == nil && !metav1.IsControlledBy(&there, group) && !there.DeletionTimestamp.IsZero() {
-		return &owned.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
+	switch {
+	case apierrors.IsNotFound(err):
+		return want.Spec.PriorityClassName, owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
+	case err != nil:
+		return "", err
+	case metav1.IsControlledBy(&there, group):
+	case !there.DeletionTimestamp.IsZero():
+		return "", &owned.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
 			"podgroup %s of kube-scheduler, which was an earlier group's, goes when its pods have ended", there.Name)}
-	}
-	if err != nil || !metav1.IsControlledBy(&there, group) {
-		return owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
+	default:
+		return "", owned.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io")
 	}
 	if gangOf(&there).MinCount == gangOf(want).MinCount {
-		return nil
+		return there.Spec.PriorityClassName, nil
 	}
 	changed := there.DeepCopy()
 	changed.Spec.SchedulingPolicy = want.Spec.SchedulingPolicy
 	if err := e.client.Patch(ctx, changed, client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing podgroup %s of kube-scheduler: %w", want.Name, err)
+		return "", fmt.Errorf("changing podgroup %s of kube-scheduler: %w", want.Name, err)
 	}
-	return nil
+	return there.Spec.PriorityClassName, nil
 }
 
 func gangOf(group *schedulingv1beta1.PodGroup) schedulingv1beta1.GangSchedulingPolicy {
@@ -192,10 +204,10 @@ func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
 	}
 }
 
-// classOf returns the class of the group: that of its pods, which must be the same, if there are any, and else the one that they are to have.
+// classOf returns the class of a new group: that of its pods, which must be the same, if there are any, and else the one that they are to have.
 func classOf(pods []*corev1.Pod, class string) string {
-	if len(pods) > 0 {
-		return pods[0].Spec.PriorityClassName
+	if active := activeByAge(pods); len(active) > 0 {
+		return active[0].Spec.PriorityClassName
 	}
 	return class
 }

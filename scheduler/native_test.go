@@ -5,6 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
 func TestMinCountOfKubeScheduler(t *testing.T) {
@@ -36,5 +39,31 @@ func TestMinCountOfKubeScheduler(t *testing.T) {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// The pods of a group must be of one class: that of those that were there before it, whatever becomes of its priority.
+func TestPriorityClassOfAGroupStays(t *testing.T) {
+	t.Parallel()
+	e := &native{client: newTestClient(t)}
+	queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 2 })
+	byHand := newPod(grouped)
+	for _, step := range []struct {
+		name     string
+		priority int32
+		pods     []*corev1.Pod
+		want     string
+	}{
+		{name: "a", priority: 70, want: "t9k-native-272"},
+		{name: "a", priority: 80, want: "t9k-native-272"},
+		{name: "pods-first", priority: 70, pods: []*corev1.Pod{byHand}, want: ""},
+		{name: "pods-first", priority: 70, want: ""},
+	} {
+		group := newGroup(step.name, 1).withPriority(step.priority).Group
+		group.UID = types.UID(step.name)
+		got, err := e.syncGroup(t.Context(), group, step.pods, e.priorityClass(queue, group).Name)
+		if err != nil || got != step.want {
+			t.Errorf("%s, of priority %d: got class %q (%v), want %q", step.name, step.priority, got, err, step.want)
+		}
 	}
 }

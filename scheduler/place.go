@@ -64,6 +64,9 @@ func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement)
 	// One of the terms must be met.
 	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
+		if len(terms[i].MatchExpressions)+len(terms[i].MatchFields) == 0 {
+			continue // it matches no node, and the API server lets nobody change that
+		}
 		terms[i].MatchExpressions = append(terms[i].MatchExpressions, requirements...)
 	}
 }

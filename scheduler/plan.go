@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +19,8 @@ type queueView struct {
 	// Queue is nil if there is none of the name.
 	Queue  *v1beta1.Queue
 	Groups []groupView
+	// Orphans are pods of the queue on nodes whose group is gone: they have what they have until they end.
+	Orphans []*corev1.Pod
 	// Hindrance is why the engine cannot schedule groups.
 	Hindrance hindrance
 }
@@ -35,6 +36,8 @@ type groupView struct {
 	Limits []metav1.Condition
 	// Class is the PriorityClass that the engine knows the group's priority by.
 	Class priorityClass
+	// ClassInForce is the PriorityClass that the engine has for the group, which its new pods must have.
+	ClassInForce string
 	// Hindrance says why the engine cannot know of the group, empty if it does.
 	Hindrance string
 	// Unknown says that it is not known whether the engine knows of the group.
@@ -42,9 +45,6 @@ type groupView struct {
 	// Admission is the condition Admitted, as plan decides it.
 	Admission metav1.Condition
 }
-
-// className returns the class of new pods. It stays as it was when the group was admitted: the pods of a group must have the same.
-func (g groupView) className() string { return cmp.Or(g.Group.Status.PriorityClassName, g.Class.Name) }
 
 // isAdmitted says that the group may have pods.
 func (g groupView) isAdmitted() bool {
@@ -77,15 +77,15 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	}
 	var waiting map[string]held
 	if view.Queue != nil {
-		d.Release, waiting = release(quotaOf(view.Queue), view.Groups)
-		maps.Copy(waiting, overQuota(quotaOf(view.Queue), view.Groups))
+		d.Release, waiting = release(quotaOf(view.Queue), view.Groups, view.Orphans)
+		maps.Copy(waiting, overQuota(quotaOf(view.Queue), view.Groups, view.Orphans))
 		d.expire(view, now)
 	}
 	for _, g := range view.Groups {
 		status := groupStatus(g, waiting, now)
 		status.Gated = gated
 		if g.isAdmitted() {
-			status.PriorityClassName = g.className()
+			status.PriorityClassName = g.ClassInForce
 		}
 		d.Groups[g.key()] = status
 	}
@@ -95,24 +95,31 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	return d
 }
 
+// pods returns all pods of the queue.
+func (view queueView) pods() []*corev1.Pod {
+	pods := slices.Clone(view.Orphans)
+	for _, g := range view.Groups {
+		pods = append(pods, g.Pods...)
+	}
+	return pods
+}
+
 // expire finds the pods that are older than the queue allows.
 func (d *decision) expire(view queueView, now time.Time) {
 	if view.Queue.Spec.MaxDuration == nil {
 		return
 	}
 	length := view.Queue.Spec.MaxDuration.Length()
-	for _, g := range view.Groups {
-		for _, pod := range g.Pods {
-			if isDone(pod) || !pod.DeletionTimestamp.IsZero() {
-				continue
-			}
-			left := pod.CreationTimestamp.Add(length).Sub(now)
-			switch {
-			case left <= 0:
-				d.Expired = append(d.Expired, pod)
-			case d.WakeIn == 0 || left < d.WakeIn:
-				d.WakeIn = left
-			}
+	for _, pod := range view.pods() {
+		if isDone(pod) || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		left := pod.CreationTimestamp.Add(length).Sub(now)
+		switch {
+		case left <= 0:
+			d.Expired = append(d.Expired, pod)
+		case d.WakeIn == 0 || left < d.WakeIn:
+			d.WakeIn = left
 		}
 	}
 }
@@ -226,10 +233,7 @@ func (n need) roles() string {
 
 // queueStatus says how a queue is, with what the engine cannot do of its spec.
 func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1beta1.QueueStatus {
-	var pods []*corev1.Pod
-	for _, g := range view.Groups {
-		pods = append(pods, g.Pods...)
-	}
+	pods := view.pods()
 	active := metav1.Condition{
 		Type: v1beta1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOpen, Message: "the queue allocates",
 	}

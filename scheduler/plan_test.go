@@ -187,25 +187,3 @@ func TestLimitsOfAGroup(t *testing.T) {
 		})
 	}
 }
-
-// The pods of a group must be of one class, whatever becomes of its priority.
-func TestPriorityClassOfAGroupStays(t *testing.T) {
-	t.Parallel()
-	queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 2 })
-	group := newGroup("a", 1).withPriority(70)
-	class := func(h hindrance) string {
-		group.Class = (&native{}).priorityClass(queue, group.Group)
-		return plan(queueView{Queue: queue, Groups: []groupView{group}, Hindrance: h}, false, nil, now).Groups["team/a"].PriorityClassName
-	}
-	if got := class(hindered("no gates")); got != "" {
-		t.Errorf("a group that is not admitted has class %q", got)
-	}
-	if got := class(hindrance{}); got != "t9k-native-272" {
-		t.Errorf("got class %q, want t9k-native-272", got)
-	}
-	group.Group.Status.PriorityClassName = class(hindrance{})
-	group = group.withPriority(80)
-	if got := class(hindrance{}); got != "t9k-native-272" {
-		t.Errorf("after the priority was changed, got class %q, want t9k-native-272", got)
-	}
-}

@@ -132,6 +132,18 @@ func groupedFirst(a, b *corev1.Pod) int {
 	}
 }
 
+// activeByAge returns the pods that may yet do their part, the oldest first.
+func activeByAge(pods []*corev1.Pod) []*corev1.Pod {
+	var active []*corev1.Pod
+	for _, pod := range pods {
+		if !isDone(pod) && pod.DeletionTimestamp.IsZero() {
+			active = append(active, pod)
+		}
+	}
+	slices.SortFunc(active, byAge)
+	return active
+}
+
 // byAge sorts pods: the first that was made, goes first.
 func byAge(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,14 +30,19 @@ import (
 const (
 	// conflictDelay is how long to wait for the cache after a write that met a newer version.
 	conflictDelay = 100 * time.Millisecond
-	// refusedDelay is how long after the engine could not be told of a group it is tried again.
-	refusedDelay = 2 * time.Second
+	// refusedDelay is how long after the engine could not be told of a group it is tried again, and goneDelay the same where what is in the way
+	// goes by itself.
+	refusedDelay = 30 * time.Second
+	goneDelay    = time.Second
+	// waitingDelay is how long a group may wait before what the engine knows of it is looked at again, since nobody tells when that is changed.
+	waitingDelay = time.Minute
 )
 
 // The indices of the cache.
 const (
 	groupsByQueue = "spec.queue"
 	podsByGroup   = v1beta1.LabelGroupName
+	podsByQueue   = v1beta1.LabelQueue
 )
 
 // reconciler looks after one queue at a time, with all that it is to schedule: what a group may have depends on the others.
@@ -54,6 +60,9 @@ func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		}),
 		mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByGroup, func(object client.Object) []string {
 			return []string{object.GetLabels()[v1beta1.LabelGroupName]}
+		}),
+		mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByQueue, func(object client.Object) []string {
+			return []string{object.GetLabels()[v1beta1.LabelQueue]}
 		}),
 	)
 	if err != nil {
@@ -77,12 +86,15 @@ func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // it is of that kind
 }
 
-// queueOfPod returns the queue of the pod's group: the pod's own label is for humans.
+// queueOfPod returns the queue of the pod's group. The pod's own label counts once that is gone.
 func (r *reconciler) queueOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	var group v1beta1.PodGroup
 	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: pod.GetLabels()[v1beta1.LabelGroupName]}
 	if err := r.client.Get(ctx, key, &group); err != nil {
-		return nil // its group wakes the queue when it comes
+		if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
+			return request(queue)
+		}
+		return nil // a group wakes its queue when it comes
 	}
 	return request(group.Spec.Queue)
 }
@@ -118,11 +130,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wakeIn := d.WakeIn
-	if look := view.Hindrance.LookIn; look > 0 && (wakeIn == 0 || look < wakeIn) {
-		wakeIn = look
+	view.lookIn(d.WakeIn)
+	for _, status := range d.Groups {
+		if !meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionGroupScheduled) {
+			view.lookIn(waitingDelay)
+		}
 	}
-	return reconcile.Result{RequeueAfter: wakeIn}, nil
+	return reconcile.Result{RequeueAfter: view.Hindrance.LookIn}, nil
 }
 
 // observe reads what there is of a queue.
@@ -161,10 +175,46 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 		}
 		view.Groups = append(view.Groups, g)
 	}
+	if view.Orphans, err = r.orphans(ctx, view); err != nil {
+		return view, err
+	}
 	if len(view.Groups) > 0 {
 		view.Hindrance, err = r.engine.hindrance(ctx, view.Groups)
 	}
 	return view, err
+}
+
+// orphans returns the pods on nodes that say by their label that they are of the queue, in namespaces that it takes, and whose group is gone.
+func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
+	if view.Queue == nil {
+		return nil, nil
+	}
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.MatchingFields{podsByQueue: view.Queue.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var orphans []*corev1.Pod
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName == "" || isDone(pod) {
+			continue
+		}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}, &v1beta1.PodGroup{})
+		if err == nil {
+			continue
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		selected, err := r.selects(ctx, view.Queue, pod.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if selected {
+			orphans = append(orphans, pod)
+		}
+	}
+	return orphans, nil
 }
 
 // selects says whether a queue takes groups of a namespace.
@@ -190,7 +240,16 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 	if view.Queue == nil {
 		return nil
 	}
-	errs := []error{r.engine.syncQueue(ctx, *view)}
+	if err := r.engine.syncQueue(ctx, *view); owned.IsRefused(err) {
+		view.Hindrance = hindered(err.Error())
+		return nil
+	} else if err != nil {
+		for i := range view.Groups {
+			view.Groups[i].Unknown = true
+		}
+		return err
+	}
+	var errs []error
 	for i := range view.Groups {
 		g := &view.Groups[i]
 		if view.admission(*g).Status != metav1.ConditionTrue {
@@ -198,11 +257,14 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 		}
 		err := g.Class.ensure(ctx, r.client)
 		if err == nil {
-			err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.className())
+			g.ClassInForce, err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.Class.Name)
 		}
-		if refused, ok := errors.AsType[*owned.RefusedError](err); ok {
-			g.Hindrance = refused.Error()
-			view.Hindrance.LookIn = refusedDelay
+		if refused, ok := errors.AsType[*owned.RefusedError](err); ok || owned.IsRefused(err) {
+			g.Hindrance = err.Error()
+			view.lookIn(refusedDelay)
+			if ok && refused.Reason == v1beta1.ReasonEngineNotReady {
+				view.lookIn(goneDelay)
+			}
 		} else if err != nil {
 			g.Unknown = true
 			errs = append(errs, err)
@@ -211,7 +273,14 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 	return errors.Join(errs...)
 }
 
-// execute carries out a decision.
+// lookIn has the queue looked at again in so long, or sooner; 0 says nothing.
+func (view *queueView) lookIn(d time.Duration) {
+	if h := &view.Hindrance; d > 0 && (h.LookIn == 0 || d < h.LookIn) {
+		h.LookIn = d
+	}
+}
+
+// execute carries out a decision. What one group or pod meets holds up no other.
 func (r *reconciler) execute(ctx context.Context, view queueView, d decision) error {
 	var errs []error
 	for _, g := range view.Groups {
@@ -219,20 +288,13 @@ func (r *reconciler) execute(ctx context.Context, view queueView, d decision) er
 			errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
 	for _, pod := range d.Release {
-		if err := r.release(ctx, view.Queue, pod); err != nil {
-			return err
-		}
+		errs = append(errs, r.release(ctx, view.Queue, pod))
 	}
 	for _, pod := range d.Expired {
-		if err := r.expire(ctx, view.Queue, pod); err != nil {
-			return err
-		}
+		errs = append(errs, r.expire(ctx, view.Queue, pod))
 	}
-	return r.writeQueue(ctx, view.Queue, d.Queue)
+	return errors.Join(append(errs, r.writeQueue(ctx, view.Queue, d.Queue))...)
 }
 
 func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, status v1beta1.PodGroupStatus) error {

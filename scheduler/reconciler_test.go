@@ -32,28 +32,38 @@ func (e *brokenEngine) hindrance(context.Context, []groupView) (hindrance, error
 	return hindrance{}, nil
 }
 
-func (e *brokenEngine) syncGroup(_ context.Context, group *v1beta1.PodGroup, _ []*corev1.Pod, _ string) error {
-	return e.problems[group.Name]
+func (e *brokenEngine) syncGroup(_ context.Context, group *v1beta1.PodGroup, _ []*corev1.Pod, class string) (string, error) {
+	return class, e.problems[group.Name]
+}
+
+// newTestClient knows a queue "lab" that takes the namespace "team", and objects there.
+func newTestClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1beta1.AddToScheme(scheme), clientgoscheme.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	label := func(name string) client.IndexerFunc {
+		return func(o client.Object) []string { return []string{o.GetLabels()[name]} }
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(append(objects, newQueue(nil), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})...).
+		WithStatusSubresource(&v1beta1.PodGroup{}, &v1beta1.Queue{}).
+		WithIndex(&v1beta1.PodGroup{}, groupsByQueue, func(o client.Object) []string { return []string{o.(*v1beta1.PodGroup).Spec.Queue} }).
+		WithIndex(&corev1.Pod{}, podsByQueue, label(v1beta1.LabelQueue)).
+		WithIndex(&corev1.Pod{}, podsByGroup, label(v1beta1.LabelGroupName)).
+		Build()
 }
 
 // A group may have pods only when the engine knows of it, and one of which it does not holds up no other.
 func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1beta1.AddToScheme(scheme), clientgoscheme.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	objects := []client.Object{newQueue(nil), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}}
+	var objects []client.Object
 	names := []string{"fine", "in-the-way", "unknown"}
 	for _, name := range names {
 		objects = append(objects, newGroup(name, 1).Group)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta1.PodGroup{}, &v1beta1.Queue{}).
-		WithIndex(&v1beta1.PodGroup{}, groupsByQueue, func(o client.Object) []string {
-			return []string{o.(*v1beta1.PodGroup).Spec.Queue}
-		}).
-		WithIndex(&corev1.Pod{}, podsByGroup, func(o client.Object) []string { return []string{o.GetLabels()[v1beta1.LabelGroupName]} }).
-		Build()
+	c := newTestClient(t, objects...)
 	later := errors.New("the API server is down")
 	problems := map[string]error{
 		"in-the-way": &owned.RefusedError{Reason: "NameConflict", Err: errors.New("another is in the way")}, "unknown": later,
@@ -80,5 +90,34 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	delete(problems, "unknown")
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != refusedDelay {
 		t.Errorf("looks again in %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
+	}
+}
+
+// What is left of a group that was deleted has what it has until it ends.
+func TestPodsWhoseGroupIsGone(t *testing.T) {
+	t.Parallel()
+	pod := func(namespace, name, group string, changes ...func(*corev1.Pod)) *corev1.Pod {
+		pod := newPod(changes...)
+		pod.Namespace, pod.Name = namespace, name
+		pod.Labels = map[string]string{v1beta1.LabelQueue: "lab", v1beta1.LabelGroupName: group}
+		return pod
+	}
+	other := newQueue(nil)
+	other.Name = "other"
+	r := &reconciler{engine: &brokenEngine{}, client: newTestClient(t, newGroup("there", 1).Group, other,
+		pod("team", "left", "gone", running), pod("team", "ended", "gone", succeeded), pod("team", "waits", "gone"),
+		pod("team", "member", "there", running), pod("elsewhere", "not-of-the-queue", "gone", running))}
+	for queue, want := range map[string][]string{"lab": {"left"}, "other": nil} {
+		view, err := r.observe(t.Context(), queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, pod := range view.Orphans {
+			got = append(got, pod.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("unexpected orphans of %s (-want +got):\n%s", queue, diff)
+		}
 	}
 }

@@ -18,9 +18,9 @@ type held struct {
 // release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and once they are on nodes, each
 // that it has more. A queue never exceeds its quota, also while pods that were released are not on nodes yet. Groups of a greater priority go first, and
 // of equal ones the older; one that does not fit does not hold up those that do. It returns the groups that wait, by name.
-func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.Pod, waiting map[string]held) {
+func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) (released []*corev1.Pod, waiting map[string]held) {
 	waiting = map[string]held{}
-	var used corev1.ResourceList
+	used := sumOf(orphans)
 	for _, g := range groups {
 		for _, pod := range g.Pods {
 			if !isGated(pod) && !isDone(pod) {
@@ -69,9 +69,9 @@ func release(quota corev1.ResourceList, groups []groupView) (released []*corev1.
 
 // overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has too little left: an
 // engine that keeps the quota by itself does not say so.
-func overQuota(quota corev1.ResourceList, groups []groupView) map[string]held {
+func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]held {
 	waiting := map[string]held{}
-	var used corev1.ResourceList
+	used := sumOf(orphans)
 	for _, g := range groups {
 		for _, pod := range g.Pods {
 			if pod.Spec.NodeName != "" && !isDone(pod) {

@@ -21,6 +21,7 @@ func TestRelease(t *testing.T) {
 	cases := map[string]struct {
 		quota       corev1.ResourceList
 		groups      []groupView
+		orphans     []*corev1.Pod
 		want        []string
 		wantWaiting map[string]held
 	}{
@@ -63,6 +64,12 @@ func TestRelease(t *testing.T) {
 		"what others use counts, whether it is on nodes or not": {
 			quota:       cpu("3"),
 			groups:      []groupView{newGroup("a", 2, newPod(running), newPod()), newGroup("b", 2, waiting, waiting)},
+			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
+		},
+		"what is left of a group that is gone counts": {
+			quota:       cpu("2"),
+			groups:      []groupView{newGroup("b", 2, waiting, waiting)},
+			orphans:     []*corev1.Pod{newPod(running)},
 			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
 		},
 		"what has ended does not": {
@@ -118,7 +125,7 @@ func TestRelease(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			released, waiting := release(tc.quota, tc.groups)
+			released, waiting := release(tc.quota, tc.groups, tc.orphans)
 			var names []string
 			for _, pod := range released {
 				names = append(names, pod.Name)
@@ -151,7 +158,7 @@ func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
 		}
 		limit := rapid.IntRange(0, 12).Draw(t, "quota")
 		before, after := 0, 0
-		released, _ := release(cpu(fmt.Sprint(limit)), groups)
+		released, _ := release(cpu(fmt.Sprint(limit)), groups, nil)
 		for _, g := range groups {
 			through, now := 0, 0
 			for _, pod := range g.Pods {

@@ -196,7 +196,7 @@ func (e *volcano) setState(ctx context.Context, queue *volcanov1beta1.Queue, sta
 	return nil
 }
 
-func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) error {
+func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error) {
 	n := needOf(group.Spec)
 	want := &volcanov1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
@@ -212,7 +212,7 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 		}
 		want.Spec.MinTaskMember[role] = int32(min) //nolint:gosec // at most 2000
 	}
-	if needed, _ := n.pick(pods); needed != nil {
+	if needed, _ := n.pick(activeByAge(pods)); needed != nil {
 		var sum corev1.ResourceList
 		for _, pod := range needed {
 			sum = add(sum, requestsOf(pod))
@@ -221,11 +221,13 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	}
 	var there volcanov1beta1.PodGroup
 	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	if err != nil || !metav1.IsControlledBy(&there, group) {
-		return owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
+	switch {
+	case apierrors.IsNotFound(err):
+		return want.Spec.PriorityClassName, owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
+	case err != nil:
+		return "", err
+	case !metav1.IsControlledBy(&there, group):
+		return "", owned.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh")
 	}
 	if want.Spec.MinResources == nil {
 		want.Spec.MinResources = there.Spec.MinResources // those that were there before
@@ -234,10 +236,10 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	changed.Spec.MinMember, changed.Spec.MinTaskMember = want.Spec.MinMember, want.Spec.MinTaskMember
 	changed.Spec.MinResources = want.Spec.MinResources
 	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) {
-		return nil
+		return there.Spec.PriorityClassName, nil
 	}
 	if err := e.client.Patch(ctx, changed, client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing podgroup %s of Volcano: %w", want.Name, err)
+		return "", fmt.Errorf("changing podgroup %s of Volcano: %w", want.Name, err)
 	}
-	return nil
+	return there.Spec.PriorityClassName, nil
 }

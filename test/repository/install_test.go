@@ -53,7 +53,7 @@ func installations(t *testing.T) map[string][]unstructured.Unstructured {
 func TestInstallationHasNoWebhook(t *testing.T) {
 	t.Parallel()
 	allowed := []string{
-		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment",
+		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", // the API server carries them out by itself
 	}
 	for controller, objects := range installations(t) {

@@ -55,6 +55,12 @@ var _ = Describe("A PodGroup and pods that are made by hand, with nothing but th
 		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
 		change(ctx, c, queue, func(q *v1beta1.Queue) { q.Spec.Quota.Requests[corev1.ResourceCPU] = resource.MustParse("2") })
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
+
+		By("replacing one, as a controller of theirs would")
+		Expect(c.Client.Delete(ctx, handMade("gang", 0))).To(Succeed())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
+		Expect(c.Client.Create(ctx, handMade("gang", 0))).To(Succeed())
+		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
 	})...)
 })
 

@@ -152,6 +152,9 @@ const (
 	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by their shares. It is absent
 	// otherwise.
 	ConditionFairShareHonoured = "FairShareHonoured"
+	// ConditionClosedHonoured is False while the queue is closed and the engine may still place pods that were let through before. It is
+	// absent otherwise.
+	ConditionClosedHonoured = "ClosedHonoured"
 )
 
 // ReasonOpen is the reason of a queue that is active.
