@@ -67,6 +67,8 @@ func withGPU(pod *corev1.Pod) {
 
 func grouped(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }
 
+func extra(pod *corev1.Pod) { pod.Annotations = map[string]string{v1beta1.AnnotationExtra: "true"} }
+
 func running(pod *corev1.Pod) {
 	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodRunning
 }

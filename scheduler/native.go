@@ -40,6 +40,13 @@ func (e *native) hindrance(ctx context.Context, there []groupView) (hindrance, e
 	if err != nil {
 		return hindrance{}, err
 	}
+	for _, g := range there {
+		for _, pod := range g.Pods {
+			if pod.Annotations[gang.AnnotationGroup] != "" && !isGrouped(pod) && !isExtra(pod) && !isDone(pod) {
+				return hindered(fmt.Sprintf("the API server has dropped spec.schedulingGroup of pod %s/%s: its feature gate GenericWorkload was off", pod.Namespace, pod.Name)), nil
+			}
+		}
+	}
 	// What it says of one group shows that it knows of all.
 	var silent []groupView
 	for _, g := range there {
@@ -142,7 +149,7 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	}
 	extras := 0
 	for _, pod := range pods {
-		if !isGrouped(pod) && !isDone(pod) && isPlaced(pod) {
+		if isExtra(pod) && !isDone(pod) && isPlaced(pod) {
 			extras++
 		}
 	}

@@ -4,10 +4,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
 )
 
 func TestMinCountOfKubeScheduler(t *testing.T) {
@@ -24,9 +29,9 @@ func TestMinCountOfKubeScheduler(t *testing.T) {
 		"a group that needs none":                                            {want: 1},
 		"those that have succeeded are not needed any more":                  {min: 3, pods: []*corev1.Pod{done, onNode, inGroup}, want: 2},
 		"but a job says so by itself":                                        {min: 3, ofJob: true, pods: []*corev1.Pod{done, onNode, inGroup}, want: 3},
-		"pods beside the group do not matter while it has enough":            {min: 2, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running)}, want: 2},
-		"they stand in for those that the job no longer has":                 {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running), newPod(running)}, want: 2},
-		"but only if they are on nodes":                                      {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated)}, want: 3},
+		"pods beside the group do not matter while it has enough":            {min: 2, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra)}, want: 2},
+		"they stand in for those that the job no longer has":                 {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra), newPod(running, extra)}, want: 2},
+		"but only if they are on nodes":                                      {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated, extra)}, want: 3},
 		"a gang that is made pod by pod is not complete before its last one": {min: 4, ofJob: true, pods: []*corev1.Pod{inGroup}, want: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,6 +42,35 @@ func TestMinCountOfKubeScheduler(t *testing.T) {
 			}
 			if got := minCount(group, tc.pods); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// The feature gate may be off at the API server again, which then drops the group of a pod without a word.
+func TestPodsThatLackTheirGroup(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"), meta.RESTScopeNamespace)
+	e := &native{client: fake.NewClientBuilder().WithScheme(c.Scheme()).WithRESTMapper(mapper).Build(), clock: testclock.NewFakePassiveClock(now)}
+	ofJob := func(pod *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, gang.AnnotationGroup, "a")
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a pod in a group of kube-scheduler's":      {pod: newPod(grouped, ofJob)},
+		"a pod that was to be in one and is not":    {pod: newPod(ofJob), want: true},
+		"a pod that its group can do without":       {pod: newPod(extra, ofJob)},
+		"a pod that was and has ended is of no use": {pod: newPod(succeeded, ofJob)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := e.hindrance(t.Context(), []groupView{newGroup("a", 1, tc.pod)})
+			if err != nil || (got.Message != "") != tc.want {
+				t.Errorf("got %q (%v)", got.Message, err)
 			}
 		})
 	}

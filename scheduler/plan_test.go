@@ -164,7 +164,7 @@ func TestLimitsOfAGroup(t *testing.T) {
 	}{
 		"kube-scheduler takes any of more pods than needed": {&native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"}},
 		"but of as many as needed it takes all":             {&native{}, led(grouped, grouped), nil},
-		"those that a job can do without are apart":         {&native{}, led(grouped, grouped, newPod(gated)), nil},
+		"those that a job can do without are apart":         {&native{}, led(grouped, grouped, newPod(gated, extra)), nil},
 		"Volcano knows roles":                               {&volcano{}, led(newPod(), newPod(), newPod()), nil},
 		"nobody knows topologies": {&volcano{}, func() groupView {
 			g := newGroup("a", 1)

@@ -39,6 +39,9 @@ func placedOf(pods []*corev1.Pod) []*corev1.Pod {
 // isGrouped says that a pod is in a group of kube-scheduler's.
 func isGrouped(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }
 
+// isExtra says that its group can do without a pod, as a job says.
+func isExtra(pod *corev1.Pod) bool { return pod.Annotations[v1beta1.AnnotationExtra] != "" }
+
 // requestsOf returns what a pod takes of a node's resources, as the scheduler counts it.
 func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -118,18 +121,6 @@ func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
 	}
 	delete(sum, corev1.ResourcePods)
 	return sum
-}
-
-// groupedFirst sorts pods: those in a group of kube-scheduler's go before others.
-func groupedFirst(a, b *corev1.Pod) int {
-	switch {
-	case isGrouped(a) == isGrouped(b):
-		return 0
-	case isGrouped(a):
-		return -1
-	default:
-		return 1
-	}
 }
 
 // activeByAge returns the pods that may yet do their part, the oldest first.

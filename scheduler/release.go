@@ -42,14 +42,16 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 			continue
 		}
 		gated, through := g.split()
-		slices.SortStableFunc(gated, groupedFirst)
-		left := needOf(g.Group.Spec).without(through)
-		needed, more := left.pick(gated)
+		// Those that the group can do without stand in for others only once they are on nodes.
+		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through), func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
+		needed, more := left.pick(slices.DeleteFunc(slices.Clone(gated), isExtra))
 		if needed == nil && !left.isMet() {
 			continue // not all are there
 		}
-		for len(more) > 0 && isGrouped(more[0]) { // kube-scheduler would hold the others for these
-			needed, more = append(needed, more[0]), more[1:]
+		for _, pod := range more {
+			if isGrouped(pod) { // kube-scheduler would hold the others for it
+				needed = append(needed, pod)
+			}
 		}
 		if over := fits(needed); over != "" {
 			waiting[g.key()] = held{over}
@@ -58,7 +60,10 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 		if !needOf(g.Group.Spec).without(placedOf(through)).isMet() {
 			continue
 		}
-		for _, pod := range more {
+		for _, pod := range gated {
+			if slices.Contains(needed, pod) {
+				continue
+			}
 			if over := fits([]*corev1.Pod{pod}); over != "" {
 				break
 			}

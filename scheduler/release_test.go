@@ -40,7 +40,7 @@ func TestRelease(t *testing.T) {
 		},
 		"all in a group of kube-scheduler's are released together, since it would wait for each": {
 			quota:  cpu("4"),
-			groups: []groupView{newGroup("a", 2, waiting, newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
+			groups: []groupView{newGroup("a", 2, newPod(gated, extra), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
 			want:   []string{"a-1", "a-2", "a-3"},
 		},
 		"or none of them": {
@@ -48,9 +48,12 @@ func TestRelease(t *testing.T) {
 			groups:      []groupView{newGroup("a", 2, newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
+		"one that a group can do without does not stand in for one that is not there yet": {
+			groups: []groupView{newGroup("a", 2, newPod(grouped), newPod(gated, extra))},
+		},
 		"one of them that is made anew goes before those that the group can do without": {
 			quota:  cpu("3"),
-			groups: []groupView{newGroup("a", 2, newPod(running, grouped), waiting, newPod(running), newPod(gated, grouped))},
+			groups: []groupView{newGroup("a", 2, newPod(running, grouped), newPod(gated, extra), newPod(running, extra), newPod(gated, grouped))},
 			want:   []string{"a-3"},
 		},
 		"a group that lacks pods is not": {

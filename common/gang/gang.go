@@ -13,8 +13,9 @@ import (
 
 // Annotations by which Volcano knows the group of a pod and its role there.
 const (
-	volcanoGroup = "scheduling.k8s.io/group-name"
-	volcanoRole  = "volcano.sh/task-spec"
+	// AnnotationGroup is on every pod that Decorate has seen, whichever engine there is.
+	AnnotationGroup = "scheduling.k8s.io/group-name"
+	volcanoRole     = "volcano.sh/task-spec"
 )
 
 // PodGroupSpec returns what a job's PodGroup must say while so many replicas of each type have done their part, and are not to be
@@ -68,7 +69,7 @@ func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *sched
 		pod.Labels[schedulerv1beta1.LabelQueue] = scheduler.Queue
 	}
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelRole, member.Role)
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, volcanoGroup, group.Name)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationGroup, group.Name)
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, volcanoRole, member.Role)
 	pod.Spec.SchedulerName = schedulerv1beta1.SchedulerName
 	pod.Spec.SchedulingGroup = nil
@@ -77,6 +78,9 @@ func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *sched
 	}
 	// The members of a group must be of one priority. A pod that names it by a number, as it was for another class, is refused.
 	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = group.Status.PriorityClassName, nil, nil
+	if member.Extra {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, schedulerv1beta1.AnnotationExtra, "true")
+	}
 	if group.Status.Gated || member.Extra {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: schedulerv1beta1.QueueGate})
 	}

@@ -124,7 +124,7 @@ func TestDecorate(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        "job-worker-0",
 			Labels:      map[string]string{"mine": "1", schedulerv1beta1.LabelQueue: "another"},
-			Annotations: map[string]string{"mine": "1", volcanoGroup: "another"},
+			Annotations: map[string]string{"mine": "1", AnnotationGroup: "another"},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "mine", PriorityClassName: "high", Priority: new(int32(9)), PreemptionPolicy: new(corev1.PreemptNever),
@@ -171,6 +171,9 @@ func TestDecorateExtra(t *testing.T) {
 	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{}, Member{Role: "worker", Extra: true})
 	if pod.Spec.SchedulingGroup != nil {
 		t.Error("it is in the engine's group")
+	}
+	if pod.Annotations["scheduler.tensorstack.dev/extra"] != "true" {
+		t.Errorf("unexpected annotations: %v", pod.Annotations)
 	}
 	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "scheduler.tensorstack.dev/queue"}}, pod.Spec.SchedulingGates); diff != "" {
 		t.Errorf("unexpected gates (-want +got):\n%s", diff)

@@ -34,5 +34,8 @@ const (
 	LabelRole = "scheduler.tensorstack.dev/role"
 )
 
+// AnnotationExtra marks a pod that its group can do without. It has the scheduling gate until the pods that the group needs are on nodes.
+const AnnotationExtra = "scheduler.tensorstack.dev/extra"
+
 // QueueGate is the scheduling gate of pods whose queue decides when, or where, they are scheduled (status.gated of their PodGroup).
 const QueueGate = "scheduler.tensorstack.dev/queue"
