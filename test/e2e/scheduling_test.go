@@ -33,6 +33,8 @@ var _ = Describe("A job in a queue", Label("queues"), func() {
 		n.kubectl(ctx, "patch", "ptjob", "first", "--type=merge", "-p", `{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", "--timeout=240s")
 		Expect(n.kubectl(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).To(BeEmpty(), "one is paused, the other has ended")
-		Expect(n.kubectl(ctx, "get", "queue.scheduler.tensorstack.dev", queue, "-o", "jsonpath={.status.podGroups.total}{.status.allocated.cpu}")).To(BeElementOf("", "0"))
+		Eventually(ctx, func() (string, error) {
+			return kubectl(ctx, "get", "queue.scheduler.tensorstack.dev", queue, "-o", "jsonpath={.status.podGroups.total}{.status.allocated.cpu}")
+		}).Should(BeEmpty(), "nothing is left of either")
 	})
 })
