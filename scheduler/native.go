@@ -40,13 +40,6 @@ func (e *native) hindrance(ctx context.Context, there []groupView) (hindrance, e
 	if err != nil {
 		return hindrance{}, err
 	}
-	for _, g := range there {
-		for _, pod := range g.Pods {
-			if pod.Annotations[gang.AnnotationGroup] != "" && !isGrouped(pod) && !isExtra(pod) && !isDone(pod) {
-				return hindered(fmt.Sprintf("the API server has dropped spec.schedulingGroup of pod %s/%s: its feature gate GenericWorkload was off", pod.Namespace, pod.Name)), nil
-			}
-		}
-	}
 	// What it says of one group shows that it knows of all.
 	var silent []groupView
 	for _, g := range there {
@@ -159,8 +152,23 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	return max(1, int32(needed)) //nolint:gosec // at most 64 roles of 2000
 }
 
+// dropped returns a pod that was to be in a group of kube-scheduler's and is not; nil if there is none. That is what the API server does without
+// a word while its feature gate is off.
+func dropped(pods []*corev1.Pod) *corev1.Pod {
+	for _, pod := range activeByAge(pods) {
+		if pod.Annotations[gang.AnnotationGroup] != "" && !isGrouped(pod) && !isExtra(pod) {
+			return pod
+		}
+	}
+	return nil
+}
+
 // syncGroup lets kube-scheduler know of the group.
 func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error) {
+	if pod := dropped(pods); pod != nil {
+		return "", &owned.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
+			"the API server has dropped spec.schedulingGroup of pod %s: its feature gate GenericWorkload was off", pod.Name)}
+	}
 	want := &schedulingv1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
 		Spec: schedulingv1beta1.PodGroupSpec{
