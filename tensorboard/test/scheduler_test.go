@@ -34,16 +34,17 @@ var _ = Describe("A TensorBoard with a queue", func() {
 			group.Status.Conditions = []metav1.Condition{{
 				Type: schedulerv1beta1.ConditionAdmitted, Status: status, Reason: reason, LastTransitionTime: metav1.Now(),
 			}}
+			group.Status.PriorityClassName = "of-the-group"
 			Expect(plane.Client.Status().Update(ctx, group)).To(Succeed())
 		}
 		admit(metav1.ConditionFalse, "QueueClosed")
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Pending", "False QueueClosed", "Unknown NotRunning"))
 		By("admitting it, with what the scheduler-controller makes before")
-		Expect(plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "t9k-priority-20"}, Value: 20})).To(Succeed())
+		Expect(plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "of-the-group"}, Value: 20})).To(Succeed())
 		admit(metav1.ConditionTrue, "Admitted")
 		pod := podOf(ctx, tb)
 		Expect(pod.Spec.SchedulerName).To(Equal("t9k-scheduler"))
-		Expect(pod.Spec.PriorityClassName).To(Equal("t9k-priority-20"))
+		Expect(pod.Spec.PriorityClassName).To(Equal("of-the-group"))
 		Expect(pod.Labels).To(And(
 			HaveKeyWithValue("scheduler.tensorstack.dev/group-name", "board-tb"), HaveKeyWithValue("scheduler.tensorstack.dev/queue", "lab")))
 
