@@ -58,15 +58,16 @@ func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement)
 		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	affinity := pod.Affinity.NodeAffinity
-	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements}}}
+		return
 	}
 	// One of the terms must be met.
-	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	for i := range terms {
-		if len(terms[i].MatchExpressions)+len(terms[i].MatchFields) == 0 {
-			continue // it matches no node, and the API server lets nobody change that
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		if len(term.MatchExpressions)+len(term.MatchFields) > 0 { // else it matches no node, and the API server lets nobody change that
+			term.MatchExpressions = append(term.MatchExpressions, requirements...)
 		}
-		terms[i].MatchExpressions = append(terms[i].MatchExpressions, requirements...)
 	}
 }

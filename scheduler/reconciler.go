@@ -178,9 +178,7 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	if view.Orphans, err = r.orphans(ctx, view); err != nil {
 		return view, err
 	}
-	if len(view.Groups) > 0 {
-		view.Hindrance, err = r.engine.hindrance(ctx, view.Groups)
-	}
+	view.Hindrance, err = r.engine.hindrance(ctx, view.Groups)
 	return view, err
 }
 
@@ -237,7 +235,7 @@ func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name str
 // sync lets the engine know of a queue and of the groups that it may admit: they are admitted only then. What keeps one group from that holds
 // up no other. It returns an error for what is worth another try.
 func (r *reconciler) sync(ctx context.Context, view *queueView) error {
-	if view.Queue == nil {
+	if view.Queue == nil || view.Hindrance.Message != "" {
 		return nil
 	}
 	if err := r.engine.syncQueue(ctx, *view); owned.IsRefused(err) {

@@ -1,0 +1,54 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestConfine(t *testing.T) {
+	t.Parallel()
+	in := func(key, value string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
+	}
+	term := func(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: requirements}
+	}
+	pool := &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}
+	for name, tc := range map[string]struct {
+		selector *metav1.LabelSelector
+		terms    []corev1.NodeSelectorTerm
+		want     []corev1.NodeSelectorTerm
+	}{
+		"a queue for all nodes":        {},
+		"a pod that would go anywhere": {selector: pool, want: []corev1.NodeSelectorTerm{term(in("pool", "training"))}},
+		"a pod with terms of its own, of which one must be met": {
+			selector: pool,
+			terms:    []corev1.NodeSelectorTerm{term(in("zone", "a")), term(in("zone", "b"))},
+			want:     []corev1.NodeSelectorTerm{term(in("zone", "a"), in("pool", "training")), term(in("zone", "b"), in("pool", "training"))},
+		},
+		"a term that no node meets, which the API server lets nobody change": {
+			selector: pool, terms: []corev1.NodeSelectorTerm{term()}, want: []corev1.NodeSelectorTerm{term()},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.PodSpec{}
+			if tc.terms != nil {
+				pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: tc.terms},
+				}}
+			}
+			confine(pod, requirementsOf(tc.selector))
+			var got []corev1.NodeSelectorTerm
+			if pod.Affinity != nil {
+				got = pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected terms (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
