@@ -143,6 +143,10 @@ func (n namespace) volume(ctx context.Context, claim string) {
 	if os.Getenv("KUBECONFIG") != paths.Kubeconfig() {
 		return
 	}
+	// As provisioners of local volumes do: Kubernetes gives such a volume the group of the first pod that mounts it, which may be TensorBoard's,
+	// and not of those that come later.
+	folder := GinkgoT().TempDir()
+	Expect(os.Chmod(folder, 0o777)).To(Succeed()) //nolint:gosec // it is a volume for pods of any user
 	n.kubectlWith(ctx, fmt.Sprintf(`
 apiVersion: v1
 kind: PersistentVolume
@@ -155,7 +159,7 @@ spec:
   local: {path: %[3]s}
   nodeAffinity:
     required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]}
-`, n, claim, GinkgoT().TempDir()), "apply", "-f", "-")
+`, n, claim, folder), "apply", "-f", "-")
 	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "persistentvolume", string(n), "--wait=false") })
 }
 
