@@ -146,7 +146,7 @@ func (n namespace) volume(ctx context.Context, claim string) {
 	// As provisioners of local volumes do: Kubernetes gives such a volume the group of the first pod that mounts it, which may be TensorBoard's,
 	// and not of those that come later.
 	folder := GinkgoT().TempDir()
-	Expect(os.Chmod(folder, 0o777)).To(Succeed()) //nolint:gosec // it is a volume for pods of any user
+	Expect(os.Chmod(folder, 0o777)).To(Succeed())
 	n.kubectlWith(ctx, fmt.Sprintf(`
 apiVersion: v1
 kind: PersistentVolume
