@@ -65,7 +65,7 @@ func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []a
 
 const (
 	partBound = "part of the gang is bound"
-	bothBound = "one runs, and the other waits"
+	bothBound = "both gangs are bound in part"
 )
 
 var _ = Describe("A PodGroup and its pods", func() {
