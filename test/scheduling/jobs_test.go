@@ -272,8 +272,8 @@ var _ = Describe("A job of a Queue, where something that it needs is missing", f
 			Expect(admitted.Status).To(Equal(metav1.ConditionFalse))
 			Expect(admitted.Reason).To(Equal(v1beta1.ReasonEngineNotReady))
 		},
-		Entry("kube-scheduler", engine.Native, SpecTimeout(timeout)),
-		Entry("Volcano", engine.Volcano, SpecTimeout(timeout)),
+		Entry(string(engine.Native), engine.Native, SpecTimeout(timeout)),
+		Entry(string(engine.Volcano), engine.Volcano, SpecTimeout(timeout)),
 	)
 })
 
