@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,8 +36,8 @@ type dependentKind[T client.Object] struct {
 	list   client.ObjectList
 	// reported is what a job reads of the status: a change of it wakes the job.
 	reported func(T) any
-	// strip keeps of an object what the engine reads.
-	strip toolscache.TransformFunc
+	// strip keeps of the status what the engine reads.
+	strip func(T)
 	// notInstalled says that there is no such kind.
 	notInstalled func(error) *owned.RefusedError
 }
@@ -52,6 +51,16 @@ func (k dependentKind[T]) changes() predicate.TypedFuncs[T] {
 			!equality.Semantic.DeepEqual(metav1.GetControllerOf(e.ObjectOld), metav1.GetControllerOf(e.ObjectNew)) ||
 			!equality.Semantic.DeepEqual(k.reported(e.ObjectOld), k.reported(e.ObjectNew))
 	}}
+}
+
+// transform keeps of an object what the engine reads, for a cache. What a cache knows only the name of stays as it is.
+func (k dependentKind[T]) transform(object any) (any, error) {
+	if dependent, ok := object.(T); ok {
+		dependent.SetManagedFields(nil)
+		dependent.SetAnnotations(nil)
+		k.strip(dependent)
+	}
+	return object, nil
 }
 
 // dependentWatch lets the dependents of jobs be read, of one kind, and wakes their jobs. The kind belongs to another controller, which
@@ -91,7 +100,7 @@ func newDependentWatch[J framework.Job, T client.Object](
 		Scheme:               mgr.GetScheme(),
 		Mapper:               mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: r.gvk.Kind}),
-		DefaultTransform:     kind.strip,
+		DefaultTransform:     kind.transform,
 	}
 	if r.options.Namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{r.options.Namespace: {}}

@@ -319,7 +319,7 @@ func podGroups() dependentKind[*schedulerv1beta1.PodGroup] {
 		object:       &schedulerv1beta1.PodGroup{},
 		list:         &schedulerv1beta1.PodGroupList{},
 		reported:     func(group *schedulerv1beta1.PodGroup) any { return readStatus(group) },
-		strip:        stripPodGroup,
+		strip:        func(group *schedulerv1beta1.PodGroup) { group.Status = readStatus(group) },
 		notInstalled: podGroupsNotInstalled,
 	}
 }
@@ -335,16 +335,4 @@ func readStatus(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroupStatu
 		}
 	}
 	return status
-}
-
-// stripPodGroup keeps of a PodGroup what the engine reads.
-func stripPodGroup(object any) (any, error) {
-	group, ok := object.(*schedulerv1beta1.PodGroup)
-	if !ok {
-		return object, nil
-	}
-	group.ManagedFields = nil
-	group.Annotations = nil
-	group.Status = readStatus(group)
-	return group, nil
 }

@@ -428,8 +428,8 @@ func TestPodGroupWakesItsJob(t *testing.T) {
 			t.Parallel()
 			before, after := group(2), group(2, tc.change)
 			diff(t, "answer", tc.want, podGroups().changes().Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
-			_, _ = stripPodGroup(before)
-			_, _ = stripPodGroup(after)
+			_, _ = podGroups().transform(before)
+			_, _ = podGroups().transform(after)
 			diff(t, "answer of a cache", tc.want, podGroups().changes().Update(ctrlevent.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}))
 		})
 	}

@@ -409,19 +409,12 @@ func tensorBoards() dependentKind[*tensorboardv1beta1.TensorBoard] {
 	}
 }
 
-// stripTensorBoard keeps of a TensorBoard what the engine reads.
-func stripTensorBoard(object any) (any, error) {
-	tensorBoard, ok := object.(*tensorboardv1beta1.TensorBoard)
-	if !ok {
-		return object, nil
-	}
-	tensorBoard.ManagedFields = nil
-	tensorBoard.Annotations = nil
+// stripTensorBoard keeps of the status of a TensorBoard what the engine reads.
+func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
 	status := tensorboardv1beta1.TensorBoardStatus{Phase: tensorBoard.Status.Phase}
 	if ready := readyCondition(tensorBoard); ready.Type != "" {
 		ready.LastProbeTime = nil
 		status.Conditions = []tensorboardv1beta1.TensorBoardCondition{ready}
 	}
 	tensorBoard.Status = status
-	return tensorBoard, nil
 }

@@ -321,7 +321,7 @@ func TestStripTensorBoardKeepsWhatTheEngineReads(t *testing.T) {
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	full.Status.URL = "http://job-tb"
 	full.Status.Conditions[1].LastProbeTime = &metav1.Time{}
-	got, err := stripTensorBoard(full)
+	got, err := tensorBoards().transform(full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestStripTensorBoardKeepsWhatTheEngineReads(t *testing.T) {
 	diff(t, "TensorBoard", want, got)
 
 	type tombstone struct{ key string }
-	if got, err := stripTensorBoard(tombstone{"ns/job"}); err != nil || got != (tombstone{"ns/job"}) {
+	if got, err := tensorBoards().transform(tombstone{"ns/job"}); err != nil || got != (tombstone{"ns/job"}) {
 		t.Errorf("anything else became %v, %v", got, err)
 	}
 }
