@@ -8,11 +8,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
@@ -86,4 +90,34 @@ func TestDependentWatch(t *testing.T) {
 	started.synced = false
 	clock.SetTime(now.Add(time.Hour))
 	look("later", "", true, 5, 1)
+}
+
+// dependents is an API server that gives one answer to every change of a dependent.
+type dependents struct {
+	client.Client
+
+	answer error
+	// owner controls the dependent that is there.
+	owner types.UID
+	// calls are the changes, and how often the status of the job was written.
+	calls []string
+}
+
+func (d *dependents) Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	_ = errors.Join(schedulerv1beta1.AddToScheme(scheme), tensorboardv1beta1.AddToScheme(scheme))
+	return scheme
+}
+
+func (d *dependents) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.SetOwnerReferences([]metav1.OwnerReference{{UID: d.owner, Controller: new(true)}})
+	return nil
+}
+
+func (d *dependents) changed(what string, noWait bool) error {
+	d.calls = append(d.calls, what)
+	if !noWait {
+		d.calls = append(d.calls, "the client would wait for the cache")
+	}
+	return d.answer
 }

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -436,32 +435,7 @@ func TestPodGroupWakesItsJob(t *testing.T) {
 }
 
 // groups is an API server that gives one answer to every change of a PodGroup.
-type groups struct {
-	client.Client
-
-	answer error
-	owner  types.UID
-	calls  []string
-}
-
-func (g *groups) Scheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	_ = schedulerv1beta1.AddToScheme(scheme)
-	return scheme
-}
-
-func (g *groups) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	object.SetOwnerReferences([]metav1.OwnerReference{{UID: g.owner, Controller: new(true)}})
-	return nil
-}
-
-func (g *groups) changed(what string, noWait bool) error {
-	g.calls = append(g.calls, what)
-	if !noWait {
-		g.calls = append(g.calls, "the client would wait for the cache")
-	}
-	return g.answer
-}
+type groups struct{ dependents }
 
 func (g *groups) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
 	what := "create " + object.GetName() + " of " + object.GetLabels()[batchv1beta1.LabelJobName]
@@ -514,7 +488,7 @@ func TestChangePodGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := &groups{answer: tc.answer, owner: tc.owner}
+			api := &groups{dependents{answer: tc.answer, owner: tc.owner}}
 			r := &Reconciler[*testJob]{client: api, apiReader: api, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}}
 			j := &testJob{}
 			j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"

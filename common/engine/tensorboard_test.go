@@ -354,34 +354,10 @@ func (j *boardJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) { 
 
 // boards is an API server that gives one answer to every change of a TensorBoard.
 type boards struct {
-	client.Client
+	dependents
 
-	answer error
-	// owner controls the TensorBoard that is there.
-	owner types.UID
-	// calls are the changes, and how often the status of the job was written.
-	calls []string
 	// patch is the last one of a TensorBoard.
 	patch string
-}
-
-func (b *boards) Scheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	_ = tensorboardv1beta1.AddToScheme(scheme)
-	return scheme
-}
-
-func (b *boards) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	object.SetOwnerReferences([]metav1.OwnerReference{{UID: b.owner, Controller: new(true)}})
-	return nil
-}
-
-func (b *boards) changed(what string, noWait bool) error {
-	b.calls = append(b.calls, what)
-	if !noWait {
-		b.calls = append(b.calls, "the client would wait for the cache")
-	}
-	return b.answer
 }
 
 func (b *boards) Create(_ context.Context, _ client.Object, options ...client.CreateOption) error {
@@ -474,7 +450,7 @@ func TestChangeTensorBoard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := &boards{answer: tc.answer, owner: tc.owner}
+			api := &boards{dependents: dependents{answer: tc.answer, owner: tc.owner}}
 			told := events.NewFakeRecorder(10)
 			r := &Reconciler[*boardJob]{
 				client: api, apiReader: api, events: told, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
