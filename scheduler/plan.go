@@ -23,6 +23,8 @@ type queueView struct {
 	Orphans []*corev1.Pod
 	// Hindrance is why the engine cannot schedule groups.
 	Hindrance hindrance
+	// LookIn is when to look at the queue again though nothing wakes it; 0 is not.
+	LookIn time.Duration
 }
 
 // groupView is what there is of a PodGroup.

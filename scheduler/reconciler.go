@@ -130,13 +130,14 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	view.lookIn(view.Hindrance.LookIn)
 	view.lookIn(d.WakeIn)
 	for _, status := range d.Groups {
 		if !meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionGroupScheduled) {
 			view.lookIn(waitingDelay)
 		}
 	}
-	return reconcile.Result{RequeueAfter: view.Hindrance.LookIn}, nil
+	return reconcile.Result{RequeueAfter: view.LookIn}, nil
 }
 
 // observe reads what there is of a queue.
@@ -273,8 +274,8 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 
 // lookIn has the queue looked at again in so long, or sooner; 0 says nothing.
 func (view *queueView) lookIn(d time.Duration) {
-	if h := &view.Hindrance; d > 0 && (h.LookIn == 0 || d < h.LookIn) {
-		h.LookIn = d
+	if d > 0 && (view.LookIn == 0 || d < view.LookIn) {
+		view.LookIn = d
 	}
 }
 
