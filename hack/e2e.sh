@@ -21,4 +21,4 @@ if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)
 	hack/install.sh "${@:2}"
 	eval "$(bin/localcluster env)"
 fi
-E2E=true go test ./test/e2e -count=1 -timeout 40m -v -ginkgo.v -ginkgo.no-color -ginkgo.label-filter="$1"
+PATH=$PWD/bin:$PATH E2E=true go test ./test/e2e -count=1 -timeout 70m -v -ginkgo.v -ginkgo.no-color -ginkgo.label-filter="$1"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Generates deep copies, CRDs and the API references of the controllers given.
+# Generates deep copies, CRDs and the references of the controllers given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 bin=$root/bin
-mkdir -p docs/api
+mkdir -p docs/api docs/reference
 (cd common && "$bin/controller-gen" object paths=./api/...)
 for controller in "$@"; do
 	# An API that other modules use is in common, and its objects are generated there already.
@@ -18,6 +18,16 @@ for controller in "$@"; do
 	fi
 	(cd "$module" && "$bin/controller-gen" crd:generateEmbeddedObjectMeta=true paths="$api/..." output:crd:dir="$root/$controller/config/crd")
 	"$bin/trimcrd" "$controller"/config/crd/*_*.yaml
+	# What the tests of a module read is in the module: it is tested without its siblings and the examples too.
+	if [ "$module" = common ]; then
+		mkdir -p "common/frameworktest/controlplane/crds/$controller"
+		cp "$controller"/config/crd/*_*.yaml "common/frameworktest/controlplane/crds/$controller"
+	elif [ -d "$controller/testdata" ]; then
+		{
+			echo "# Those of examples/$controller, written by make generate."
+			awk 'FNR == 1 && NR > 1 { print "---" } 1' "examples/$controller"/*.yaml
+		} >"$controller/testdata/examples.yaml"
+	fi
 	# Types of the same group and name, of two controllers, would be one in a common reference: each gets a workspace of its own.
 	dir=$(mktemp -d)
 	cp -r common "$controller" "$dir"
@@ -33,9 +43,11 @@ for controller in "$@"; do
 	(
 		cd "$dir"
 		go work init ./common "./$controller"
-		go work edit -replace tensorstack.dev/jobs/common@v0.1.0=./common
+		required=$(sed -n 's|^\ttensorstack.dev/jobs/common ||p' "$controller/go.mod")
+		go work edit -replace "tensorstack.dev/jobs/common@$required=./common"
 		"$bin/crd-ref-docs" --config "$root/hack/crd-ref-docs.yaml" --renderer markdown --log-level ERROR \
 			--source-path . --output-path "$root/docs/api/$controller.md"
 	)
 	rm -r "$dir"
 done
+"$bin/reference" -output docs/reference "$@"

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -67,6 +68,9 @@ func Program(options Options) manager.Program {
 				if err := v.setupWithManager(mgr, r.observe, options.ExtenderBindAddress); err != nil {
 					return err
 				}
+			}
+			if err := metrics.Registry.Register(newCollector(mgr)); err != nil {
+				return err
 			}
 			return r.setupWithManager(ctx, mgr, options.Workers)
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -306,6 +308,9 @@ func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, st
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
+	if err == nil {
+		logChanges(log.FromContext(ctx).WithValues("podGroup", client.ObjectKeyFromObject(group)), before.Status.Conditions, status.Conditions)
+	}
 	return nil
 }
 
@@ -319,7 +324,23 @@ func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, statu
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of queue %s: %w", queue.Name, err)
 	}
+	if err == nil {
+		logChanges(log.FromContext(ctx), before.Status.Conditions, status.Conditions)
+	}
 	return nil
+}
+
+// logChanges says in the log which conditions have come to have another status or reason, if that is news: that a group is on the way to its
+// nodes is none.
+func logChanges(logger logr.Logger, before, after []metav1.Condition) {
+	for _, c := range after {
+		was := meta.FindStatusCondition(before, c.Type)
+		isOnItsWay := c.Status == metav1.ConditionFalse && (c.Reason == v1beta1.ReasonTooFewPods || c.Reason == v1beta1.ReasonScheduling)
+		if isOnItsWay || c.Type == v1beta1.ConditionSufficientGroupMember || was != nil && was.Status == c.Status && was.Reason == c.Reason {
+			continue
+		}
+		logger.Info("ConditionChanged", "condition", c.Type, "status", c.Status, "reason", c.Reason)
+	}
 }
 
 // expire deletes a pod that is older than its queue allows.
@@ -331,7 +352,9 @@ func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *core
 	if err != nil {
 		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	r.events.Eventf(pod, nil, corev1.EventTypeWarning, "MaxDuration", "Delete",
-		"the pod was deleted, since Queue %s lets pods exist for %s", queue.Name, *queue.Spec.MaxDuration)
+	control.Tell(ctx, r.events, pod, control.Event{
+		Type: corev1.EventTypeWarning, Reason: v1beta1.EventMaxDuration, Action: "Delete",
+		Message: fmt.Sprintf("the pod was deleted, since Queue %s lets pods exist for %s", queue.Name, *queue.Spec.MaxDuration),
+	}, "pod", client.ObjectKeyFromObject(pod), "maxDuration", *queue.Spec.MaxDuration)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -90,6 +92,57 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	delete(problems, "unknown")
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != refusedDelay {
 		t.Errorf("looks again in %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
+	}
+}
+
+// The log tells what becomes of a group, and nothing where nothing changes.
+func TestLogOfAGroup(t *testing.T) {
+	t.Parallel()
+	const needed = 2
+	group := newGroup("training", needed).Group
+	c := newTestClient(t, group)
+	r := &reconciler{client: c, engine: &brokenEngine{}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now)}
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	look := func() {
+		t.Helper()
+		if _, err := r.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	look()
+	for _, name := range []string{"training-0", "training-1"} {
+		pod := newPod(running, func(pod *corev1.Pod) {
+			pod.Namespace, pod.Name, pod.Labels = "team", name, map[string]string{v1beta1.LabelGroupName: "training", v1beta1.LabelQueue: "lab"}
+		})
+		if err := c.Create(ctx, pod); err != nil {
+			t.Fatal(err)
+		}
+		look()
+	}
+	var queue v1beta1.Queue
+	if err := c.Get(ctx, client.ObjectKey{Name: "lab"}, &queue); err != nil {
+		t.Fatal(err)
+	}
+	queue.Spec.Closed, queue.Spec.MaxDuration = true, new(v1beta1.Duration("30m"))
+	if err := c.Update(ctx, &queue); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	want := []string{
+		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="Admitted" "status"="True" "reason"="Admitted"`,
+		`"level"=0 "msg"="ConditionChanged" "condition"="Active" "status"="True" "reason"="Open"`,
+		`"level"=0 "msg"="ConditionChanged" "condition"="FairShareHonoured" "status"="False" "reason"="NotSupportedByEngine"`,
+		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="GroupScheduled" "status"="True" "reason"="Scheduled"`,
+		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="Admitted" "status"="False" "reason"="QueueClosed"`,
+		`"level"=0 "msg"="MaxDuration" "pod"={"name"="training-0" "namespace"="team"} "maxDuration"="30m"`,
+		`"level"=0 "msg"="MaxDuration" "pod"={"name"="training-1" "namespace"="team"} "maxDuration"="30m"`,
+		`"level"=0 "msg"="ConditionChanged" "condition"="Active" "status"="False" "reason"="QueueClosed"`,
+		`"level"=0 "msg"="ConditionChanged" "condition"="ClosedHonoured" "status"="False" "reason"="NotSupportedByEngine"`,
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("unexpected log (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -260,26 +261,33 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 	if err := r.client.Status().Patch(ctx, tb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
+	told := false
 	for _, name := range []string{v1beta1.ConditionReady, v1beta1.ConditionSourcesAvailable} {
-		r.tell(tb, condition(before.Status.Conditions, name), condition(status.Conditions, name))
+		told = r.tell(ctx, tb, condition(before.Status.Conditions, name), condition(status.Conditions, name)) || told
+	}
+	if !told && before.Status.Phase != status.Phase {
+		log.FromContext(ctx).Info("PhaseChanged", "phase", status.Phase,
+			"reason", condition(status.Conditions, v1beta1.ConditionReady).Reason, "was", before.Status.Phase)
 	}
 	return nil
 }
 
-// tell emits an event for a condition that has come to have another reason, if that is news: that a TensorBoard starts or ends is
-// on the way to it.
-func (r *reconciler) tell(tb *v1beta1.TensorBoard, before, after *v1beta1.TensorBoardCondition) {
+// tell tells that a condition has come to have another reason, if that is news: that a TensorBoard starts or ends is on the way to it. It
+// returns whether it did.
+func (r *reconciler) tell(ctx context.Context, tb *v1beta1.TensorBoard, before, after *v1beta1.TensorBoardCondition) bool {
 	switch {
 	case before != nil && before.Reason == after.Reason, onItsWay[after.Reason]:
-		return
+		return false
 	case after.Type == v1beta1.ConditionSourcesAvailable && after.Status == metav1.ConditionTrue && (before == nil || before.Status != metav1.ConditionFalse):
-		return
+		return false
 	}
 	kind := corev1.EventTypeWarning
 	if after.Status == metav1.ConditionTrue || after.Reason == v1beta1.ReasonSuspended || after.Reason == v1beta1.ReasonCulled {
 		kind = corev1.EventTypeNormal
 	}
-	r.events.Eventf(tb, nil, kind, after.Reason, "Reconcile", "%s", control.Truncated(after.Message, control.MaxNote))
+	control.Tell(ctx, r.events, tb, control.Event{Type: kind, Reason: after.Reason, Action: "Reconcile", Message: after.Message},
+		"phase", tb.Status.Phase, "condition", after.Type, "status", after.Status)
+	return true
 }
 
 // onItsWay are the reasons that are steps from one state to another.

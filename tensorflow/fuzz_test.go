@@ -17,7 +17,7 @@ import (
 
 // FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
 func FuzzSpec(f *testing.F) {
-	manifests, err := hostile.Manifests(v1beta1.Kind, "../examples/tensorflow/*.yaml", "testdata/hostile.yaml")
+	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}

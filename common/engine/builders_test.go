@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -273,6 +274,9 @@ func names(pods []*corev1.Pod) []string {
 	}
 	return list
 }
+
+// withoutFacts compares events as users see them. What the log says of them is compared where jobs live through what is told.
+var withoutFacts = cmpopts.IgnoreFields(event{}, "Facts")
 
 func diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	t.Helper()

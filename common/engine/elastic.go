@@ -115,7 +115,8 @@ func (p *planner) announceScale() {
 		recorded += len(task.Replicas)
 	}
 	if recorded > 0 && recorded != len(p.replicas) {
-		p.addEvent(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("scaled from %d to %d replicas", recorded, len(p.replicas)))
+		p.addEvent(corev1.EventTypeNormal, batchv1beta1.EventScaled, "Scale",
+			fmt.Sprintf("scaled from %d to %d replicas", recorded, len(p.replicas)), "from", recorded, "to", len(p.replicas))
 	}
 }
 

@@ -136,7 +136,7 @@ func TestScaledEvent(t *testing.T) {
 		return list
 	}
 	diff(t, "events at first", []event(nil), scaled(job(role("worker", 0)).elastic(1, 3), pods...))
-	diff(t, "events when it scales", []event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas"}},
+	diff(t, "events when it scales", []event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas", Facts: []any{"from", 3, "to", 1}}},
 		scaled(scaling(pods...).elastic(1, 1), pods...))
 	diff(t, "events then", []event(nil), scaled(scaling(pods...).elastic(1, 1).saw(0, pods...), pods...))
 	diff(t, "events when it ends", []event(nil), scaled(scaling(pods...).elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -25,9 +26,7 @@ import (
 )
 
 // event is what is told about a job once the status that it speaks of is written.
-type event struct {
-	Type, Reason, Action, Message string
-}
+type event = control.Event
 
 // conflictDelay is how long to wait for the cache after a write that met a newer version.
 const conflictDelay = 100 * time.Millisecond
@@ -147,12 +146,13 @@ func (r *Reconciler[J]) patchStatus(
 	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus, events []event,
 ) error {
 	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
+	was := job.JobStatus().Phase
 	*job.JobStatus() = status
 	setTensorBoardStatus(job, tensorBoard)
 	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.emit(job, events)
+	r.tell(ctx, job, was, events)
 	return nil
 }
 
@@ -181,9 +181,15 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	return s
 }
 
-func (r *Reconciler[J]) emit(job J, events []event) {
+// tell tells of what has just been written. The log says of a change of phase also where there is no event of it.
+func (r *Reconciler[J]) tell(ctx context.Context, job J, was batchv1beta1.JobPhase, events []event) {
+	status := job.JobStatus()
+	facts := []any{"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount}
 	for _, e := range events {
-		r.events.Eventf(job, nil, e.Type, e.Reason, e.Action, "%s", control.Truncated(e.Message, control.MaxNote))
+		control.Tell(ctx, r.events, job, e, facts...)
+	}
+	if len(events) == 0 && was != status.Phase {
+		ctrllog.FromContext(ctx).Info("PhaseChanged", append(facts, "was", was)...)
 	}
 }
 
@@ -195,6 +201,7 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the job after its time to live: %w", err)
 	}
+	ctrllog.FromContext(ctx).Info("Expired", "phase", job.JobStatus().Phase, "completionTime", job.JobStatus().CompletionTime)
 	return nil
 }
 
@@ -247,8 +254,9 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 	if err := inBatches(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
 		return err
 	}
-	r.emit(job, []event{{
-		Type: corev1.EventTypeNormal, Reason: "Created", Action: "Create", Message: fmt.Sprintf("created %d replicas", len(d.Creates)),
+	r.tell(ctx, job, job.JobStatus().Phase, []event{{
+		Type: corev1.EventTypeNormal, Reason: batchv1beta1.EventCreated, Action: "Create",
+		Message: fmt.Sprintf("created %d replicas", len(d.Creates)), Facts: []any{"replicas", len(d.Creates)},
 	}})
 	return nil
 }

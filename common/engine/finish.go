@@ -129,12 +129,14 @@ func (p *planner) finish(end ending) {
 	status.CompletionTime = p.timestamp(p.now)
 	status.Reason = end.reason
 	status.Phase = batchv1beta1.JobPhaseSucceeded
-	eventType := corev1.EventTypeNormal
+	eventType, told := corev1.EventTypeNormal, batchv1beta1.EventCompleted
 	if end.condition == batchv1beta1.ConditionFailed {
 		status.Phase = batchv1beta1.JobPhaseFailed
-		eventType = corev1.EventTypeWarning
+		eventType, told = corev1.EventTypeWarning, batchv1beta1.EventFailed
 	}
+	var facts []any
 	if end.cause != nil {
+		facts = end.cause.facts()
 		p.record(*end.cause)
 		p.decision.Irrevocable = true
 	}
@@ -147,7 +149,7 @@ func (p *planner) finish(end ending) {
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
 	}
 	p.setTasks()
-	p.addEvent(eventType, end.condition, "Finish", end.message)
+	p.addEvent(eventType, told, "Finish", end.message, facts...)
 }
 
 // cleanUp deletes what the clean-up policy says of a finished job. Its phase, conditions and counts stay; its tasks follow

@@ -214,7 +214,7 @@ func TestJobFails(t *testing.T) {
 			diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
 			diff(t, "events", []event{{
 				Type: corev1.EventTypeWarning, Reason: "Failed", Action: "Finish", Message: tc.wantMessage,
-			}}, d.Events)
+			}}, d.Events, withoutFacts)
 		})
 	}
 }

@@ -46,7 +46,7 @@ func (p *planner) pause() {
 		phase, reason, message = batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing, fmt.Sprintf("pods that are left: %d", left)
 		paused = metav1.ConditionFalse
 	} else if !was {
-		p.addEvent(corev1.EventTypeNormal, "Paused", "Pause", message)
+		p.addEvent(corev1.EventTypeNormal, batchv1beta1.EventPaused, "Pause", message)
 	}
 	if was != (paused == metav1.ConditionTrue) {
 		p.decision.Irrevocable = true // a cache may lack a pod that was just created, or have one that is gone
@@ -65,5 +65,5 @@ func (p *planner) resume() {
 	}
 	status.Phase = batchv1beta1.JobPhaseResuming
 	p.setCondition(batchv1beta1.ConditionPaused, metav1.ConditionFalse, batchv1beta1.ReasonResumed, "the job was resumed")
-	p.addEvent(corev1.EventTypeNormal, "Resumed", "Resume", "the job was resumed and its replicas are created")
+	p.addEvent(corev1.EventTypeNormal, batchv1beta1.EventResumed, "Resume", "the job was resumed and its replicas are created")
 }

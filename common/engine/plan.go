@@ -355,6 +355,7 @@ func (p *planner) timestamp(t time.Time) *metav1.Time {
 	return &stored
 }
 
-func (p *planner) addEvent(eventType, reason, action, message string) {
-	p.decision.Events = append(p.decision.Events, event{Type: eventType, Reason: reason, Action: action, Message: message})
+// addEvent tells of something once the status is written. The facts are what the log says of it, which the message never gets into.
+func (p *planner) addEvent(eventType, reason, action, message string, facts ...any) {
+	p.decision.Events = append(p.decision.Events, event{Type: eventType, Reason: reason, Action: action, Message: message, Facts: facts})
 }

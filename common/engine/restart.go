@@ -40,8 +40,8 @@ func (p *planner) restartJob() {
 		p.replicas[i].jobAttempt = p.gang.Attempt
 		p.replicas[i].restart(0, due)
 	}
-	p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart",
-		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root))
+	p.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
+		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root), append(root.facts(), "restarted", len(p.replicas))...)
 }
 
 // restartReplicas restarts the replicas that ended one by one. Where one failure takes all, only those are left that
@@ -73,9 +73,9 @@ func (p *planner) restartReplicas() {
 		case mayRestart:
 			p.raiseAttempt(r, failure.Time)
 			p.account(cause)
-			p.addEvent(corev1.EventTypeWarning, "Restarting", "Restart", fmt.Sprintf("restarting %s", cause))
+			p.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart", fmt.Sprintf("restarting %s", cause), append(cause.facts(), "restarted", 1)...)
 		case !known:
-			p.addEvent(corev1.EventTypeWarning, "ReplicaFailed", "Observe", cause.String()+" and is not restarted")
+			p.addEvent(corev1.EventTypeWarning, batchv1beta1.EventReplicaFailed, "Observe", cause.String()+" and is not restarted", cause.facts()...)
 		}
 	}
 }
@@ -112,6 +112,15 @@ func (c rootCause) String() string {
 		return fmt.Sprintf("replica %s failed with exit code %d (%s)", c.replica.member.Name, *c.failure.ExitCode, c.failure.Reason)
 	}
 	return fmt.Sprintf("replica %s failed (%s)", c.replica.member.Name, c.failure.Reason)
+}
+
+// facts are what the log says of the failure: not what the replica printed.
+func (c rootCause) facts() []any {
+	facts := []any{"replica", c.replica.member.Name, "cause", c.failure.Reason, "counted", !c.failure.Free}
+	if c.failure.ExitCode != nil {
+		facts = append(facts, "exitCode", *c.failure.ExitCode)
+	}
+	return facts
 }
 
 // reportsDue returns until when it is too early to say which failure the others followed from, if one takes all. A

@@ -64,7 +64,7 @@ func (p *planner) settleRunning(reason, message string) {
 			status.RunningTime = p.timestamp(p.now)
 			p.decision.StartDuration = new(p.now.Sub(p.waitedSince()))
 		}
-		p.addEvent(corev1.EventTypeNormal, "Running", "Observe", message)
+		p.addEvent(corev1.EventTypeNormal, batchv1beta1.EventRunning, "Observe", message)
 	}
 	p.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, reason, message)
 }
@@ -99,7 +99,7 @@ func (p *planner) accept(message string) {
 	if notice := p.job.Spec.Notice; notice != "" {
 		message += "; " + notice
 		if initialized(p.decision.Status) == nil {
-			p.addEvent(corev1.EventTypeWarning, "NoEffect", "Plan", notice)
+			p.addEvent(corev1.EventTypeWarning, batchv1beta1.EventNoEffect, "Plan", notice)
 		}
 	}
 	p.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted, message)

@@ -166,7 +166,13 @@ func testExplorations(t *testing.T, k kind) {
 			if !k.runs(x.shape) {
 				t.Skip("jobs of this kind do not do that")
 			}
+			if testing.Short() && x.shape.Replicas > 1 {
+				t.Skip("it takes long")
+			}
 			most := max(1, x.briefly)
+			if testing.Short() {
+				most = 1
+			}
 			if *everything {
 				most = x.most
 			}

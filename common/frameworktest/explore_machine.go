@@ -170,7 +170,7 @@ func (m *machine) goOn(answers []answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWritten(jobKey, s.written)
-	result, err := m.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: jobKey})
+	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: jobKey})
 	if m.next != nil {
 		s.reconcile = &reconcileInProgress{answers: m.answers, next: *m.next}
 		return

@@ -83,13 +83,15 @@ func (k kind) edited(job framework.Job, s Shape) framework.Job {
 	return edited
 }
 
-// Run checks a controller. The function makes a job of the given shape, without a name.
+// Run checks a controller. The function makes a job of the given shape, without a name. With -short it only stops the controller at
+// each write, and explores only jobs of one replica.
 func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	k := kindOf(t, controller, newJob)
 	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k) })
 	t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k) })
 	t.Run("small jobs live through everything", func(t *testing.T) { testExplorations(t, k) })
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
+	t.Run("the log tells of each decision, once", func(t *testing.T) { testLog(t, k) })
 	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
 }
 

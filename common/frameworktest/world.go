@@ -67,6 +67,8 @@ type world struct {
 	lost map[string]bool
 	// shape of the job as its user wrote it last.
 	shape Shape
+	// logger is that of the controller; the zero value discards what it is told.
+	logger logr.Logger
 	// closed says that the queue admits nothing.
 	closed bool
 	// marked are the UIDs of pods that are to stay.
@@ -212,8 +214,7 @@ func (w *world) wakesBy(t time.Time) bool { return !w.wakeAt.IsZero() && !w.wake
 func (w *world) reconcile() {
 	w.dirty, w.wakeAt = false, time.Time{}
 	w.process.looks = max(0, w.process.looks-1)
-	ctx := log.IntoContext(context.Background(), logr.Discard())
-	result, err := w.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: jobKey})
+	result, err := w.reconciler.Reconcile(log.IntoContext(context.Background(), w.logger), reconcile.Request{NamespacedName: jobKey})
 	switch {
 	case err != nil:
 		w.wakeAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))

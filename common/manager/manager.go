@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -78,11 +79,12 @@ func Command(p Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           p.Name,
 		Short:         p.Short,
+		Version:       ownBuild().String(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger := zap.New(zap.UseFlagOptions(&logging))
+			logger := withoutQuotes(zap.New(zap.UseFlagOptions(&logging)))
 			ctrl.SetLogger(logger)
 			config, err := ctrl.GetConfig()
 			if err != nil {
@@ -92,6 +94,7 @@ func Command(p Program) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
+	flags.Bool("version", false, "print the version, and what it is built from") // cobra's own has the name of the program in its usage
 	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress, "address of the Prometheus metrics; 0 turns them off")
 	flags.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", options.HealthProbeBindAddress, "address of /healthz and /readyz; 0 turns them off")
 	flags.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect, "take part in a leader election, so that of several copies one works")
@@ -106,8 +109,19 @@ func Command(p Program) *cobra.Command {
 	}
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	logging.BindFlags(goFlags)
+	usages := map[string]string{
+		"zap-devel":            "log for developers: to be read by people, with debug messages, and with stack traces of warnings",
+		"zap-encoder":          "how lines of the log are written: json or console (default: json, with --zap-devel console)",
+		"zap-log-level":        "what is logged: debug, info, error or panic, or a number greater than 0 for so much more than info (default: info, with --zap-devel debug)",
+		"zap-stacktrace-level": "from which level on lines have a stack trace: info, error or panic (default: error, with --zap-devel warnings too)",
+		"zap-time-encoding":    "how lines give the time: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano (default: rfc3339)",
+	}
+	for name, usage := range usages { // in the words of the other flags, and with the defaults that hold
+		goFlags.Lookup(name).Usage = usage
+	}
 	flags.AddGoFlagSet(goFlags)
 	if kubeconfig := flag.CommandLine.Lookup("kubeconfig"); kubeconfig != nil {
+		kubeconfig.Usage = "file that says how to reach the cluster (default: $KUBECONFIG, else the account of the pod, else ~/.kube/config)"
 		flags.AddGoFlag(kubeconfig)
 	}
 	cmd.AddCommand(p.Commands...)
@@ -160,7 +174,11 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if err := p.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
-	logger.Info("starting", "controller", p.Name, "clusterDomain", options.ClusterDomain, "image", options.Image)
+	own := ownBuild()
+	if err := registerBuildInfo(metrics.Registry, own); err != nil {
+		return err
+	}
+	logger.Info("starting", "controller", p.Name, "version", own.version, "revision", own.revision, "clusterDomain", options.ClusterDomain, "image", options.Image)
 	return mgr.Start(ctx)
 }
 

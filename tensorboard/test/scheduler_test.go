@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 )
 
 var _ = Describe("A TensorBoard with a queue", func() {
@@ -20,8 +20,7 @@ var _ = Describe("A TensorBoard with a queue", func() {
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Failed", "False NotInstalled", "Unknown NotRunning"))
 
 		By("installing PodGroups")
-		_, err := envtest.InstallCRDs(plane.Config, envtest.CRDInstallOptions{Paths: []string{"../../scheduler/config/crd"}})
-		Expect(err).NotTo(HaveOccurred())
+		Expect(plane.InstallCRDs(controlplane.Scheduler)).To(Succeed())
 		group := &schedulerv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: "board-tb"}}
 		read := func() error { return plane.Client.Get(ctx, client.ObjectKeyFromObject(group), group) }
 		Eventually(ctx, read).Should(Succeed())

@@ -33,6 +33,9 @@ import (
 var plane *controlplane.ControlPlane
 
 func TestIntegration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the specs take minutes")
+	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(20 * time.Second)

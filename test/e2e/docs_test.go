@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -78,11 +79,13 @@ func stepsOf(document, section string) []step {
 
 // looks says that the command only looks at something, which the reader may have to do again until it is there.
 func (s step) looks() bool {
-	return strings.HasPrefix(s.command, "kubectl get ") || strings.HasPrefix(s.command, "kubectl logs ")
+	return slices.ContainsFunc([]string{"get", "logs", "describe"}, func(verb string) bool {
+		return strings.HasPrefix(s.command, "kubectl "+verb+" ")
+	})
 }
 
 // try types the command. It returns an error if the command does not print what is shown, line by line and maybe with others
-// between them, or if it fails and nothing is shown. Where the document has "..." anything may stand.
+// between them, or if it fails and nothing is shown. Where the document has "..." anything may stand, and any age where it has one.
 func (s step) try(ctx context.Context, kubeconfig string) error {
 	command := exec.CommandContext(ctx, "bash", "-c", s.command)
 	command.Dir = root
@@ -95,7 +98,11 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 	for _, shown := range s.prints {
 		var words []string
 		for word := range strings.FieldsSeq(shown) {
-			words = append(words, strings.ReplaceAll(regexp.QuoteMeta(word), `\.\.\.`, `.*`))
+			pattern := strings.ReplaceAll(regexp.QuoteMeta(word), `\.\.\.`, `.*`)
+			if age.MatchString(word) {
+				pattern = `\S+`
+			}
+			words = append(words, pattern)
 		}
 		pattern := regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
 		found := false
@@ -109,6 +116,9 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 	}
 	return nil
 }
+
+// age is how kubectl prints the age of an object.
+var age = regexp.MustCompile(`^\d+[smhd]$`)
 
 // areDocumented expects those metrics of a controller that are ours to be in the document.
 func areDocumented(metrics string) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,14 +21,7 @@ import (
 var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func() {
 	var cluster *localcluster.Cluster
 	BeforeEach(func() {
-		paths, err := localcluster.DefaultPaths()
-		Expect(err).NotTo(HaveOccurred())
-		if os.Getenv("KUBECONFIG") != paths.Kubeconfig() {
-			Skip("faults are injected into the local cluster only, by signals to its processes")
-		}
-		repo, err := filepath.Abs(root)
-		Expect(err).NotTo(HaveOccurred())
-		cluster = localcluster.New(repo, localcluster.DefaultKubernetes, paths, localcluster.NewProgress(GinkgoWriter))
+		cluster = localClusterOrSkip("faults are injected into the local cluster only, by signals to its processes")
 	})
 
 	It("is restarted once for a worker that dies while there is no controller, and beside it nothing is", func(ctx context.Context) {
@@ -152,7 +144,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 
 	Describe("run by a controller whose clock is wrong", Ordered, ContinueOnFailure, func() {
 		const image = "tensorstack/skewed-controller:e2e"
-		BeforeAll(func(ctx context.Context) { loadSkewedController(ctx, cluster, image) })
+		BeforeAll(func(ctx context.Context) { loadBuilt(ctx, cluster, root, "./pytorch/test/skewed-controller", image) })
 
 		DescribeTable("is restarted at once for a worker that dies, and keeps to its time limits",
 			func(ctx context.Context, offset string) {
@@ -406,24 +398,4 @@ func keepAnotherNode(ctx context.Context) {
 			}
 		}
 	}()
-}
-
-// loadSkewedController builds the controller whose clock is wrong into an image, and loads that into the node.
-func loadSkewedController(ctx context.Context, cluster *localcluster.Cluster, image string) {
-	GinkgoHelper()
-	binary := filepath.Join(GinkgoT().TempDir(), "skewed-controller")
-	for _, build := range []struct {
-		folder, environment string
-		args                []string
-	}{
-		{"pytorch", "CGO_ENABLED=0", []string{"build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./test/skewed-controller"}},
-		{"hack/tools", "GOWORK=off", []string{"run", "./image", "-binary", binary, "-name", image, "-output", binary + ".tar"}},
-	} {
-		command := exec.CommandContext(ctx, "go", build.args...)
-		command.Dir = filepath.Join(root, build.folder)
-		command.Env = append(os.Environ(), build.environment)
-		output, err := command.CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), "%s", output)
-	}
-	Expect(cluster.LoadImages(ctx, binary+".tar")).To(Succeed())
 }

@@ -43,8 +43,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 
 	It("says why a script failed: exit code, replica and last output, in the condition", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", "--timeout=180s")
+		n.follow(ctx, "pytorch/README.md", "How it ends")
 
 		message := n.kubectl(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")
 		Expect(message).To(HavePrefix("replica failing-worker-1 failed with exit code 1 (Error) and runPolicy.backoffLimit (1) allows no further restart; its last output:\n"))
@@ -65,15 +64,15 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 		Eventually(ctx, n.names(ctx, leftovers)).Should(BeEmpty())
 	})
 
-	It("shows how it stands in one line", func(ctx context.Context) {
+	It("shows how it stands in one line, as the README has it", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		n.kubectl(ctx, "apply", "-f", "examples/pytorch/plain.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/digits-plain", "--timeout=120s")
-		Expect(n.names(ctx, "training")()).To(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-plain"))
+		n.kubectl(ctx, "apply", "-f", "examples/pytorch/torchrun.yaml")
+		n.follow(ctx, "README.md", "A job")
+		Expect(n.names(ctx, "training")()).To(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-torchrun"))
 		lines := strings.Split(n.kubectl(ctx, "get", "ptjob", "-o", "wide"), "\n")
 		Expect(strings.Fields(lines[0])).To(Equal([]string{"NAME", "PHASE", "READY", "RESTARTS", "AGE", "QUEUE", "REASON"}))
-		Expect(strings.Fields(lines[1])[:4]).To(Equal([]string{"digits-plain", "Running", "2/2", "0"}))
+		Expect(strings.Fields(lines[1])[:4]).To(Equal([]string{"digits-torchrun", "Succeeded", "0/2", "0"}))
 	})
 
 	It("is for those who may edit a namespace to change, and for those who may view it to see", func(ctx context.Context) {

@@ -8,25 +8,23 @@ import (
 )
 
 var _ = Describe("A job in a queue", Label("queues"), func() {
+	It("is a gang, as the document shows", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "-f", "examples/scheduler/queue.yaml") })
+		n.follow(ctx, "docs/scheduling.md", "A gang")
+	})
+
 	It("trains as a gang of the queue, waits for its quota, and gives it back when it pauses or ends", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		queue := "lab-" + string(n)
-		n.kubectlWith(ctx, `{
-			"apiVersion": "scheduler.tensorstack.dev/v1beta1", "kind": "Queue", "metadata": {"name": "`+queue+`"},
-			"spec": {"quota": {"requests": {"cpu": "300m"}}, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "`+string(n)+`"}}}
-		}`, "apply", "-f", "-")
-		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "queue.scheduler.tensorstack.dev", queue) })
+		queue := n.queue(ctx, "300m")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		inQueue := `{"op": "replace", "path": "/spec/scheduler/t9kScheduler/queue", "value": "` + queue + `"}`
-		n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue+`,
-			{"op": "add", "path": "/spec/runMode", "value": {}},
-			{"op": "add", "path": "/metadata/name", "value": "first"},
-			{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/command", "value": ["sleep", "infinity"]}]`)
+		n.holdsQueue(ctx, queue, "first")
 		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", "--timeout=120s")
 		Expect(n.kubectl(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o", "jsonpath={.spec.minMember} {.status.running}")).To(Equal("3 3"))
 
 		By("applying another")
-		n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue+`]`)
+		n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`]`)
 		n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded", "ptjob/digits-gang", "--timeout=60s")
 
 		By("pausing the first")
@@ -38,3 +36,29 @@ var _ = Describe("A job in a queue", Label("queues"), func() {
 		}).Should(BeEmpty(), "nothing is left of either")
 	})
 })
+
+// queue returns a queue of the namespace, which may have so many CPUs allocated.
+func (n namespace) queue(ctx context.Context, cpu string) string {
+	GinkgoHelper()
+	queue := "lab-" + string(n)
+	n.kubectlWith(ctx, `{
+		"apiVersion": "scheduler.tensorstack.dev/v1beta1", "kind": "Queue", "metadata": {"name": "`+queue+`"},
+		"spec": {"quota": {"requests": {"cpu": "`+cpu+`"}}, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "`+string(n)+`"}}}
+	}`, "apply", "-f", "-")
+	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "queue.scheduler.tensorstack.dev", queue) })
+	return queue
+}
+
+// inQueue is a patch that puts examples/pytorch/gang.yaml into a queue.
+func inQueue(queue string) string {
+	return `{"op": "replace", "path": "/spec/scheduler/t9kScheduler/queue", "value": "` + queue + `"}`
+}
+
+// holdsQueue makes a job of the queue that runs until it is told to end.
+func (n namespace) holdsQueue(ctx context.Context, queue, job string) {
+	GinkgoHelper()
+	n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`,
+		{"op": "add", "path": "/spec/runMode", "value": {}},
+		{"op": "add", "path": "/metadata/name", "value": "`+job+`"},
+		{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/command", "value": ["sleep", "infinity"]}]`)
+}

@@ -64,8 +64,9 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 		lost := n.replicas(ctx)
 
 		n.kubectl(ctx, "exec", "digits-parameter-server-worker-1", "-c", "tensorflow", "--", "sh", "-c", "kill -9 -1")
-		Eventually(ctx, func() string { return n.replicas(ctx)["digits-parameter-server-worker-1"].uid }).
-			ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
+		Eventually(ctx, func() string { // which may have no node yet
+			return n.kubectl(ctx, "get", "pod", "digits-parameter-server-worker-1", "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+		}).ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
 		n.kubectl(ctx, "wait", "--for=condition=Running", "tfjob/digits-parameter-server", "--timeout=120s")
 		n.kubectl(ctx, "exec", "digits-parameter-server-chief-0", "-c", "tensorflow", "--", "touch", "/tmp/enough")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-parameter-server", "--timeout=180s")

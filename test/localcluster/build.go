@@ -50,6 +50,8 @@ var projects = map[string]struct {
 	"kwok":       {module: "sigs.k8s.io/kwok"},
 	"versitygw":  {module: "github.com/versity/versitygw"},
 	"volcano":    {module: "volcano.sh/volcano", binary: "vc-scheduler"},
+	// Its source has CRDs; nothing of it is built.
+	"prometheus": {module: "github.com/prometheus-operator/prometheus-operator"},
 }
 
 // BinDir returns the folder that Binaries builds a components folder into. Its name changes with the pinned versions.

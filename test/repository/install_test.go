@@ -9,51 +9,230 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// installations returns the objects that `kubectl apply -k deploy/<controller>` applies, for each controller that there is.
+// controllers are the folders of what is installed for each controller, by the engine for that of queues.
+var controllers = map[string]string{
+	"pytorch": "deploy/pytorch", "tensorflow": "deploy/tensorflow", "deepspeed": "deploy/deepspeed", "tensorboard": "deploy/tensorboard",
+	"native": "deploy/scheduler/native", "volcano": "deploy/scheduler/volcano",
+}
+
+// program returns a program that the tests need, of $KUBEBUILDER_ASSETS or of the folder bin.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, folder := range []string{os.Getenv("KUBEBUILDER_ASSETS"), "../../bin"} {
+		if file, err := filepath.Abs(filepath.Join(folder, name)); err == nil && folder != "" {
+			if _, err := os.Stat(file); err == nil {
+				return file
+			}
+		}
+	}
+	t.Fatalf("run the tests by `make test`, which builds the %s that they need", name)
+	return ""
+}
+
+// kustomized returns the objects that `kubectl apply -k` applies of a folder of the repository.
+func kustomized(t *testing.T, folder string) []unstructured.Unstructured {
+	t.Helper()
+	return printed(t, program(t, "kubectl"), "kustomize", filepath.Join("../..", folder))
+}
+
+// printed returns the objects that a command prints.
+func printed(t *testing.T, command string, args ...string) []unstructured.Unstructured {
+	t.Helper()
+	manifests, err := exec.CommandContext(t.Context(), command, args...).Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("%s %q: %v: %s", filepath.Base(command), args, err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	var objects []unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		var object unstructured.Unstructured
+		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatalf("%s %q: %v", filepath.Base(command), args, err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// installations returns the objects of each installation.
 func installations(t *testing.T) map[string][]unstructured.Unstructured {
 	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		t.Fatal("run the tests by `make test`, which builds the kubectl that they need")
-	}
-	bases, err := filepath.Glob("../../deploy/*/kustomization.yaml")
-	if err != nil || len(bases) == 0 {
-		t.Fatalf("no controller can be installed: %v", err)
-	}
 	rendered := map[string][]unstructured.Unstructured{}
-	for _, file := range append(bases, "../../deploy/scheduler/native/kustomization.yaml", "../../deploy/scheduler/volcano/kustomization.yaml") {
-		base := filepath.Dir(file)
-		manifests, err := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", base).Output()
-		if err != nil {
-			t.Fatalf("rendering %s: %v", base, err)
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-		for {
-			var object unstructured.Unstructured
-			if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("rendering %s: %v", base, err)
-			}
-			rendered[filepath.Base(base)] = append(rendered[filepath.Base(base)], object)
-		}
+	for controller, folder := range controllers {
+		rendered[controller] = kustomized(t, folder)
 	}
 	return rendered
+}
+
+// id is the name of an object, as people write it.
+func id(object unstructured.Unstructured) string {
+	return strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")
+}
+
+// byID returns objects by their names. No two may have the same.
+func byID(t *testing.T, objects []unstructured.Unstructured) map[string]map[string]any {
+	t.Helper()
+	named := map[string]map[string]any{}
+	for _, object := range objects {
+		if named[id(object)] != nil {
+			t.Errorf("there are two of %s", id(object))
+		}
+		named[id(object)] = object.Object
+	}
+	return named
+}
+
+// same expects the same objects, in any order, and says of each how it differs.
+func same(t *testing.T, want, got []unstructured.Unstructured) {
+	t.Helper()
+	wanted, gotten := byID(t, want), byID(t, got)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(gotten))); diff != "" {
+		t.Errorf("unexpected objects (-want +got):\n%s", diff)
+	}
+	for key, object := range wanted {
+		// What is not there at all has been told.
+		if diff := cmp.Diff(object, gotten[key]); diff != "" && gotten[key] != nil {
+			t.Errorf("unexpected %s (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
+func TestInstallationOfAllIsEveryOneAndNothingElse(t *testing.T) {
+	t.Parallel()
+	var each []unstructured.Unstructured
+	for controller, objects := range installations(t) {
+		if controller != "volcano" { // there is one engine
+			each = append(each, objects...)
+		}
+	}
+	// No two controllers share an object either, which the removal of one would take from the other.
+	same(t, each, kustomized(t, "deploy/all"))
+}
+
+func TestInstallationIsItsAPIAndItsController(t *testing.T) {
+	t.Parallel()
+	for name, folder := range controllers {
+		api := "deploy/" + name + "/crd"
+		if strings.HasPrefix(folder, "deploy/scheduler") {
+			api = "deploy/scheduler/crd"
+		}
+		same(t, kustomized(t, folder), append(kustomized(t, api), kustomized(t, folder+"/controller")...))
+	}
+}
+
+func TestInstallationIsConfinedAndCanBeDrained(t *testing.T) {
+	t.Parallel()
+	for controller, objects := range installations(t) {
+		found := map[string]int{}
+		for _, object := range objects {
+			found[object.GetKind()]++
+			if object.GetKind() == "Namespace" && object.GetLabels()["pod-security.kubernetes.io/enforce"] != "restricted" {
+				t.Errorf("%s of %s has not the restricted Pod Security", object.GetName(), controller)
+			}
+		}
+		for _, kind := range []string{"Namespace", "ServiceAccount", "Deployment", "Role", "NetworkPolicy", "PodDisruptionBudget"} {
+			if found[kind] != 1 {
+				t.Errorf("%s has %d of kind %s, want 1", controller, found[kind], kind)
+			}
+		}
+	}
+}
+
+func TestFlagsOfAKustomizationComeToThoseOfTheInstallation(t *testing.T) {
+	t.Parallel()
+	for folder, want := range map[string][]any{
+		"deploy/pytorch":               {"--workers=64"},
+		"deploy/tensorflow/namespaced": {"--namespace=$(POD_NAMESPACE)", "--workers=64"},
+		"deploy/scheduler/volcano":     {"--engine=volcano", "--workers=64"},
+	} {
+		container := containerOf(t, onTop(t, folder, `
+patches:
+  - target: {kind: Deployment}
+    patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--workers=64"}]'
+`))
+		if diff := cmp.Diff(any(want), container["args"]); diff != "" {
+			t.Errorf("unexpected flags on top of %s (-want +got):\n%s", folder, diff)
+		}
+	}
+}
+
+// deploymentOf returns the one Deployment of an installation.
+func deploymentOf(t *testing.T, objects []unstructured.Unstructured) map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for _, object := range objects {
+		if object.GetKind() == "Deployment" {
+			found = append(found, object.Object)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("there are %d Deployments, want 1", len(found))
+	}
+	return found[0]
+}
+
+// containerOf returns the one container of the Deployment of an installation.
+func containerOf(t *testing.T, objects []unstructured.Unstructured) map[string]any {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(deploymentOf(t, objects), "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatalf("there are %d containers: %v", len(containers), err)
+	}
+	return containers[0].(map[string]any)
+}
+
+// onTop returns the objects of a kustomization on top of a folder of the repository, as users write one.
+func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
+	t.Helper()
+	own := t.TempDir()
+	base, err := filepath.Abs(filepath.Join("../..", folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base, err = filepath.Rel(own, base); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte("resources: ["+base+"]\n"+content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return printed(t, program(t, "kubectl"), "kustomize", own)
+}
+
+func TestNamespacedInstallationHasNothingOutside(t *testing.T) {
+	t.Parallel()
+	for controller := range controllers {
+		if controller == "native" || controller == "volcano" { // queues belong to the cluster
+			continue
+		}
+		for _, object := range kustomized(t, "deploy/"+controller+"/namespaced") {
+			if !slices.Contains([]string{"ServiceAccount", "Role", "RoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget"}, object.GetKind()) {
+				t.Errorf("the installation of %s for one namespace has %s", controller, id(object))
+			}
+		}
+	}
 }
 
 // A webhook needs a certificate and a Service, and what it has to admit is refused while any of them is not as it should be.
 func TestInstallationHasNoWebhook(t *testing.T) {
 	t.Parallel()
 	allowed := []string{
-		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy",
+		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", // the API server carries them out by itself
 	}
 	for controller, objects := range installations(t) {

@@ -80,7 +80,7 @@ func handMade(group string, i int) *corev1.Pod {
 // admitHandMade applies the policies for pods that are made by hand, as the installation does, and returns when they are in force.
 func (c cluster) admitHandMade(ctx context.Context) {
 	GinkgoHelper()
-	for _, folder := range []string{"base", string(c.Kind)} {
+	for _, folder := range []string{"base", string(c.Kind) + "/controller"} {
 		manifest, err := os.ReadFile("../../deploy/scheduler/" + folder + "/pods.yaml")
 		Expect(err).NotTo(HaveOccurred())
 		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)

@@ -4,16 +4,20 @@ package controlplane
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -21,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/manager"
 )
@@ -68,15 +73,56 @@ func Start(ctx context.Context, config, namespace, serviceAccount string, addToS
 // Stop stops the API server.
 func (c *ControlPlane) Stop() error { return c.environment.Stop() }
 
-// InstallCRDs applies the CRDs of a folder, and returns once the API server serves them.
-func (c *ControlPlane) InstallCRDs(folder string) error {
-	_, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true})
+// crds are those of the controllers that others depend on, as they are shipped. They are copies, which `make generate` writes: a module
+// that is taken alone has no sibling to read them from.
+//
+//go:embed crds
+var crds embed.FS
+
+// The controllers that others depend on.
+const (
+	Scheduler   = "scheduler"
+	TensorBoard = "tensorboard"
+)
+
+// InstallCRDs applies the CRDs of a controller that others depend on, and returns once the API server serves them.
+func (c *ControlPlane) InstallCRDs(controller string) error {
+	objects, err := crdsOf(controller)
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects})
 	return err
 }
 
-// UninstallCRDs deletes the CRDs of a folder. The API server then deletes their objects.
-func (c *ControlPlane) UninstallCRDs(folder string) error {
-	return envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{folder}, ErrorIfPathMissing: true})
+// UninstallCRDs deletes the CRDs of a controller that others depend on. The API server then deletes their objects.
+func (c *ControlPlane) UninstallCRDs(controller string) error {
+	objects, err := crdsOf(controller)
+	if err != nil {
+		return err
+	}
+	return envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects})
+}
+
+func crdsOf(controller string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	folder := path.Join("crds", controller)
+	files, err := crds.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		content, err := crds.ReadFile(path.Join(folder, file.Name()))
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := sigsyaml.Unmarshal(content, crd); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.Name(), err)
+		}
+		objects = append(objects, crd)
+	}
+	return objects, nil
 }
 
 func (c *ControlPlane) install(ctx context.Context, rbac string, scheme *runtime.Scheme) (err error) {
@@ -102,7 +148,7 @@ func (c *ControlPlane) install(ctx context.Context, rbac string, scheme *runtime
 	return nil
 }
 
-// apply creates the objects of a file. Those that need a namespace are created in the controller's.
+// apply creates the objects of a file. Those that need a namespace are created in the controller's, where its service account is, too.
 func (c *ControlPlane) apply(ctx context.Context, file string) error {
 	content, err := os.Open(file) //nolint:gosec // the test names the folder
 	if err != nil {
@@ -128,6 +174,12 @@ func (c *ControlPlane) apply(ctx context.Context, file string) error {
 		}
 		if namespaced {
 			object.SetNamespace(c.namespace)
+		}
+		switch binding := object.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			binding.Subjects[0].Namespace = c.namespace
+		case *rbacv1.RoleBinding:
+			binding.Subjects[0].Namespace = c.namespace
 		}
 		if err := c.Client.Create(ctx, object); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -62,6 +64,7 @@ func Begin[J framework.Job](
 	if err != nil {
 		return Begun[J]{}, err
 	}
+	ctx = log.IntoContext(ctx, logr.Discard())
 	begun := Begun[J]{Job: controller.Framework.NewJob()}
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 	for range 10 {

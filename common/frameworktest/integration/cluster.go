@@ -59,9 +59,12 @@ type Cluster[J framework.Job] struct {
 	*controlplane.ControlPlane
 }
 
-// RunSpecs runs all specs of the package, with the controller beside them.
+// RunSpecs runs all specs of the package, with the controller beside them. They take long: a short run skips them.
 func (c *Cluster[J]) RunSpecs(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("the specs take minutes")
+	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(20 * time.Second)

@@ -18,7 +18,7 @@ import (
 )
 
 // AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the manifests that the
-// patterns match. It keeps the processors busy, so that it belongs into a package of its own, test/hostile in the kind's module,
+// patterns match; with -short only a few hundred. It keeps the processors busy, so that it belongs into a package of its own, test/hostile in the kind's module,
 // which runs beside others. The controller is installed in the namespace.
 func AskAboutOddJobs[J framework.Job](
 	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
@@ -35,12 +35,15 @@ func AskAboutOddJobs[J framework.Job](
 		}
 	}()
 	if _, ok := any(controller.Framework.NewJob()).(framework.TensorBoardJob); ok {
-		if err := plane.InstallCRDs(filepath.Join("..", tensorBoardCRDs)); err != nil {
+		if err := plane.InstallCRDs(controlplane.TensorBoard); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := admitGangs(t.Context(), plane); err != nil {
 		t.Fatal(err)
+	}
+	if testing.Short() {
+		jobs = min(jobs, 500)
 	}
 	survey := hostile.Survey[J]{Controller: controller, Namespace: "default", Jobs: jobs, Seed: seed}
 
@@ -69,7 +72,7 @@ func AskAboutOddJobs[J framework.Job](
 
 // admitGangs makes what the scheduler-controller makes before pods of a gang are created.
 func admitGangs(ctx context.Context, plane *controlplane.ControlPlane) error {
-	if err := plane.InstallCRDs(filepath.Join("..", schedulerCRDs)); err != nil {
+	if err := plane.InstallCRDs(controlplane.Scheduler); err != nil {
 		return err
 	}
 	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: frameworktest.PriorityClassName}})

@@ -15,10 +15,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/frameworktest"
+	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 )
-
-// schedulerCRDs is where the CRDs of PodGroups and Queues are, seen from the tests of a kind of job.
-const schedulerCRDs = "../../scheduler/config/crd"
 
 // InQueue is a patch that lets a job be scheduled from queue lab.
 const InQueue = `spec: {scheduler: {t9kScheduler: {queue: lab, priority: 70}}}`
@@ -38,7 +36,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		c.runAll(ctx, other)
 		Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job in no queue")
 
-		Expect(c.InstallCRDs(schedulerCRDs)).To(Succeed())
+		Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
 		c.Admit(ctx, job)
 		c.runAll(ctx, job)
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -174,7 +172,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		first := c.Admit(ctx, job)
 		c.runAll(ctx, job)
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		Expect(c.UninstallCRDs(schedulerCRDs)).To(Succeed())
+		Expect(c.UninstallCRDs(controlplane.Scheduler)).To(Succeed())
 		crd := &metav1.PartialObjectMetadata{}
 		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		Eventually(ctx, func() error {
@@ -183,7 +181,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
 		Expect(job.JobStatus().Phase).To(Equal(batchv1beta1.JobPhaseRunning))
 
-		Expect(c.InstallCRDs(schedulerCRDs)).To(Succeed())
+		Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
 		Expect(c.PodGroup(ctx, job).UID).NotTo(Equal(first.UID))
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
 		c.finish(ctx, job)

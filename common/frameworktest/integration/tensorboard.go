@@ -15,10 +15,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 )
-
-// tensorBoardCRDs is where the CRD of TensorBoards is, seen from the tests of a kind of job.
-const tensorBoardCRDs = "../../tensorboard/config/crd"
 
 // withTensorBoard is a patch that lets a job want a TensorBoard.
 const withTensorBoard = `spec: {tensorboardSpec: {image: tb:1, trainingLogFilesets: ["t9k://pvc/logs/a"]}}`
@@ -40,7 +38,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job that wants no TensorBoard")
 		Expect(framework.Job(other).(framework.TensorBoardJob).TensorBoardStatus()).To(BeNil()) //nolint:forcetypeassert // such kinds are tested
 
-		Expect(c.InstallCRDs(tensorBoardCRDs)).To(Succeed())
+		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		created := c.tensorBoard(ctx, job)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Dependent", HaveField("UID", created.UID)))
 		Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement(batchv1beta1.ReasonNotInstalled))
@@ -155,7 +153,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		uid := c.tensorBoard(ctx, job).UID
 		c.runAll(ctx, job)
-		Expect(c.UninstallCRDs(tensorBoardCRDs)).To(Succeed())
+		Expect(c.UninstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Reason", batchv1beta1.ReasonNotInstalled))
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
@@ -164,7 +162,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Eventually(ctx, func() error {
 			return c.Client.Get(ctx, client.ObjectKey{Name: "tensorboards.tensorstack.dev"}, crd)
 		}).Should(Satisfy(apierrors.IsNotFound))
-		Expect(c.InstallCRDs(tensorBoardCRDs)).To(Succeed())
+		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		Expect(c.tensorBoard(ctx, job).UID).NotTo(Equal(uid))
 		Eventually(ctx, c.tensorBoardStatus(ctx, job), "60s").Should(HaveField("Dependent", Not(BeNil())), "the watch comes back by itself")
 	})

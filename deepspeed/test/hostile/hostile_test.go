@@ -17,5 +17,5 @@ var (
 )
 
 func TestTheAPIServerTakesWhatTheControllerMakesOfWhatTheCRDAdmits(t *testing.T) {
-	integration.AskAboutOddJobs(t, deepspeed.Controller(), "t9k-deepspeed", *jobs, *seed, "../../../examples/deepspeed/*.yaml", "../../testdata/hostile.yaml")
+	integration.AskAboutOddJobs(t, deepspeed.Controller(), "t9k-deepspeed", *jobs, *seed, "../../testdata/*.yaml")
 }

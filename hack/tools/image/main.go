@@ -1,7 +1,9 @@
-// Image packs a static binary into a container image, without a container runtime: one layer, a user that is not root, and
-// the same bytes for the same input.
+// Image packs what a controller is into a container image, without a container runtime: one layer, a user that is not root, and the
+// same bytes for the same input. Each folder holds what hack/build.sh writes for a platform.
 //
-//	image -binary FILE -name NAME:TAG -output FILE.tar
+//	image -name NAME:TAG -revision REVISION -folders linux/amd64=DIR,linux/arm64=DIR -layout DIR -archive FILE.tar
+//
+// It prints the digest that the image has in a registry: of the image, or of the index if there are several platforms.
 package main
 
 import (
@@ -11,75 +13,164 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nonRoot is the user that images without a distribution conventionally run as.
-const nonRoot = "65532:65532"
+const (
+	// nonRoot is the user that images without a distribution conventionally run as.
+	nonRoot = "65532:65532"
+	source  = "https://tensorstack.dev/jobs"
+	license = "Apache-2.0"
+)
 
 func main() {
-	binary := flag.String("binary", "", "static binary to pack; it becomes the entrypoint")
-	imageName := flag.String("name", "", "name and tag of the image")
-	output := flag.String("output", "", "archive to write, as `docker load` and `ctr images import` read it")
-	arch := flag.String("arch", runtime.GOARCH, "architecture of the binary")
+	o := options{}
+	flag.StringVar(&o.name, "name", "", "name and tag of the image; the last part of the name is that of the binary, which becomes the entrypoint")
+	flag.StringVar(&o.revision, "revision", "", "commit that the binary was built from")
+	folders := flag.String("folders", "", "what to pack: PLATFORM=FOLDER, separated by commas")
+	flag.StringVar(&o.layout, "layout", "", "OCI layout to write, with all platforms")
+	flag.StringVar(&o.archive, "archive", "", "archive to write, as `docker load` and `ctr images import` read it, of the platform of this machine if that is among them")
 	flag.Parse()
-	if err := build(*binary, *imageName, *output, *arch); err != nil {
+	for folder := range strings.SplitSeq(*folders, ",") {
+		o.folders = append(o.folders, folder)
+	}
+	digest, err := build(o)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
+	fmt.Println(digest)
 }
 
-func build(binary, imageName, output, arch string) error {
-	tag, err := name.NewTag(imageName)
+type options struct {
+	name, revision, layout, archive string
+	// folders are PLATFORM=FOLDER.
+	folders []string
+}
+
+func build(o options) (digest v1.Hash, err error) {
+	tag, err := name.NewTag(o.name)
 	if err != nil {
-		return err
+		return digest, err
 	}
-	layer, err := layerOf(binary)
-	if err != nil {
-		return fmt.Errorf("packing %s: %w", binary, err)
+	labels := map[string]string{
+		"org.opencontainers.image.title":    path.Base(tag.RepositoryStr()),
+		"org.opencontainers.image.version":  tag.TagStr(),
+		"org.opencontainers.image.revision": o.revision,
+		"org.opencontainers.image.source":   source,
+		"org.opencontainers.image.licenses": license,
 	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
+	var images []mutate.IndexAddendum
+	for _, f := range o.folders {
+		given, folder, ok := strings.Cut(f, "=")
+		if !ok {
+			return digest, fmt.Errorf("%q is no PLATFORM=FOLDER, such as linux/amd64=bin/build/pytorch", f)
+		}
+		platform, err := v1.ParsePlatform(given)
+		if err != nil {
+			return digest, err
+		}
+		image, err := imageOf(folder, *platform, labels)
+		if err != nil {
+			return digest, fmt.Errorf("packing %s: %w", folder, err)
+		}
+		images = append(images, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		if platform.OS == "linux" && platform.Architecture == runtime.GOARCH {
+			if err := tarball.WriteToFile(o.archive, tag, image); err != nil {
+				return digest, err
+			}
+		}
+	}
+	return writeLayout(o.layout, tag, images)
+}
+
+// writeLayout writes an OCI layout with one image, or one index of the images of several platforms.
+func writeLayout(folder string, tag name.Tag, images []mutate.IndexAddendum) (digest v1.Hash, err error) {
+	// What an earlier build has left there would stay beside it.
+	if err := os.RemoveAll(folder); err != nil {
+		return digest, err
+	}
+	written, err := layout.Write(folder, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
 	if err != nil {
-		return err
+		return digest, err
+	}
+	named := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag.TagStr()})
+	if len(images) == 1 {
+		image := images[0].Add.(v1.Image) //nolint:forcetypeassert // it was made as one
+		if digest, err = image.Digest(); err != nil {
+			return digest, err
+		}
+		return digest, written.AppendImage(image, named, layout.WithPlatform(*images[0].Platform))
+	}
+	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), images...)
+	if digest, err = index.Digest(); err != nil {
+		return digest, err
+	}
+	return digest, written.AppendIndex(index, named)
+}
+
+func imageOf(folder string, platform v1.Platform, labels map[string]string) (v1.Image, error) {
+	binary := labels["org.opencontainers.image.title"]
+	layer, err := layerOf(folder, binary)
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if image, err = mutate.AppendLayers(image, layer); err != nil {
+		return nil, err
 	}
 	config, err := image.ConfigFile()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS = "linux"
-	config.Architecture = arch
-	config.Config = v1.Config{User: nonRoot, WorkingDir: "/", Entrypoint: []string{"/" + filepath.Base(binary)}}
-	image, err = mutate.ConfigFile(image, config)
-	if err != nil {
-		return err
-	}
-	return tarball.WriteToFile(output, tag, image)
+	config.OS, config.Architecture, config.Variant = platform.OS, platform.Architecture, platform.Variant
+	config.Config = v1.Config{User: nonRoot, WorkingDir: "/", Entrypoint: []string{"/" + binary}, Labels: labels}
+	return mutate.ConfigFile(image, config)
 }
 
-func layerOf(binary string) (v1.Layer, error) {
-	content, err := os.ReadFile(binary)
+// layerOf packs the files of a folder. The binary can be executed, and nothing else.
+func layerOf(folder, binary string) (v1.Layer, error) {
+	files, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	header := &tar.Header{Name: filepath.Base(binary), Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}
-	if err := w.WriteHeader(header); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(content); err != nil {
-		return nil, err
+	found := false
+	for _, f := range files {
+		content, err := os.ReadFile(filepath.Join(folder, f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		header := &tar.Header{Name: f.Name(), Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}
+		if f.Name() == binary {
+			found, header.Mode = true, 0o755
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
+	if !found {
+		return nil, fmt.Errorf("it has no file %s, which the image is named after", binary)
+	}
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil }
+	return tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer))
 }

@@ -6,39 +6,57 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 const (
-	imageName = "pytorch-controller:test"
+	imageName = "tensorstack/pytorch-controller:v0.1.0"
 	content   = "static binary"
 )
 
-// packed builds an image of a new copy of the binary and reads it back.
-func packed(t *testing.T, content, arch string) v1.Image {
+// folder returns a new folder as hack/build.sh leaves it.
+func folder(t *testing.T, content string) string {
 	t.Helper()
 	dir := t.TempDir()
-	binary, output := filepath.Join(dir, "pytorch-controller"), filepath.Join(dir, "image.tar")
-	if err := os.WriteFile(binary, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range map[string]string{"pytorch-controller": content, "sbom.cdx.json": "{}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := build(binary, imageName, output, arch); err != nil {
+	return dir
+}
+
+// built builds an image of new copies of the binary, for each of the platforms.
+func built(t *testing.T, content string, platforms ...string) (options, v1.Hash) {
+	t.Helper()
+	dir := t.TempDir()
+	o := options{name: imageName, revision: "1cc8f15", layout: filepath.Join(dir, "image.oci"), archive: filepath.Join(dir, "image.tar")}
+	for _, p := range platforms {
+		o.folders = append(o.folders, p+"="+folder(t, content))
+	}
+	digest, err := build(o)
+	if err != nil {
 		t.Fatalf("unexpected error: %v", err)
 	}
-	// Under its name and no other.
-	tag, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(output) })
+	return o, digest
+}
+
+// packed builds an image and reads it back from the OCI layout.
+func packed(t *testing.T, content, platform string) v1.Image {
+	t.Helper()
+	o, digest := built(t, content, platform)
+	written, err := layout.FromPath(o.layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{imageName}, tag[0].RepoTags); diff != "" {
-		t.Errorf("unexpected tags (-want +got):\n%s", diff)
-	}
-	image, err := tarball.ImageFromPath(output, nil)
+	image, err := written.Image(digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +74,20 @@ func digest(t *testing.T, image v1.Image) v1.Hash {
 
 func TestImageRunsTheBinaryAsNobody(t *testing.T) {
 	t.Parallel()
-	file, err := packed(t, content, "arm64").ConfigFile()
+	file, err := packed(t, content, "linux/arm64").ConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := v1.Config{User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/pytorch-controller"}}
+	want := v1.Config{
+		User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/pytorch-controller"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "pytorch-controller",
+			"org.opencontainers.image.version":  "v0.1.0",
+			"org.opencontainers.image.revision": "1cc8f15",
+			"org.opencontainers.image.source":   "https://tensorstack.dev/jobs",
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		},
+	}
 	if diff := cmp.Diff(want, file.Config); diff != "" {
 		t.Errorf("unexpected configuration (-want +got):\n%s", diff)
 	}
@@ -69,9 +96,9 @@ func TestImageRunsTheBinaryAsNobody(t *testing.T) {
 	}
 }
 
-func TestImageHoldsTheBinaryAlone(t *testing.T) {
+func TestImageHoldsTheBinaryAndWhatIsInIt(t *testing.T) {
 	t.Parallel()
-	layers, err := packed(t, content, "amd64").Layers()
+	layers, err := packed(t, content, "linux/amd64").Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +134,10 @@ func TestImageHoldsTheBinaryAlone(t *testing.T) {
 		got = append(got, file{header.Name, string(held), header.Mode, header.ModTime.UTC(), header.Uid, header.Gid})
 	}
 	// It can be executed, whatever the mode that it was found with, and nobody but root may change it.
-	want := []file{{Name: "pytorch-controller", Content: content, Mode: 0o755, ModTime: time.Unix(0, 0).UTC()}}
+	want := []file{
+		{Name: "pytorch-controller", Content: content, Mode: 0o755, ModTime: time.Unix(0, 0).UTC()},
+		{Name: "sbom.cdx.json", Content: "{}", Mode: 0o644, ModTime: time.Unix(0, 0).UTC()},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
@@ -115,30 +145,88 @@ func TestImageHoldsTheBinaryAlone(t *testing.T) {
 
 func TestImageIsReproducible(t *testing.T) {
 	t.Parallel()
-	once, again := digest(t, packed(t, content, "amd64")), digest(t, packed(t, content, "amd64"))
+	once, again := digest(t, packed(t, content, "linux/amd64")), digest(t, packed(t, content, "linux/amd64"))
 	if once != again {
 		t.Errorf("the same binary makes %s and %s", once, again)
 	}
-	if other := digest(t, packed(t, "another binary", "amd64")); other == once {
+	if other := digest(t, packed(t, "another binary", "linux/amd64")); other == once {
 		t.Errorf("another binary makes %s too", other)
+	}
+}
+
+func TestImageOfSeveralPlatformsIsAnIndex(t *testing.T) {
+	t.Parallel()
+	o, digest := built(t, content, "linux/amd64", "linux/arm64")
+	written, err := layout.FromPath(o.layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := written.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := root.ImageIndex(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range manifest.Manifests {
+		got = append(got, m.Platform.String())
+	}
+	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64"}, got); diff != "" {
+		t.Errorf("unexpected platforms (-want +got):\n%s", diff)
+	}
+	if _, again := built(t, content, "linux/amd64", "linux/arm64"); again != digest {
+		t.Errorf("the same binaries make %s and %s", digest, again)
+	}
+}
+
+func TestArchiveIsOfThisMachine(t *testing.T) {
+	t.Parallel()
+	o, _ := built(t, content, "linux/s390x", "linux/"+runtime.GOARCH)
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(o.archive) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Under its name and no other.
+	if diff := cmp.Diff([]string{imageName}, manifest[0].RepoTags); diff != "" {
+		t.Errorf("unexpected tags (-want +got):\n%s", diff)
+	}
+	image, err := tarball.ImageFromPath(o.archive, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("linux/"+runtime.GOARCH, config.OS+"/"+config.Architecture); diff != "" {
+		t.Errorf("unexpected platform (-want +got):\n%s", diff)
 	}
 }
 
 func TestBuildRefuses(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "controller")
-	if err := os.WriteFile(binary, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, tc := range map[string]struct{ binary, imageName, output string }{
-		"a binary that is not there":   {filepath.Join(dir, "none"), imageName, filepath.Join(dir, "a.tar")},
-		"a name that is none":          {binary, "Not A Name", filepath.Join(dir, "b.tar")},
-		"an output that has no folder": {binary, imageName, filepath.Join(dir, "none", "c.tar")},
+	for name, change := range map[string]func(*options){
+		"a folder that is not there":              func(o *options) { o.folders = []string{"linux/amd64=" + filepath.Join(o.layout, "none")} },
+		"a folder without its platform":           func(o *options) { o.folders = []string{folder(t, content)} },
+		"a folder without what it is named after": func(o *options) { o.name = "tensorstack/tensorflow-controller:v0.1.0" },
+		"a name that is none":                     func(o *options) { o.name = "Not A Name" },
+		"an archive that has no folder":           func(o *options) { o.archive = filepath.Join(o.archive, "none", "c.tar") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := build(tc.binary, tc.imageName, tc.output, "amd64"); err == nil {
+			dir := t.TempDir()
+			o := options{
+				name: imageName, layout: filepath.Join(dir, "image.oci"), archive: filepath.Join(dir, "image.tar"),
+				folders: []string{"linux/" + runtime.GOARCH + "=" + folder(t, content)},
+			}
+			change(&o)
+			if _, err := build(o); err == nil {
 				t.Error("no error")
 			}
 		})

@@ -35,6 +35,9 @@ const (
 // The Lease of the leader is in another namespace and is the one thing that is written. Every job is looked at in that minute,
 // since something happens to its pod that does not matter.
 func TestAThousandRunningJobsCostNoWriteInAMinute(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes more than a minute")
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	plane := start(ctx, t)
 	controller := runController(ctx, t, plane)

@@ -17,6 +17,5 @@ var (
 )
 
 func TestTheAPIServerTakesWhatTheControllerMakesOfWhatTheCRDAdmits(t *testing.T) {
-	integration.AskAboutOddJobs(t, pytorch.Controller(), "t9k-pytorch", *jobs, *seed,
-		"../../../examples/pytorch/*.yaml", "../../testdata/hostile.yaml")
+	integration.AskAboutOddJobs(t, pytorch.Controller(), "t9k-pytorch", *jobs, *seed, "../../testdata/*.yaml")
 }

@@ -17,6 +17,5 @@ var (
 )
 
 func TestTheAPIServerTakesWhatTheControllerMakesOfWhatTheCRDAdmits(t *testing.T) {
-	integration.AskAboutOddJobs(t, tensorflow.Controller(), "t9k-tensorflow", *jobs, *seed,
-		"../../../examples/tensorflow/*.yaml", "../../testdata/hostile.yaml")
+	integration.AskAboutOddJobs(t, tensorflow.Controller(), "t9k-tensorflow", *jobs, *seed, "../../testdata/*.yaml")
 }

@@ -101,14 +101,14 @@ const (
 	ReasonDisrupted = "Disrupted"
 	// ReasonDeleted: somebody deleted the pod.
 	ReasonDeleted = "Deleted"
-	// ReasonCompleted: the main container ended with exit code 0. It is the cause of a restart by RestartPolicyAlways.
+	// ReasonCompleted: the main container ended with exit code 0. It is the cause of a restart by restart policy Always.
 	ReasonCompleted = "Completed"
 	// ReasonRecovered: every failed replica runs again.
 	ReasonRecovered = "Recovered"
 )
 
-// Reasons of status.tensorboard, besides NameConflict and CreateFailed, Creating and Deleted, and those of the condition Ready of the
-// TensorBoard. They are reasons of ConditionInitialized, too, if they speak of the PodGroup of the job.
+// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating and ReasonDeleted come to them, and those of the
+// condition Ready of the TensorBoard. They are reasons of ConditionInitialized, too, if they speak of the PodGroup of the job.
 const (
 	// ReasonNotInstalled: the cluster does not know the kind of the object.
 	ReasonNotInstalled = "NotInstalled"

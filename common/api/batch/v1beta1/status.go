@@ -11,6 +11,7 @@ import (
 // +kubebuilder:validation:Enum=Pending;Running;Paused;Resuming;Succeeded;Failed;Unknown
 type JobPhase string
 
+// Phases of a job.
 const (
 	// JobPhasePending: not every replica runs yet, or some are being replaced.
 	JobPhasePending JobPhase = "Pending"
@@ -33,6 +34,7 @@ const (
 // +kubebuilder:validation:Enum=Creating;Pending;Running;Succeeded;Failed;Unknown;Deleted
 type ReplicaPhase string
 
+// Phases of a replica.
 const (
 	// ReplicaPhaseCreating: the replica has no pod yet.
 	ReplicaPhaseCreating ReplicaPhase = "Creating"

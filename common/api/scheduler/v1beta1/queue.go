@@ -157,8 +157,17 @@ const (
 	ConditionClosedHonoured = "ClosedHonoured"
 )
 
-// ReasonOpen is the reason of a queue that is active.
-const ReasonOpen = "Open"
+// Reasons of the conditions of a Queue. ReasonQueueClosed and ReasonNotSupportedByEngine come to them.
+const (
+	// ReasonOpen: the queue allocates.
+	ReasonOpen = "Open"
+)
+
+// Reasons of the events of pods that are scheduled from a queue.
+const (
+	// EventMaxDuration: the pod was deleted, since it was older than spec.maxDuration of its Queue.
+	EventMaxDuration = "MaxDuration"
+)
 
 // Length returns the length of time, 0 if it is malformed, which the API server refuses.
 func (d Duration) Length() time.Duration {

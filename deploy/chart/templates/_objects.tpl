@@ -1,0 +1,62 @@
+{{- /*
+The objects of a file, as the release has them. The files are what kustomize makes of deploy/, so that a chart installs what
+`kubectl apply -k` does; here is all that the values change in it.
+Takes a dict of root and file.
+*/ -}}
+{{- define "objects" -}}
+{{- $root := .root }}
+{{- range splitList "\n---\n" ($root.Files.Get .file) }}
+{{- $object := fromYaml . }}
+{{- if eq (include "wanted" (dict "values" $root.Values "kind" $object.kind)) "true" }}
+{{- if $root.Values.namespaced }}{{ include "namespaced" $object }}{{ end }}
+{{- if $object.metadata.namespace }}{{ $_ := set $object.metadata "namespace" $root.Release.Namespace }}{{ end }}
+{{- range $object.subjects }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
+{{- if eq $object.kind "Deployment" }}{{ include "deployment" (dict "root" $root "object" $object) }}{{ end }}
+{{- if eq $object.kind "ServiceMonitor" }}
+{{- $_ := set $object.metadata "labels" (merge (dict) $root.Values.serviceMonitor.labels $object.metadata.labels) }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether the values want an object of the kind. A release has the namespace that Helm is told. */ -}}
+{{- define "wanted" -}}
+{{- if eq .kind "Namespace" }}false
+{{- else if eq .kind "PodDisruptionBudget" }}{{ .values.podDisruptionBudget.enabled }}
+{{- else if eq .kind "NetworkPolicy" }}{{ .values.networkPolicy.enabled }}
+{{- else if hasPrefix "MutatingAdmissionPolicy" .kind }}{{ .values.mutatingAdmissionPolicies }}
+{{- else }}true
+{{- end }}
+{{- end }}
+
+{{- /* Rights in the cluster become rights in the namespace. */ -}}
+{{- define "namespaced" -}}
+{{- if hasPrefix "ClusterRole" .kind }}
+{{- $_ := set . "kind" (trimPrefix "Cluster" .kind) }}
+{{- $_ := set .metadata "namespace" "the release's" }}
+{{- with .roleRef }}{{ $_ := set . "kind" "Role" }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "deployment" -}}
+{{- $values := .root.Values }}
+{{- $_ := set .object.spec "replicas" (int $values.replicas) }}
+{{- $template := .object.spec.template }}
+{{- $_ := set $template.metadata "labels" (merge $template.metadata.labels $values.podLabels) }}
+{{- with $values.podAnnotations }}{{ $_ := set $template.metadata "annotations" . }}{{ end }}
+{{- $pod := $template.spec }}
+{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
+{{- with index $values $field }}{{ $_ := set $pod $field . }}{{ end }}
+{{- end }}
+{{- $container := index $pod.containers 0 }}
+{{- $image := printf "%s:%s" $values.image.repository ($values.image.tag | default .root.Chart.AppVersion) }}
+{{- with $values.image.digest }}{{ $image = printf "%s@%s" $values.image.repository . }}{{ end }}
+{{- $_ := set $container "image" $image }}
+{{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end }}
+{{- $_ := set $container "resources" $values.resources }}
+{{- $args := $container.args | default list }}
+{{- if $values.namespaced }}{{ $args = append $args "--namespace=$(POD_NAMESPACE)" }}{{ end }}
+{{- with concat $args $values.args }}{{ $_ := set $container "args" . }}{{ end }}
+{{- end }}

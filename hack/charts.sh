@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Makes a Helm chart of each controller given, in $CHARTS, and packs it: the objects that kustomize makes of deploy/, and
+# the templates of deploy/chart, which let values change them. kustomize and helm are in $BIN.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+programs=${BIN:-bin}
+charts=${CHARTS:-bin/charts}
+rm -rf "$charts"
+for controller in "$@"; do
+	chart=$charts/$controller-controller
+	mkdir -p "$chart/files"
+	cp -r deploy/chart/templates "$chart"
+	image=$(sed -n 's/^ *image: //p' "$controller/config/manager/deployment.yaml")
+	sed "s#IMAGE#${image%:*}#" deploy/chart/values.yaml >"$chart/values.yaml"
+	"$programs/kustomize" build "deploy/$controller/crd" >"$chart/files/crd.yaml"
+	"$programs/kustomize" build "$controller/config/servicemonitor" >"$chart/files/servicemonitor.yaml"
+	if [ "$controller" = scheduler ]; then
+		for engine in native volcano; do "$programs/kustomize" build "deploy/scheduler/$engine/controller" >"$chart/files/$engine.yaml"; done
+		cat deploy/chart/engine.values.yaml >>"$chart/values.yaml"
+		sed '/"namespaced"/d' deploy/chart/values.schema.json >"$chart/values.schema.json"
+	else
+		"$programs/kustomize" build "deploy/$controller/controller" >"$chart/files/controller.yaml"
+		cat deploy/chart/namespaced.values.yaml >>"$chart/values.yaml"
+		sed '/"engine"/d; /"mutatingAdmissionPolicies"/d' deploy/chart/values.schema.json >"$chart/values.schema.json"
+	fi
+	cat >"$chart/Chart.yaml" <<-END
+		apiVersion: v2
+		name: $controller-controller
+		description: The $controller-controller of TensorStack Jobs, with its API
+		type: application
+		version: ${image##*:v}
+		appVersion: ${image##*:}
+		kubeVersion: ">=1.34.0-0"
+		home: https://tensorstack.dev/jobs
+	END
+	"$programs/helm" lint --quiet "$chart"
+	"$programs/helm" package "$chart" --destination "$charts"
+done

@@ -1,0 +1,135 @@
+// Pack puts the modules of the repository into a folder as a module proxy serves them, with the versions of versions.yaml: what is or
+// would be committed of each, and the license.
+//
+//	GOPROXY=file://FOLDER go get tensorstack.dev/jobs/pytorch@v0.1.0
+//
+// It prints the path and the version of each.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+
+	"tensorstack.dev/jobs/hack/tools/internal/versions"
+)
+
+const license = "LICENSE"
+
+func main() {
+	root := flag.String("root", ".", "root of the repository")
+	output := flag.String("output", "", "folder of the module proxy to write")
+	flag.Parse()
+	packed, err := pack(*root, *output)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+	for _, m := range packed {
+		fmt.Println(m.Path, m.Version)
+	}
+}
+
+func pack(root, output string) ([]module.Version, error) {
+	released, err := versions.Read(filepath.Join(root, "versions.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var packed []module.Version
+	for _, name := range slices.Sorted(maps.Keys(released.Modules)) {
+		m := module.Version{Path: versions.Prefix + name, Version: released.Modules[name].Version}
+		if err := packModule(root, name, m, output); err != nil {
+			return nil, fmt.Errorf("packing %s: %w", name, err)
+		}
+		packed = append(packed, m)
+	}
+	// As go.work has it, common as it is here stands for every version of it that a module here requires.
+	for _, required := range released.Modules {
+		m := module.Version{Path: versions.Prefix + versions.Common, Version: required.Common}
+		if m.Version != "" && !slices.Contains(packed, m) {
+			if err := packModule(root, versions.Common, m, output); err != nil {
+				return nil, fmt.Errorf("packing %s: %w", m, err)
+			}
+		}
+	}
+	return packed, nil
+}
+
+// packModule writes the files of a version of a module, as the protocol of module proxies names them.
+func packModule(root, name string, m module.Version, output string) error {
+	escaped, err := module.EscapePath(m.Path)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(output, filepath.FromSlash(escaped), "@v")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	files, err := filesOf(root, name)
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	if err := zip.Create(&archive, m, files); err != nil {
+		return err
+	}
+	goMod, err := os.ReadFile(filepath.Join(root, name, "go.mod"))
+	if err != nil {
+		return err
+	}
+	info, err := json.Marshal(struct{ Version string }{m.Version})
+	if err != nil {
+		return err
+	}
+	list, err := os.OpenFile(filepath.Join(folder, "list"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, listed := fmt.Fprintln(list, m.Version)
+	write := func(name string, content []byte) error {
+		return os.WriteFile(filepath.Join(folder, name), content, 0o644)
+	}
+	return errors.Join(
+		listed, list.Close(), write(m.Version+".info", info), write(m.Version+".mod", goMod), write(m.Version+".zip", archive.Bytes()),
+	)
+}
+
+// filesOf returns the files of a module that git has or would take.
+func filesOf(root, name string) ([]zip.File, error) {
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = filepath.Join(root, name)
+	output, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing the files of the module: %w", err)
+	}
+	// It is the license of all modules, and each has to come with one.
+	files := []zip.File{file{path: license, on: filepath.Join(root, license)}}
+	for p := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
+		on := filepath.Join(root, name, filepath.FromSlash(p))
+		if _, err := os.Lstat(on); errors.Is(err, os.ErrNotExist) {
+			continue // it is deleted, and that not yet committed
+		}
+		files = append(files, file{path: path.Clean(p), on: on})
+	}
+	return files, nil
+}
+
+// file implements zip.File.
+type file struct{ path, on string }
+
+func (f file) Path() string                 { return f.path }
+func (f file) Lstat() (os.FileInfo, error)  { return os.Lstat(f.on) }
+func (f file) Open() (io.ReadCloser, error) { return os.Open(f.on) }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFlagsPage(t *testing.T) {
+	t.Parallel()
+	const common = `Runs things
+
+Usage:
+  x-controller [flags]
+
+Flags:
+  -h, --help             help for x-controller
+      --image string     image of this controller (default: that of the pod)
+      --leader-elect     take part in a leader election (default true)
+      --requests stringToString   resource requests (default [cpu=10m,memory=1Gi])
+`
+	got := flagsPage(map[string]string{
+		"a-controller": common + "      --workers int      jobs at the same time (default 16)\n",
+		"b-controller": common + "      --workers int      queues at the same time (default 4)\n      --engine string    native | volcano (default \"native\")\n",
+	})
+	want := `# Flags of the controllers
+
+## Every controller
+
+| Flag | Default | Meaning |
+| --- | --- | --- |
+| ` + "`--image`" + ` | that of the pod | image of this controller |
+| ` + "`--leader-elect`" + ` | true | take part in a leader election |
+| ` + "`--requests`" + ` | cpu=10m,memory=1Gi | resource requests |
+
+## a-controller
+
+| Flag | Default | Meaning |
+| --- | --- | --- |
+| ` + "`--workers`" + ` | 16 | jobs at the same time |
+
+## b-controller
+
+| Flag | Default | Meaning |
+| --- | --- | --- |
+| ` + "`--engine`" + ` | native | native \| volcano |
+| ` + "`--workers`" + ` | 4 | queues at the same time |
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected page (-want +got):\n%s", diff)
+	}
+}
+
+func TestGroupsOf(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		source  string
+		want    []group
+		wantErr string
+	}{
+		"a block with its comments": {
+			source: `
+// Reasons of ConditionRunning. There are
+// others.
+const (
+	// ReasonQueued: no pods are
+	// created.
+	ReasonQueued = "Queued"
+	// LabelName is the label.
+	LabelName = "name"
+)`,
+			want: []group{{"Reasons of ConditionRunning", "There are others.", []constant{{"ReasonQueued", "Queued", "no pods are created."}}}},
+		},
+		"a condition": {
+			source: "// Types.\nconst (\n// ConditionReady is True while it answers.\nConditionReady = \"Ready\"\n)",
+			want:   []group{{"Types", "", []constant{{"ConditionReady", "Ready", "True while it answers."}}}},
+		},
+		"what nobody reads": {source: "const DefaultLimit = 3"},
+		"a reason that does not say when it occurs": {
+			source:  "// Reasons.\nconst (\nReasonQueued = \"Queued\"\n)",
+			wantErr: "ReasonQueued: it must be a string in a block with a comment, and have a comment that says when it occurs",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\n"+tc.source, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := groupsOf(file)
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			if gotErr != tc.wantErr {
+				t.Errorf("got error %q, want %q", gotErr, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(group{}, constant{})); diff != "" {
+				t.Errorf("unexpected groups (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/mod/modfile"
+
+	"tensorstack.dev/jobs/hack/tools/internal/versions"
+)
+
+var (
+	heading = regexp.MustCompile(`(?m)^## .*$`)
+	// next is the heading of what is not released yet. Its version is a guess.
+	next = regexp.MustCompile(`^## (v\S+) \(unreleased\)$`)
+)
+
+// datedChangelog gives the unreleased section of a changelog its version and date, and returns the entries of it too.
+func datedChangelog(content, version, date string) (dated, entries string, err error) {
+	found := heading.FindAllStringIndex(content, 2)
+	if len(found) == 0 || !next.MatchString(content[found[0][0]:found[0][1]]) {
+		return "", "", fmt.Errorf("the changelog does not begin with a section `## %s (unreleased)`: write there what is new", version)
+	}
+	start, end := found[0][1], len(content)
+	if len(found) == 2 {
+		end = found[1][0]
+	}
+	entries = strings.TrimSpace(content[start:end])
+	if !strings.HasPrefix(entries, "- ") {
+		return "", "", errors.New("the unreleased section of the changelog has no entry: write there what is new")
+	}
+	return content[:found[0][0]] + fmt.Sprintf("## %s (%s)", version, date) + content[start:], entries, nil
+}
+
+// pinned writes the versions of a module into versions.yaml, and leaves everything else there as it is.
+func pinned(content, module string, to versions.Module) (string, error) {
+	for key, value := range map[string]string{"version": to.Version, "common": to.Common} {
+		if value == "" {
+			continue
+		}
+		var document yaml.Node
+		if err := yaml.Unmarshal([]byte(content), &document); err != nil {
+			return "", fmt.Errorf("reading versions.yaml: %w", err)
+		}
+		node := &document
+		if node.Kind == yaml.DocumentNode {
+			node = node.Content[0]
+		}
+		for _, step := range []string{"modules", module, key} {
+			if node = child(node, step); node == nil {
+				return "", fmt.Errorf("versions.yaml has no modules.%s.%s", module, key)
+			}
+		}
+		lines := strings.SplitAfter(content, "\n")
+		line := lines[node.Line-1]
+		lines[node.Line-1] = line[:node.Column-1] + value + line[node.Column-1+len(node.Value):]
+		content = strings.Join(lines, "")
+	}
+	return content, nil
+}
+
+// child returns the value of a key of a mapping, nil if there is none.
+func child(node *yaml.Node, key string) *yaml.Node {
+	if node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// tagged names the version in the Deployment of a controller.
+func tagged(manifest, module, version string) (string, error) {
+	image := regexp.MustCompile(`(?m)^( *image: tensorstack/` + regexp.QuoteMeta(module) + `-controller:)\S+$`)
+	if n := len(image.FindAllString(manifest, -1)); n != 1 {
+		return "", fmt.Errorf("the Deployment names the image of %s-controller %d times, want once", module, n)
+	}
+	return image.ReplaceAllString(manifest, "${1}"+version), nil
+}
+
+// requiring makes a go.mod require a version of common.
+func requiring(goMod, common string) (string, error) {
+	file, err := modfile.Parse("go.mod", []byte(goMod), nil)
+	if err != nil {
+		return "", err
+	}
+	if err := file.AddRequire(versions.Prefix+versions.Common, common); err != nil {
+		return "", err
+	}
+	formatted, err := file.Format()
+	return string(formatted), err
+}
+
+// required returns the version of common that a go.mod requires, empty for none.
+func required(goMod string) (string, error) {
+	file, err := modfile.ParseLax("go.mod", []byte(goMod), nil)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range file.Require {
+		if r.Mod.Path == versions.Prefix+versions.Common {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", nil
+}
+
+// replacing makes go.work take common from its folder for each of the versions that modules require.
+func replacing(goWork string, common map[string]bool) (string, error) {
+	file, err := modfile.ParseWork("go.work", []byte(goWork), nil)
+	if err != nil {
+		return "", err
+	}
+	const path = versions.Prefix + versions.Common
+	var old []string
+	for _, r := range file.Replace {
+		if r.Old.Path == path {
+			old = append(old, r.Old.Version)
+		}
+	}
+	if len(old) == 0 {
+		return "", errors.New("go.work does not replace common")
+	}
+	// What is added goes after what is there already: that is dropped last.
+	for _, version := range slices.Sorted(maps.Keys(common)) {
+		if err := file.AddReplace(path, version, "./"+versions.Common, ""); err != nil {
+			return "", err
+		}
+	}
+	for _, version := range old {
+		if common[version] {
+			continue
+		}
+		if err := file.DropReplace(path, version); err != nil {
+			return "", err
+		}
+	}
+	file.Cleanup()
+	return string(modfile.Format(file.Syntax)), nil
+}

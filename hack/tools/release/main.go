@@ -1,0 +1,332 @@
+// Release makes a release of one module: it dates the changelog, pins the versions, renders what is installed, commits and tags. It pushes
+// nothing. A dry run, which is the default, only shows it.
+//
+//	release -module pytorch -version v0.2.0 -dry-run=false
+//
+// All is done in a work tree of its own, from what is committed, so that a release that fails leaves nothing behind. docs/releasing.md
+// describes it for those who make one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"tensorstack.dev/jobs/hack/tools/internal/versions"
+)
+
+func main() {
+	r := release{out: os.Stdout, date: time.Now().UTC().Format(time.DateOnly)}
+	flag.StringVar(&r.root, "root", ".", "root of the repository")
+	flag.StringVar(&r.module, "module", "", "module to release")
+	flag.StringVar(&r.version, "version", "", "version to give it")
+	flag.BoolVar(&r.dry, "dry-run", true, "only show what the release changes")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := r.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+type release struct {
+	root, module, version, date string
+	dry                         bool
+	out                         io.Writer
+
+	// tree is the work tree in which the release is made.
+	tree string
+	pins versions.File
+}
+
+func (r *release) tag() string { return r.module + "/" + r.version }
+
+func (r *release) run(ctx context.Context) (err error) {
+	if r.root, err = filepath.Abs(r.root); err != nil {
+		return err
+	}
+	if r.pins, err = versions.Read(filepath.Join(r.root, "versions.yaml")); err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	obstacles, err := r.obstacles(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(obstacles...); err != nil && !r.dry {
+		return err
+	}
+
+	parent, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	r.tree = filepath.Join(parent, "tree")
+	if _, err := r.git(ctx, r.root, "worktree", "add", "--quiet", "--detach", r.tree, "HEAD"); err != nil {
+		return errors.Join(err, os.RemoveAll(parent))
+	}
+	defer func() {
+		_, removed := r.git(context.WithoutCancel(ctx), r.root, "worktree", "remove", "--force", r.tree)
+		err = errors.Join(err, removed, os.RemoveAll(parent))
+	}()
+	entries, err := r.edit()
+	if err != nil {
+		return err
+	}
+	artefacts, err := r.render(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := r.git(ctx, r.tree, "add", "--all"); err != nil {
+		return err
+	}
+	message := fmt.Sprintf("%s %s\n\n%s\n", r.module, r.version, entries)
+	if r.dry {
+		diff, err := r.git(ctx, r.tree, "diff", "--cached")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.out, "%s\n\nIt would be tagged %s:\n\n%s\n%s", diff, r.tag(), message, artefacts)
+		return errors.Join(obstacles...)
+	}
+	if err := r.commit(ctx, message); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "Committed and tagged %s. Nothing is pushed yet:\n\n  git push origin HEAD\n  git push origin %s\n\n%s", r.tag(), r.tag(), artefacts)
+	return nil
+}
+
+// check looks at what is asked for.
+func (r *release) check() error {
+	if _, ok := r.pins.Modules[r.module]; !ok {
+		return fmt.Errorf("there is no module %q in versions.yaml: MODULE is one of those there", r.module)
+	}
+	if semver.Canonical(r.version) != r.version || r.version == "" {
+		return fmt.Errorf("%q is no version: VERSION is like v0.2.0", r.version)
+	}
+	path := versions.Prefix + r.module
+	if err := module.Check(path, r.version); err != nil {
+		return fmt.Errorf("%s does not go with the path of the module: rename the module first, or choose another version: %w", r.version, err)
+	}
+	return nil
+}
+
+// obstacles returns what is in the way of a release. A dry run shows what it would be nevertheless.
+func (r *release) obstacles(ctx context.Context) (found []error, err error) {
+	changes, err := r.git(ctx, r.root, "status", "--porcelain")
+	if err != nil {
+		return nil, err
+	}
+	if changes != "" {
+		found = append(found, fmt.Errorf("the tree is not clean: commit first what is to be released\n%s", changes))
+	}
+	taken, err := r.git(ctx, r.root, "tag", "--list", r.tag())
+	if err != nil {
+		return nil, err
+	}
+	if taken != "" {
+		found = append(found, fmt.Errorf("%s is released already: VERSION is a greater one", r.tag()))
+	}
+	// An older line may still get patches: what was released of a newer one is not in its history.
+	tags, err := r.git(ctx, r.root, "tag", "--merged", "HEAD", "--list", r.module+"/v*")
+	if err != nil {
+		return nil, err
+	}
+	for tag := range strings.FieldsSeq(tags) {
+		if last := strings.TrimPrefix(tag, r.module+"/"); tag != taken && semver.Compare(r.version, last) <= 0 {
+			found = append(found, fmt.Errorf("%s is not greater than %s, which is released", r.version, last))
+		}
+	}
+	// The first release is of the version that is there from the beginning.
+	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
+		found = append(found, fmt.Errorf("%s is less than %s, which versions.yaml says", r.version, pinned))
+	}
+	if r.module == versions.Common {
+		return found, nil
+	}
+	// Those who get the module get common as it was tagged, not as it is here.
+	common := versions.Common + "/" + r.pins.Modules[versions.Common].Version
+	if tags, err = r.git(ctx, r.root, "tag", "--list", common); err != nil {
+		return nil, err
+	}
+	if tags == "" {
+		return append(found, fmt.Errorf("%s, which the module is built with, is not released: release common first", common)), nil
+	}
+	changed, err := r.git(ctx, r.root, "diff", "--name-only", common, "HEAD", "--", versions.Common)
+	if err != nil {
+		return nil, err
+	}
+	if changed != "" {
+		found = append(found, fmt.Errorf("common has changed since %s: release common first\n%s", common, changed))
+	}
+	return found, nil
+}
+
+// edit changes the files of the release and returns the entries of the changelog.
+func (r *release) edit() (entries string, err error) {
+	if err := r.change(r.module+"/CHANGELOG.md", func(content string) (changed string, err error) {
+		changed, entries, err = datedChangelog(content, r.version, r.date)
+		return changed, err
+	}); err != nil {
+		return "", err
+	}
+	to := versions.Module{Version: r.version}
+	if r.module != versions.Common {
+		to.Common = r.pins.Modules[versions.Common].Version
+	}
+	if err := r.change("versions.yaml", func(content string) (string, error) { return pinned(content, r.module, to) }); err != nil {
+		return "", err
+	}
+	if r.module == versions.Common {
+		return entries, nil
+	}
+	return entries, errors.Join(
+		r.change(r.module+"/config/manager/deployment.yaml", func(content string) (string, error) { return tagged(content, r.module, r.version) }),
+		r.change(r.module+"/go.mod", func(content string) (string, error) { return requiring(content, to.Common) }),
+		r.change("go.work", r.replaceRequired),
+	)
+}
+
+// replaceRequired keeps go.work to the versions of common that modules require.
+func (r *release) replaceRequired(goWork string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(r.tree, "*/go.mod"))
+	if err != nil {
+		return "", err
+	}
+	common := map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		version, err := required(string(content))
+		if err != nil {
+			return "", fmt.Errorf("reading %s: %w", file, err)
+		}
+		if version != "" {
+			common[version] = true
+		}
+	}
+	return replacing(goWork, common)
+}
+
+func (r *release) change(name string, change func(string) (string, error)) error {
+	file := filepath.Join(r.tree, name)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := change(string(content))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.WriteFile(file, []byte(changed), 0o644)
+}
+
+// components returns the folders in deploy that are installed of a module, by what of it they are.
+func components(module string) map[string]string {
+	switch module {
+	case versions.Common:
+		return nil
+	case "scheduler": // on one engine or the other
+		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}
+	default:
+		return map[string]string{module: module}
+	}
+}
+
+// render writes what users install without this repository, and says where.
+func (r *release) render(ctx context.Context) (written string, err error) {
+	folder := filepath.Join(r.root, "bin/release")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	parts := components(r.module)
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		source := parts[name]
+		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(r.tree, "deploy", source))
+		if err != nil {
+			return "", fmt.Errorf("rendering deploy/%s: %w", source, err)
+		}
+		manifests, err := objects.AsYaml()
+		if err != nil {
+			return "", fmt.Errorf("rendering deploy/%s: %w", source, err)
+		}
+		file := filepath.Join("bin/release", name+"-components.yaml")
+		if err := os.WriteFile(filepath.Join(r.root, file), manifests, 0o644); err != nil {
+			return "", err
+		}
+		written += "Written: " + file + "\n"
+	}
+	if r.module == versions.Common {
+		return written, nil
+	}
+	chart, err := r.chart(ctx, folder)
+	return written + "Written: " + filepath.Join("bin/release", chart) + "\n", err
+}
+
+// chart packs the chart of a controller into a folder and returns the name of its file.
+func (r *release) chart(ctx context.Context, folder string) (name string, err error) {
+	packed := filepath.Join(filepath.Dir(r.tree), "charts")
+	// The work tree has no programs of its own.
+	programs := filepath.Join(r.root, "bin")
+	if _, err := r.command(ctx, r.tree, "env", "BIN="+programs, "CHARTS="+packed, "hack/charts.sh", r.module); err != nil {
+		return "", err
+	}
+	name = fmt.Sprintf("%s-controller-%s.tgz", r.module, strings.TrimPrefix(r.version, "v"))
+	content, err := os.ReadFile(filepath.Join(packed, name))
+	if err != nil {
+		return "", err
+	}
+	return name, os.WriteFile(filepath.Join(folder, name), content, 0o644)
+}
+
+// commit brings the release from its work tree to the branch that is checked out.
+func (r *release) commit(ctx context.Context, message string) error {
+	if _, err := r.git(ctx, r.tree, "commit", "--quiet", "--allow-empty", "--message", fmt.Sprintf("Release %s %s", r.module, r.version)); err != nil {
+		return err
+	}
+	head, err := r.git(ctx, r.tree, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	if _, err := r.git(ctx, r.root, "merge", "--quiet", "--ff-only", head); err != nil {
+		return err
+	}
+	_, err = r.git(ctx, r.root, "tag", "--annotate", r.tag(), "--message", message, head)
+	return err
+}
+
+func (r *release) git(ctx context.Context, folder string, args ...string) (string, error) {
+	return r.command(ctx, folder, "git", args...)
+}
+
+func (r *release) command(ctx context.Context, folder, name string, args ...string) (string, error) {
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stderr = folder, &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return strings.TrimRight(string(output), "\n"), nil
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sh runs a command in a folder and returns what it prints.
+func sh(t *testing.T, folder, command string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
+	cmd.Dir = folder
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// copied returns a copy of this repository, with everything committed and nothing released, and with the programs that make charts.
+func copied(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	sh(t, "../../..", "git ls-files -z --cached --others --exclude-standard | while read -rd '' f; do [ ! -f \"$f\" ] || cp --parents \"$f\" "+root+"; done")
+	for _, program := range []string{"helm", "kustomize"} {
+		if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		built, err := filepath.Abs("../../../bin/" + program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(built); err != nil {
+			t.Fatalf("%v: run this by `make test`, which builds it", err)
+		}
+		if err := os.Symlink(built, filepath.Join(root, "bin", program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh(t, root, `
+		sed -i 's/^## v0.1.0 (.*/## v0.1.0 (unreleased)/' */CHANGELOG.md
+		git init -q -b main
+		git config user.name Maintainer
+		git config user.email maintainer@example.com
+		git add -A
+		git commit -qm 'All of it'`)
+	return root
+}
+
+// objects returns those of manifests, in the order of their text: that of the objects does not matter.
+func objects(manifests string) []string {
+	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(manifests), "\n---\n"))
+}
+
+func run(t *testing.T, r release) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	r.out, r.date = &out, "2026-12-24"
+	err := r.run(t.Context())
+	return out.String(), err
+}
+
+func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	first := sh(t, root, "git rev-parse HEAD")
+
+	out, err := run(t, release{root: root, module: "common", version: "v0.1.0", dry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{"-## v0.1.0 (unreleased)\n+## v0.1.0 (2026-12-24)\n", "would be tagged common/v0.1.0"} {
+		if !strings.Contains(out, shown) {
+			t.Errorf("the dry run does not show %q:\n%s", shown, out)
+		}
+	}
+	if left := sh(t, root, "git rev-parse HEAD; git tag; git status --porcelain; git worktree list | wc -l"); left != first+"\n1" {
+		t.Errorf("the dry run leaves\n%s", left)
+	}
+
+	if _, err := run(t, release{root: root, module: "common", version: "v0.1.0"}); err != nil {
+		t.Fatal(err)
+	}
+	out, err = run(t, release{root: root, module: "pytorch", version: "v0.2.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "git push origin pytorch/v0.2.0\n\nWritten: bin/release/pytorch-components.yaml\nWritten: bin/release/pytorch-controller-0.2.0.tgz\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("it does not end with how to push and what is written:\n%s", out)
+	}
+	if diff := cmp.Diff("common/v0.1.0\npytorch/v0.2.0", sh(t, root, "git tag; git status --porcelain")); diff != "" {
+		t.Errorf("unexpected tags, or a tree that is not clean (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease common v0.1.0\nAll of it", sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
+		t.Errorf("unexpected commits (-want +got):\n%s", diff)
+	}
+	want := strings.TrimSpace(`
++## v0.2.0 (2026-12-24)
++image: tensorstack/pytorch-controller:v0.2.0
++pytorch: {version: v0.2.0, common: v0.1.0}`)
+	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 common/v0.1.0 pytorch/v0.2.0 | grep '^+[^+]' | sed 's/^+ */+/'")); diff != "" {
+		t.Errorf("unexpected changes (-want +got):\n%s", diff)
+	}
+	if message := sh(t, root, "git tag --list --format='%(contents)' pytorch/v0.2.0"); !strings.HasPrefix(message, "pytorch v0.2.0\n\n- PyTorchTrainingJob") {
+		t.Errorf("the tag says %q", message)
+	}
+	components, err := os.ReadFile(filepath.Join(root, "bin/release/pytorch-components.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []string{"kind: CustomResourceDefinition\n", "namespace: t9k-pytorch\n", "image: tensorstack/pytorch-controller:v0.2.0\n"} {
+		if !strings.Contains(string(components), object) {
+			t.Errorf("the components have no %q", object)
+		}
+	}
+	// They are what the other way of installing it applies.
+	if diff := cmp.Diff(objects(sh(t, root, "bin/kustomize build deploy/pytorch")), objects(string(components))); diff != "" {
+		t.Errorf("unexpected components (-of the folder +got):\n%s", diff)
+	}
+	chart := sh(t, root, "bin/helm show chart bin/release/pytorch-controller-0.2.0.tgz; bin/helm template bin/release/pytorch-controller-0.2.0.tgz --namespace t9k-pytorch")
+	for _, line := range []string{"version: 0.2.0\n", "appVersion: v0.2.0\n", "image: tensorstack/pytorch-controller:v0.2.0\n"} {
+		if !strings.Contains(chart, line) {
+			t.Errorf("the chart has no %q", line)
+		}
+	}
+}
+
+// Who stays with an older line gets what is mended there, though a newer one is released.
+func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	const mend = "sed -i '3i ## %s (unreleased)\\n\\n- Mended.\\n' pytorch/CHANGELOG.md; git commit -qam 'Mend it'"
+	for _, step := range []struct{ before, module, version string }{
+		{module: "common", version: "v0.1.0"},
+		{module: "pytorch", version: "v0.1.0"},
+		{before: fmt.Sprintf(mend, "v0.2.0"), module: "pytorch", version: "v0.2.0"},
+		{before: "git checkout -q -b pytorch-0.1 pytorch/v0.1.0; " + fmt.Sprintf(mend, "v0.1.1"), module: "pytorch", version: "v0.1.1"},
+	} {
+		if step.before != "" {
+			sh(t, root, step.before)
+		}
+		if _, err := run(t, release{root: root, module: step.module, version: step.version}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh(t, root, fmt.Sprintf(mend, "v0.2.0"))
+	for version, want := range map[string]string{"v0.2.0": "pytorch/v0.2.0 is released already", "v0.1.0": "pytorch/v0.1.0 is released already"} {
+		if _, err := run(t, release{root: root, module: "pytorch", version: version}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+	if diff := cmp.Diff("common/v0.1.0\npytorch/v0.1.0\npytorch/v0.1.1\npytorch/v0.2.0", sh(t, root, "git tag")); diff != "" {
+		t.Errorf("unexpected tags (-want +got):\n%s", diff)
+	}
+}
+
+// Modules may require different versions of common: in development all of them take it from its folder.
+func TestReleaseWithANewerCommon(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	for _, step := range []struct{ before, module, version string }{
+		{module: "common", version: "v0.1.0"},
+		{
+			before: "sed -i '3i ## v0.1.1 (unreleased)\\n\\n- More.\\n' common/CHANGELOG.md; touch common/new.go; git add -A; git commit -qm 'Change common'",
+			module: "common", version: "v0.2.0",
+		},
+		{module: "tensorflow", version: "v0.1.0"},
+	} {
+		if step.before != "" {
+			sh(t, root, step.before)
+		}
+		if _, err := run(t, release{root: root, module: step.module, version: step.version}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := strings.TrimSpace(`
++tensorstack.dev/jobs/common v0.2.0 => ./common
++## v0.1.0 (2026-12-24)
++tensorstack.dev/jobs/common v0.2.0
++tensorflow: {version: v0.1.0, common: v0.2.0}`)
+	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 common/v0.2.0 tensorflow/v0.1.0 | grep '^+[^+]' | sed 's/^+[\t ]*/+/'")); diff != "" {
+		t.Errorf("unexpected changes (-want +got):\n%s", diff)
+	}
+}
+
+// A module is released with the common that others get, and never twice.
+func TestReleaseRefuses(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	for _, tc := range []struct {
+		name, before, module, version, want string
+	}{
+		{name: "no module", version: "v0.2.0", want: `no module ""`},
+		{name: "a module that is not there", module: "jax", version: "v0.2.0", want: `no module "jax"`},
+		{name: "no version", module: "pytorch", want: `"" is no version`},
+		{name: "half a version", module: "pytorch", version: "v0.2", want: `"v0.2" is no version`},
+		{name: "a major version that the path does not have", module: "pytorch", version: "v2.0.0", want: "should be v0 or v1, not v2"},
+		{name: "less than what is there", module: "common", version: "v0.0.9", want: "less than v0.1.0"},
+		{name: "common is not released", module: "pytorch", version: "v0.2.0", want: "release common first"},
+		{
+			name: "the tree is not clean", before: "git tag common/v0.1.0; touch common/new.go", module: "pytorch", version: "v0.2.0",
+			want: "not clean",
+		},
+		{
+			name: "common has changed", before: "git add -A; git commit -qm 'Change common'", module: "pytorch", version: "v0.2.0",
+			want: "common has changed since common/v0.1.0",
+		},
+		{name: "it is released already", module: "common", version: "v0.1.0", want: "common/v0.1.0 is released already"},
+		{name: "a version before one that is released", module: "common", version: "v0.1.0-rc.1", want: "not greater than v0.1.0"},
+		{
+			name: "nothing is new", before: "sed -i 's/(unreleased)/(2026-11-22)/' common/CHANGELOG.md; git commit -qam 'Date it'",
+			module: "common", version: "v0.2.0", want: "write there what is new",
+		},
+	} {
+		if tc.before != "" {
+			sh(t, root, tc.before)
+		}
+		left := sh(t, root, "git rev-parse HEAD; git tag")
+		_, err := run(t, release{root: root, module: tc.module, version: tc.version})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: the error is %v, want %q", tc.name, err, tc.want)
+		}
+		if diff := cmp.Diff(left, sh(t, root, "git rev-parse HEAD; git tag")); diff != "" {
+			t.Errorf("%s: it leaves something behind (-before +after):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestSchedulerHasComponentsForEachEngine(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	if _, err := run(t, release{root: root, module: "scheduler", version: "v0.2.0", dry: true}); err == nil {
+		t.Error("a dry run does not tell what is in the way: common is not released")
+	}
+	if diff := cmp.Diff("scheduler-controller-0.2.0.tgz\nscheduler-native-components.yaml\nscheduler-volcano-components.yaml", sh(t, root, "ls bin/release")); diff != "" {
+		t.Errorf("unexpected files (-want +got):\n%s", diff)
+	}
+}

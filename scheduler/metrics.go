@@ -1,0 +1,105 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// States of a group, as the metrics count them. docs/metrics.md describes them for those who watch them.
+const (
+	stateQueued     = "Queued"     // not admitted by its queue
+	stateScheduling = "Scheduling" // admitted, and waiting for its pods or for nodes
+	stateScheduled  = "Scheduled"  // the pods that it needs are on nodes
+)
+
+var (
+	descGroups    = prometheus.NewDesc("tensorstack_pod_groups", "PodGroups by queue and state.", []string{"queue", "state"}, nil)
+	descAllocated = prometheus.NewDesc("tensorstack_queue_allocated", "What the pods of a queue on nodes have requested and not given back.", []string{"queue", "resource"}, nil)
+	descQuota     = prometheus.NewDesc("tensorstack_queue_quota", "The most that a queue may have allocated.", []string{"queue", "resource"}, nil)
+)
+
+// collector tells what queues hold and what waits in them, from the cache, whenever it is asked. It implements
+// prometheus.Collector.
+type collector struct {
+	reader client.Reader
+	// elected is closed once this process leads. Of several copies one counts, or sums would be wrong.
+	elected <-chan struct{}
+}
+
+func newCollector(mgr ctrl.Manager) *collector {
+	return &collector{reader: mgr.GetCache(), elected: mgr.Elected()}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- descGroups
+	descriptions <- descAllocated
+	descriptions <- descQuota
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(metrics chan<- prometheus.Metric) {
+	select {
+	case <-c.elected:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var queues v1beta1.QueueList
+	var groups v1beta1.PodGroupList
+	for _, list := range []client.ObjectList{&queues, &groups} {
+		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			ctrllog.Log.Error(err, "reading queues and groups for the metrics")
+			return
+		}
+	}
+	type key struct{ queue, state string }
+	count := map[key]int{}
+	for _, queue := range queues.Items {
+		for _, state := range []string{stateQueued, stateScheduling, stateScheduled} {
+			count[key{queue.Name, state}] = 0
+		}
+		send(metrics, descAllocated, queue.Name, queue.Status.Allocated)
+		if queue.Spec.Quota != nil {
+			send(metrics, descQuota, queue.Name, queue.Spec.Quota.Requests)
+		}
+	}
+	for i := range groups.Items {
+		k := key{groups.Items[i].Spec.Queue, stateOf(&groups.Items[i])}
+		// Anybody may name a queue that there is not: each name would be a series of its own.
+		if _, known := count[key{k.queue, stateQueued}]; !known {
+			k.queue = ""
+		}
+		count[k]++
+	}
+	for k, n := range count {
+		metrics <- prometheus.MustNewConstMetric(descGroups, prometheus.GaugeValue, float64(n), k.queue, k.state)
+	}
+}
+
+func send(metrics chan<- prometheus.Metric, desc *prometheus.Desc, queue string, resources corev1.ResourceList) {
+	for name, quantity := range resources {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))
+	}
+}
+
+func stateOf(group *v1beta1.PodGroup) string {
+	switch conditions := group.Status.Conditions; {
+	case !meta.IsStatusConditionTrue(conditions, v1beta1.ConditionAdmitted):
+		return stateQueued
+	case !meta.IsStatusConditionTrue(conditions, v1beta1.ConditionGroupScheduled):
+		return stateScheduling
+	default:
+		return stateScheduled
+	}
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// These change what is installed, as docs/installing.md says, and leave it as it was.
+var _ = Describe("An installation", Label("install"), Serial, func() {
+	It("is removed in two steps, which take nothing from others, and is back by Helm", func(ctx context.Context) {
+		localClusterOrSkip("it removes what others may use")
+		n := newNamespace(ctx)
+		isInstalledAgain("tensorboard")
+		n.volume(ctx, "digits-logs")
+		n.kubectlWith(ctx, claim, "apply", "-f", "-")
+		n.follow(ctx, "tensorboard/README.md", "With a job, or alone")
+
+		n.follow(ctx, "docs/installing.md", "Removing a controller")
+		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "the garbage collector deletes the pods of TensorBoards that are no more")
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", "--timeout=180s")
+		Expect(n.kubectl(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.reason}")).To(Equal("NotInstalled"))
+		n.kubectl(ctx, "delete", "ptjob", "digits-board")
+
+		n.follow(ctx, "docs/installing.md", "Helm")
+	})
+
+	It("may be confined to one namespace", func(ctx context.Context) {
+		localClusterOrSkip("it removes what others may use")
+		const team = namespace("team-a")
+		other := newNamespace(ctx)
+		isInstalledAgain("tensorflow")
+		_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", "deploy/tensorflow/controller")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx context.Context) {
+			_, err := kubectl(ctx, "delete", "namespace", string(team))
+			Expect(err).NotTo(HaveOccurred())
+		})
+		other.follow(ctx, "docs/installing.md", "One namespace")
+
+		for _, n := range []namespace{other, team} {
+			n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
+			n.kubectl(ctx, "apply", "-f", "examples/tensorflow/multi-worker.yaml")
+		}
+		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", "--timeout=240s")
+		Expect(other.kubectl(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status}")).To(BeEmpty())
+	})
+
+	It("is watched by the Prometheus operator", func(ctx context.Context) {
+		cluster := localClusterOrSkip("it removes what others may use")
+		n := newNamespace(ctx)
+		source, err := cluster.SourceDir(ctx, "prometheus-operator")
+		Expect(err).NotTo(HaveOccurred())
+		for _, resource := range []string{"servicemonitors", "prometheusrules"} {
+			crd := filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+resource+".yaml")
+			n.kubectl(ctx, "create", "-f", crd)
+			DeferCleanup(func(ctx context.Context) error { _, err := kubectl(ctx, "delete", "-f", crd); return err })
+			n.kubectl(ctx, "wait", "--for=condition=Established", "-f", crd, "--timeout=60s")
+		}
+		DeferCleanup(func(ctx context.Context) {
+			for _, args := range [][]string{
+				{"delete", "-k", "pytorch/config/servicemonitor", "-n", "t9k-pytorch"}, {"delete", "namespace", "monitoring"},
+			} {
+				_, err := kubectl(ctx, args...)
+				Expect(err).NotTo(HaveOccurred())
+			}
+		})
+		n.follow(ctx, "docs/installing.md", "Metrics")
+
+		endpoints := namespace("t9k-pytorch").kubectl(ctx, "get", "endpointslices", "-l", "kubernetes.io/service-name=pytorch-controller-metrics",
+			"-o", "jsonpath={.items[0].ports[0].name} {.items[0].ports[0].port}")
+		Expect(endpoints).To(Equal("metrics 8080"), "the ServiceMonitor leads to the controller's port")
+	})
+})
+
+// isInstalledAgain has a controller installed after the test as it was before.
+func isInstalledAgain(controller string) {
+	DeferCleanup(func(ctx context.Context) {
+		for _, args := range [][]string{
+			{"apply", "-k", "deploy/" + controller},
+			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", "--timeout=120s"},
+		} {
+			// A namespace that is being deleted takes nothing new yet.
+			Eventually(ctx, func() error { _, err := kubectl(ctx, args...); return err }).Should(Succeed(), strings.Join(args, " "))
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"tensorstack.dev/jobs/test/monitoring"
+)
+
+var _ = Describe("Alerts and dashboard", Label("install"), func() {
+	It("ask for what the controllers tell", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		By("having something of everything")
+		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.holdsQueue(ctx, n.queue(ctx, "300m"), "gang")
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", "--timeout=180s")
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/gang", "--timeout=120s")
+
+		queries, err := monitoring.Queries(root)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func(g Gomega) {
+			told := told(ctx, g)
+			for _, query := range queries {
+				asked, err := query.Asked()
+				g.Expect(err).NotTo(HaveOccurred())
+				for _, selector := range asked {
+					for _, label := range append(selector.Labels, "") {
+						if !slices.Contains([]string{"job", "__name__"}, label) && selector.Metric != "up" { // what Prometheus adds
+							g.Expect(told).To(HaveKey(strings.TrimSpace(selector.Metric+" "+label)), query.Where)
+						}
+					}
+				}
+			}
+		}).Should(Succeed())
+	})
+})
+
+// told returns the names of the metrics that any controller tells, and of each with those of its labels.
+func told(ctx context.Context, g Gomega) map[string]bool {
+	told := map[string]bool{}
+	for _, controller := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+		namespace := "t9k-" + controller
+		pod, err := kubectl(ctx, "-n", namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
+		g.Expect(err).NotTo(HaveOccurred())
+		text, err := kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":8080/proxy/metrics")
+		g.Expect(err).NotTo(HaveOccurred())
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(text + "\n"))
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, family := range families {
+			names := []string{family.GetName()}
+			if family.GetType() == dto.MetricType_HISTOGRAM {
+				names = []string{family.GetName() + "_bucket", family.GetName() + "_sum", family.GetName() + "_count"}
+			}
+			for _, name := range names {
+				told[name] = true
+				for _, metric := range family.GetMetric() {
+					for _, label := range metric.GetLabel() {
+						told[name+" "+label.GetName()] = true
+					}
+				}
+			}
+		}
+	}
+	return told
+}

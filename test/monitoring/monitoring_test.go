@@ -1,0 +1,223 @@
+package monitoring
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../.."
+
+func TestAlertsAreRulesThatPrometheusTakes(t *testing.T) {
+	t.Parallel()
+	rules, err := Rules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := yaml.Marshal(rules.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, errs := rulefmt.Parse(groups, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.Default())
+	for _, err := range errs {
+		t.Error(err)
+	}
+	document, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range rules.Spec.Groups {
+		for _, rule := range group.Rules {
+			if !strings.Contains(string(document), "`"+rule.Alert+"`") {
+				t.Errorf("docs/metrics.md does not have %s", rule.Alert)
+			}
+			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("%s does not say how bad it is, what there is, and what to do", rule.Alert)
+			}
+		}
+	}
+}
+
+// situations are, of each alert, those in which it has to fire, and those in which it has not, as Prometheus would see them: a value a minute.
+var situations = map[string]struct{ bad, good []string }{
+	"TensorStackControllerDown": {
+		bad: []string{
+			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 0x100`,
+			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 1x50`, // there is no pod any more
+			`up{namespace="team-a", job="pytorch-controller-metrics"} 0x100` + "\n" + // that of another tenant is none of its
+				`up{namespace="team-b", job="pytorch-controller-metrics"} 1x100`,
+		},
+		good: []string{
+			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="a"} 0x100` + "\n" +
+				`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="b"} 1x100`,
+			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="a"} 1x50` + "\n" + // a rollout
+				`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="b"} _x50 1x50`,
+			`up{namespace="else", job="another-controller-metrics"} 0x100`,
+		},
+	},
+	"TensorStackControllerHasNoLeader": {
+		bad: []string{`leader_election_master_status{job="pytorch-controller-metrics", pod="a"} 0x100`},
+		good: []string{`leader_election_master_status{job="pytorch-controller-metrics", pod="a"} 0x100` + "\n" +
+			`leader_election_master_status{job="pytorch-controller-metrics", pod="b"} 1x100`},
+	},
+	"TensorStackReconcileErrors": {
+		bad:  []string{`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+30x100`},
+		good: []string{`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+1x100`},
+	},
+	"TensorStackControllerBehind": {
+		bad:  []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 500x100`},
+		good: []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 5x100`},
+	},
+	"TensorStackJobsNotStarting": {
+		bad: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" +
+			`tensorstack_job_start_duration_seconds_count{kind="PyTorchTrainingJob"} 7x100`},
+		good: []string{
+			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // there is a queue, and it moves
+				`tensorstack_job_start_duration_seconds_count{kind="PyTorchTrainingJob"} 7+1x100`,
+			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // others run, and leave no room
+				`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Running"} 9x100`,
+		},
+	},
+	"TensorStackJobsUnknown": {
+		bad:  []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Unknown"} 1x100`},
+		good: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Unknown"} 0x100`},
+	},
+	"TensorStackNodesLoseJobs": {
+		bad:  []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="NodeLost", counted="false"} 0+1x100`},
+		good: []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="Error", counted="true"} 0+1x100`},
+	},
+	"TensorStackRecoveryTakesLong": {
+		bad: []string{`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="600"} 0x100` + "\n" +
+			`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="1800"} 0+1x100` + "\n" +
+			`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="+Inf"} 0+1x100`},
+		good: []string{`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="60"} 0+1x100` + "\n" +
+			`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="+Inf"} 0+1x100`},
+	},
+	"TensorStackQueueStuck": {
+		bad: []string{`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" + `tensorstack_queue_quota{queue="lab", resource="cpu"} 8x100`},
+		good: []string{`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" + // the queue is full
+			`tensorstack_queue_allocated{queue="lab", resource="cpu"} 8x100`},
+	},
+}
+
+func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+	t.Parallel()
+	rules, err := Rules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range rules.Spec.Groups {
+		for _, rule := range group.Rules {
+			t.Run(rule.Alert, func(t *testing.T) {
+				t.Parallel()
+				situation, known := situations[rule.Alert]
+				if !known {
+					t.Fatal("no situation is known in which it has to fire")
+				}
+				engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 100000)
+				expression := strings.Join(strings.Fields(rule.Expr.String()), " ")
+				// Whether there is a result decides whether it fires: what fires is counted.
+				ask := "\n\neval instant at 100m count(" + expression + ")\n"
+				for _, bad := range situation.bad {
+					promqltest.RunTest(t, "load 1m\n  "+indented(bad)+ask+"  {} 1\n", engine)
+				}
+				for _, good := range situation.good {
+					promqltest.RunTest(t, "load 1m\n  "+indented(good)+ask, engine)
+				}
+			})
+		}
+	}
+}
+
+func indented(series string) string { return strings.ReplaceAll(series, "\n", "\n  ") }
+
+func TestQueriesAskForMetricsThatAreDocumented(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Those of the libraries are compared with what controllers really tell, in the end-to-end tests.
+	ours := regexp.MustCompile(`^tensorstack_`)
+	histogram := regexp.MustCompile(`_(bucket|sum|count)$`)
+	queries, err := Queries(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]bool{}
+	for _, query := range queries {
+		selectors, err := query.Asked()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, selector := range selectors {
+			name := histogram.ReplaceAllString(selector.Metric, "")
+			asked[name] = true
+			if ours.MatchString(name) && !strings.Contains(string(document), "| `"+name+"` |") {
+				t.Errorf("%s asks for %s, which docs/metrics.md does not have", query.Where, name)
+			}
+		}
+	}
+	// What nobody looks at need not be told.
+	for _, found := range regexp.MustCompile("(?m)^\\| `(tensorstack_[a-z_]+)` \\|").FindAllStringSubmatch(string(document), -1) {
+		if !asked[found[1]] {
+			t.Errorf("neither the dashboard nor an alert has %s", found[1])
+		}
+	}
+}
+
+func TestPanelsOfTheDashboardHaveTheirPlaces(t *testing.T) {
+	t.Parallel()
+	dashboard, err := ReadDashboard(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, panel := range dashboard.Panels {
+		if ids[panel.ID] || panel.Title == "" || (panel.Type == "row") != (len(panel.Targets) == 0) {
+			t.Errorf("panel %d, %q, has another's id, no title or no query", panel.ID, panel.Title)
+		}
+		ids[panel.ID] = true
+		for x := panel.GridPos.X; x < panel.GridPos.X+panel.GridPos.W; x++ {
+			for y := panel.GridPos.Y; y < panel.GridPos.Y+panel.GridPos.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("%q is where %q is, or outside", panel.Title, other)
+				}
+				taken[[2]int{x, y}] = panel.Title
+			}
+		}
+	}
+}
+
+func TestServiceMonitorsAreWhatTheOperatorTakes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(root, "*/config/servicemonitor/servicemonitor.yaml"))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("there are only %q: %v", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var monitor monitoringv1.ServiceMonitor
+		if err := yaml.UnmarshalStrict(content, &monitor); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if !slices.ContainsFunc(monitor.Spec.Endpoints, func(e monitoringv1.Endpoint) bool { return e.Port == "metrics" }) {
+			t.Errorf("%s does not have the metrics scraped", file)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Package monitoring reads what deploy/monitoring asks of Prometheus, for tests that compare it with the metrics that there are.
+package monitoring
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+)
+
+// Folder is where the alerts and the dashboard are, below the root of the repository.
+const Folder = "deploy/monitoring"
+
+// Query is what one alert or one line of a panel asks.
+type Query struct {
+	// Where it is asked: the name of the alert, or the title of the panel.
+	Where string
+	// Expression in PromQL, with values for the variables of the dashboard.
+	Expression string
+}
+
+// Dashboard is what there is to check of a Grafana dashboard.
+type Dashboard struct {
+	UID    string  `json:"uid"`
+	Title  string  `json:"title"`
+	Panels []Panel `json:"panels"`
+}
+
+// Panel is a picture of a dashboard, or the heading of a row of them.
+type Panel struct {
+	ID      int      `json:"id"`
+	Type    string   `json:"type"`
+	Title   string   `json:"title"`
+	GridPos GridPos  `json:"gridPos"`
+	Targets []Target `json:"targets"`
+}
+
+// GridPos is where a panel is, in a grid of 24 columns.
+type GridPos struct{ X, Y, W, H int }
+
+// Target is a line of a panel.
+type Target struct {
+	Expr string `json:"expr"`
+}
+
+// Rules returns the alerts of the repository at the root. It returns an error if the file has something that a PrometheusRule has not.
+func Rules(root string) (*monitoringv1.PrometheusRule, error) {
+	content, err := os.ReadFile(filepath.Join(root, Folder, "prometheusrule.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var rules monitoringv1.PrometheusRule
+	return &rules, yaml.UnmarshalStrict(content, &rules)
+}
+
+// ReadDashboard returns the dashboard of the repository at the root.
+func ReadDashboard(root string) (*Dashboard, error) {
+	content, err := os.ReadFile(filepath.Join(root, Folder, "dashboard.json"))
+	if err != nil {
+		return nil, err
+	}
+	var dashboard Dashboard
+	return &dashboard, json.Unmarshal(content, &dashboard)
+}
+
+// variables are those of the dashboard, with values that they may have.
+var variables = strings.NewReplacer("$kind", ".*", "$queue", ".*", "$__rate_interval", "5m")
+
+// Queries returns all that alerts and dashboard ask. It returns an error if either cannot be read.
+func Queries(root string) ([]Query, error) {
+	rules, err := Rules(root)
+	if err != nil {
+		return nil, err
+	}
+	dashboard, err := ReadDashboard(root)
+	if err != nil {
+		return nil, err
+	}
+	var queries []Query
+	for _, group := range rules.Spec.Groups {
+		for _, rule := range group.Rules {
+			queries = append(queries, Query{"alert " + rule.Alert, rule.Expr.String()})
+		}
+	}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			queries = append(queries, Query{"panel " + panel.Title, variables.Replace(target.Expr)})
+		}
+	}
+	return queries, nil
+}
+
+// Asked is a metric that a query asks for, with the names of the labels that it is selected by.
+type Asked struct {
+	Metric string
+	Labels []string
+}
+
+// Asked returns the metrics that the query asks for. It returns an error if the query is not PromQL.
+func (q Query) Asked() ([]Asked, error) {
+	expression, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expression)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.Where, err)
+	}
+	var asked []Asked
+	for _, selector := range parser.ExtractSelectors(expression) {
+		var a Asked
+		for _, matcher := range selector {
+			if matcher.Name == model.MetricNameLabel {
+				a.Metric = matcher.Value
+			} else {
+				a.Labels = append(a.Labels, matcher.Name)
+			}
+		}
+		asked = append(asked, a)
+	}
+	return asked, nil
+}

@@ -1,0 +1,126 @@
+package repository
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// root of the repository.
+const root = "../.."
+
+// copyTree copies what is or would be committed of the folders and files of the repository.
+func copyTree(t *testing.T, to string, paths ...string) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "git", append([]string{"-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, paths...)...)
+	files, err := list.Output()
+	if err != nil {
+		t.Fatalf("listing the files of the repository: %v", err)
+	}
+	for file := range strings.SplitSeq(strings.TrimRight(string(files), "\x00"), "\x00") {
+		info, err := os.Stat(filepath.Join(root, file))
+		if os.IsNotExist(err) {
+			continue // it is deleted, and that not yet committed
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(to, file)
+		if err := os.MkdirAll(filepath.Dir(copied), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(copied, content, info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whoever builds an image of the same sources can tell by its digest that it is the one that is shipped.
+func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
+	t.Parallel()
+	var digests [2]string
+	for i, folder := range []string{"here", "somewhere/else"} {
+		builder := [][]string{nil, {"GOFLAGS=-tags=else", "GOAMD64=v3", "GOARM64=v9.0", "GOEXPERIMENT=jsonv2"}}[i]
+		tree := filepath.Join(t.TempDir(), folder)
+		copyTree(t, tree, "common", "pytorch", "hack", "versions.yaml", "Dockerfile")
+		build := exec.CommandContext(t.Context(), "hack/build.sh", "pytorch", "bin")
+		build.Dir = tree
+		build.Env = append(append(os.Environ(), "REVISION=1cc8f15"), builder...)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building: %v\n%s", err, output)
+		}
+		pack := exec.CommandContext(t.Context(), "go", "run", "./image", "-name", "tensorstack/pytorch-controller:v0.1.0", "-revision", "1cc8f15",
+			"-folders", "linux/amd64="+filepath.Join(tree, "bin"), "-layout", filepath.Join(tree, "image.oci"), "-archive", filepath.Join(tree, "image.tar"))
+		pack.Dir = filepath.Join(tree, "hack/tools")
+		pack.Env = append(os.Environ(), "GOWORK=off")
+		output, err := pack.Output()
+		if err != nil {
+			t.Fatalf("packing: %v", err)
+		}
+		digests[i] = string(output)
+
+		sbom, err := os.ReadFile(filepath.Join(tree, "bin/sbom.cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, module := range []string{"tensorstack.dev/jobs/common@v", "sigs.k8s.io/controller-runtime@v"} {
+			if !strings.Contains(string(sbom), `"purl": "pkg:golang/`+module) {
+				t.Errorf("the SBOM does not list %s", module)
+			}
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("the digests are %s and %s", digests[0], digests[1])
+	}
+}
+
+// Those who build with Docker get what `make images` makes.
+func TestDockerfileBuildsWhatMakeImagesBuilds(t *testing.T) {
+	t.Parallel()
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := os.ReadFile(filepath.Join(root, "hack/images.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, command := range map[string]string{
+		string(dockerfile): "RUN GOOS=$TARGETOS GOARCH=$TARGETARCH hack/build.sh $MODULE /image\n",
+		string(images):     "GOOS=${platform%%/*} GOARCH=${platform#*/} hack/build.sh \"$module\" \"$folder\"\n",
+	} {
+		if !strings.Contains(file, command) || strings.Contains(file, "go build") {
+			t.Errorf("%q does not build, or not alone, in\n%s", command, file)
+		}
+	}
+	manifests, err := filepath.Glob(filepath.Join(root, "*/config/manager/deployment.yaml"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("there is no controller: %v", err)
+	}
+	for _, manifest := range manifests {
+		module := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(manifest))))
+		if stage := "FROM scratch AS " + module + "\nENTRYPOINT [\"/" + module + "-controller\"]\n"; !strings.Contains(string(dockerfile), stage) {
+			t.Errorf("the Dockerfile has no stage for %s", module)
+		}
+	}
+	packed, err := os.ReadFile(filepath.Join(root, "hack/tools/image/main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := regexp.MustCompile(`"org\.opencontainers\.image\.[a-z]+"`).FindAllString(string(packed), -1)
+	for _, label := range labels {
+		if label = strings.Trim(label, `"`) + "="; !strings.Contains(string(dockerfile), label) {
+			t.Errorf("the Dockerfile sets no %s", label)
+		}
+	}
+	if settings := "WORKDIR /\nUSER 65532:65532\n"; !strings.HasSuffix(string(dockerfile), settings) {
+		t.Errorf("the Dockerfile does not end with\n%s", settings)
+	}
+}

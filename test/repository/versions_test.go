@@ -1,0 +1,131 @@
+package repository
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+	"sigs.k8s.io/yaml"
+)
+
+// versions are what versions.yaml says that is said elsewhere, too.
+type versions struct {
+	Modules    map[string]modulePins           `json:"modules"`
+	Kubernetes struct{ Oldest, Newest string } `json:"kubernetes"`
+}
+
+func readVersions(t *testing.T) versions {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, "versions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v versions
+	if err := yaml.Unmarshal(content, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+type modulePins struct {
+	Version string `json:"version"`
+	Common  string `json:"common,omitempty"`
+}
+
+// heading is that of a version in a changelog.
+var heading = regexp.MustCompile(`(?m)^## (v\S+) \(([^)]+)\)$`)
+
+// versions.yaml is where everybody looks; nothing else may say something else.
+func TestVersionsAreWhatTheModulesSay(t *testing.T) {
+	t.Parallel()
+	read := func(elem ...string) []byte {
+		content, err := os.ReadFile(filepath.Join(append([]string{root}, elem...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	want := readVersions(t).Modules
+	files, err := filepath.Glob(filepath.Join(root, "*/CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]modulePins{}
+	for _, file := range files {
+		module := filepath.Base(filepath.Dir(file))
+		var says modulePins
+		// The next version may be there already; what is released comes after it.
+		for _, h := range heading.FindAllSubmatch(read(module, "CHANGELOG.md"), -1) {
+			says.Version = string(h[1])
+			if string(h[2]) != "unreleased" {
+				break
+			}
+		}
+		required, err := modfile.Parse(file, read(module, "go.mod"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range required.Require {
+			if r.Mod.Path == "tensorstack.dev/jobs/common" {
+				says.Common = r.Mod.Version
+			}
+		}
+		got[module] = says
+		if _, err := os.Stat(filepath.Join(root, module, "config/manager")); err != nil {
+			continue
+		}
+		image := regexp.MustCompile(`(?m)^ *image: tensorstack/` + module + `-controller:(\S+)$`)
+		if tag := image.FindSubmatch(read(module, "config/manager/deployment.yaml")); tag == nil || string(tag[1]) != want[module].Version {
+			t.Errorf("the image of %s is %q, want version %s", module, tag, want[module].Version)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the modules say something else (-versions.yaml +modules):\n%s", diff)
+	}
+}
+
+// The tests run on what components/ has, and the documents promise what versions.yaml says.
+func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
+	t.Parallel()
+	want := readVersions(t).Kubernetes
+	files, err := filepath.Glob("../localcluster/components/kubernetes*/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tested []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		module, err := modfile.Parse(file, content, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range module.Require {
+			if r.Mod.Path == "k8s.io/kubernetes" {
+				tested = append(tested, semver.MajorMinor(r.Mod.Version))
+			}
+		}
+	}
+	slices.SortFunc(tested, semver.Compare)
+	got := want
+	got.Oldest, got.Newest = strings.TrimPrefix(tested[0], "v"), strings.TrimPrefix(tested[len(tested)-1], "v")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("versions.yaml does not name the oldest and the newest Kubernetes of test/localcluster/components (-versions.yaml +components):\n%s", diff)
+	}
+
+	document, err := os.ReadFile(filepath.Join(folder, "upgrading.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if promise := "Kubernetes " + want.Oldest + " to " + want.Newest; !strings.Contains(string(document), promise) {
+		t.Errorf("docs/upgrading.md does not promise %s", promise)
+	}
+}

@@ -1,0 +1,186 @@
+package upgrade
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Broken lists what a CRD takes away from those who use the one before it: of its names, of its versions, and of the objects
+// that the one before took and this one would refuse or shorten. CEL rules are left out, since their text does not tell what they
+// refuse; stored objects show it.
+func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
+	var broken []string
+	changed := func(what string, before, after any) {
+		if !reflect.DeepEqual(before, after) {
+			broken = append(broken, fmt.Sprintf("%s was %v and is %v", what, before, after))
+		}
+	}
+	changed("group", before.Spec.Group, after.Spec.Group)
+	changed("scope", before.Spec.Scope, after.Spec.Scope)
+	changed("kind", before.Spec.Names.Kind, after.Spec.Names.Kind)
+	changed("plural", before.Spec.Names.Plural, after.Spec.Names.Plural)
+	broken = append(broken, missing("shortName", before.Spec.Names.ShortNames, after.Spec.Names.ShortNames)...)
+	broken = append(broken, missing("category", before.Spec.Names.Categories, after.Spec.Names.Categories)...)
+	for _, old := range before.Spec.Versions {
+		i := slices.IndexFunc(after.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == old.Name })
+		switch {
+		case !old.Served:
+		case i < 0 || !after.Spec.Versions[i].Served:
+			broken = append(broken, fmt.Sprintf("version %s is no longer served", old.Name))
+		default:
+			changed(old.Name+": subresources", subresources(old), subresources(after.Spec.Versions[i]))
+			broken = append(broken, brokenSchema(old.Name+": ", old.Schema.OpenAPIV3Schema, after.Spec.Versions[i].Schema.OpenAPIV3Schema)...)
+		}
+	}
+	slices.Sort(broken)
+	return broken
+}
+
+// subresources makes the paths of the scale subresource comparable.
+func subresources(version apiextensionsv1.CustomResourceDefinitionVersion) string {
+	if version.Subresources == nil {
+		return "none"
+	}
+	var found []string
+	if version.Subresources.Status != nil {
+		found = append(found, "status")
+	}
+	if s := version.Subresources.Scale; s != nil {
+		found = append(found, fmt.Sprintf("scale %s %s %s", s.SpecReplicasPath, s.StatusReplicasPath, ptr.Deref(s.LabelSelectorPath, "")))
+	}
+	return strings.Join(found, ", ")
+}
+
+// brokenSchema lists what a schema refuses or drops that the one before took, and what it makes of fields that are not set.
+func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
+	var broken []string
+	report := func(format string, args ...any) {
+		broken = append(broken, strings.TrimSuffix(path, ".")+" "+fmt.Sprintf(format, args...))
+	}
+	if before.Type != after.Type || before.XIntOrString != after.XIntOrString {
+		report("was of type %q and is of type %q", typeOf(before), typeOf(after))
+		return broken
+	}
+	for _, keyword := range []struct {
+		name          string
+		before, after any
+	}{
+		{"format", before.Format, after.Format},
+		{"pattern", before.Pattern, after.Pattern},
+		{"multipleOf", before.MultipleOf, after.MultipleOf},
+		{"default", raw(before.Default), raw(after.Default)},
+		{"x-kubernetes-list-type", before.XListType, after.XListType},
+		{"x-kubernetes-list-map-keys", before.XListMapKeys, after.XListMapKeys},
+		{"x-kubernetes-map-type", before.XMapType, after.XMapType},
+	} {
+		if !reflect.DeepEqual(keyword.before, keyword.after) {
+			report("has another %s", keyword.name)
+		}
+	}
+	for _, limit := range []struct {
+		name    string
+		tighter bool
+	}{
+		{"minimum", isTighter(before.Minimum, after.Minimum, 1)},
+		{"maximum", isTighter(before.Maximum, after.Maximum, -1)},
+		{"minLength", isTighter(before.MinLength, after.MinLength, 1)},
+		{"maxLength", isTighter(before.MaxLength, after.MaxLength, -1)},
+		{"minItems", isTighter(before.MinItems, after.MinItems, 1)},
+		{"maxItems", isTighter(before.MaxItems, after.MaxItems, -1)},
+		{"minProperties", isTighter(before.MinProperties, after.MinProperties, 1)},
+		{"maxProperties", isTighter(before.MaxProperties, after.MaxProperties, -1)},
+		{"exclusiveMinimum", after.ExclusiveMinimum && !before.ExclusiveMinimum},
+		{"exclusiveMaximum", after.ExclusiveMaximum && !before.ExclusiveMaximum},
+		{"uniqueItems", after.UniqueItems && !before.UniqueItems},
+		{"nullable", before.Nullable && !after.Nullable},
+		{"x-kubernetes-preserve-unknown-fields", ptr.Deref(before.XPreserveUnknownFields, false) && !ptr.Deref(after.XPreserveUnknownFields, false)},
+	} {
+		if limit.tighter {
+			report("has a tighter %s", limit.name)
+		}
+	}
+	if len(before.Enum) == 0 && len(after.Enum) > 0 {
+		report("takes no more than some values")
+	}
+	for _, value := range before.Enum {
+		if len(after.Enum) > 0 && !slices.ContainsFunc(after.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
+			report("no longer takes %s", value.Raw)
+		}
+	}
+	for _, name := range after.Required {
+		if !slices.Contains(before.Required, name) && after.Properties[name].Default == nil {
+			report("requires %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
+		old := before.Properties[name]
+		if property, ok := after.Properties[name]; ok {
+			broken = append(broken, brokenSchema(path+name+".", &old, &property)...)
+		} else if !ptr.Deref(after.XPreserveUnknownFields, false) {
+			report("has lost %s", name)
+		}
+	}
+	broken = append(broken, brokenItems(strings.TrimSuffix(path, ".")+"[].", items(before), items(after))...)
+	return append(broken, brokenItems(strings.TrimSuffix(path, ".")+"{}.", values(before), values(after))...)
+}
+
+func brokenItems(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
+	switch {
+	case before == nil:
+		return nil
+	case after == nil:
+		return []string{strings.TrimSuffix(path, ".") + " has lost its schema"}
+	default:
+		return brokenSchema(path, before, after)
+	}
+}
+
+func items(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	if schema.Items == nil {
+		return nil
+	}
+	return schema.Items.Schema
+}
+
+func values(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	if schema.AdditionalProperties == nil {
+		return nil
+	}
+	return schema.AdditionalProperties.Schema
+}
+
+// isTighter says that a limit is new, or further in the direction than it was: 1 for a lower limit, -1 for an upper one.
+func isTighter[N int64 | float64](before, after *N, direction N) bool {
+	return after != nil && (before == nil || (*after-*before)*direction > 0)
+}
+
+func raw(value *apiextensionsv1.JSON) string {
+	if value == nil {
+		return ""
+	}
+	return string(value.Raw)
+}
+
+func typeOf(schema *apiextensionsv1.JSONSchemaProps) string {
+	if schema.XIntOrString {
+		return "int-or-string"
+	}
+	return schema.Type
+}
+
+// missing lists what is in one list and not in the other.
+func missing(what string, before, after []string) []string {
+	var lost []string
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			lost = append(lost, fmt.Sprintf("%s %s is lost", what, name))
+		}
+	}
+	return lost
+}

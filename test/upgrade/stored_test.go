@@ -1,0 +1,303 @@
+package upgrade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // what goes wrong, the tests say
+	os.Exit(m.Run())
+}
+
+// previous returns a folder with the source of the version before.
+func previous(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	_, err := WritePrevious(t.Context(), repo, folder)
+	if errors.Is(err, ErrSkipped) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// All that the version before has stored is there after an upgrade, for clients that know no type and for those of the tree, and may
+// be written again. The objects are the examples of that version, with each field of the status set.
+func TestStoredObjectsSurvive(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("run the tests by `make test`, which builds the API server that they need")
+	}
+	before := previous(t)
+	c := startAPIServer(t)
+	crds := c.applyCRDs(t, before)
+	manifests, err := filepath.Glob(filepath.Join(before, "examples/*/*.yaml"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("the version before has no example: %v", err)
+	}
+	for _, manifest := range append(manifests, "testdata/podgroup.yaml") { // which jobs make, and nobody else in the examples
+		c.kubectl(t, "apply", "-f", manifest)
+	}
+	stored := map[schema.GroupVersionKind][]unstructured.Unstructured{}
+	for gvk, crd := range crds {
+		stored[gvk] = c.list(t, gvk)
+		for i := range stored[gvk] {
+			c.setStatus(t, &stored[gvk][i], full(crd, i))
+		}
+	}
+
+	for gvk := range c.applyCRDs(t, repo) {
+		for _, want := range stored[gvk] {
+			t.Run(gvk.Kind+" "+want.GetName(), func(t *testing.T) {
+				key := client.ObjectKeyFromObject(&want)
+				compare := func(what string) *unstructured.Unstructured {
+					t.Helper()
+					got := &unstructured.Unstructured{}
+					got.SetGroupVersionKind(gvk)
+					if err := c.client.Get(t.Context(), key, got); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(content(&want), content(got)); diff != "" {
+						t.Errorf("%s, it is another (-before +after):\n%s", what, diff)
+					}
+					return got
+				}
+
+				if err := c.client.Update(t.Context(), compare("read")); err != nil {
+					t.Errorf("an update that changes nothing is refused: %v", err)
+				}
+				compare("updated")
+
+				object := c.typed(t, gvk)
+				if err := c.client.Get(t.Context(), key, object); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.client.Status().Update(t.Context(), object); err != nil {
+					t.Errorf("the status, read and written by the controller, is refused: %v", err)
+				}
+				compare("its status updated")
+				annotated := object.DeepCopyObject().(client.Object)
+				annotated.SetAnnotations(map[string]string{"by": "the test"})
+				if err := c.client.Patch(t.Context(), annotated, client.MergeFrom(object)); err != nil {
+					t.Errorf("a patch is refused: %v", err)
+				}
+				compare("patched")
+			})
+		}
+	}
+}
+
+// apiServer is one that both versions are installed on.
+type apiServer struct {
+	config     *rest.Config
+	client     client.Client
+	kubeconfig string
+}
+
+func startAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	environment := &envtest.Environment{}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		apiextensionsv1.AddToScheme, pytorchv1beta1.AddToScheme, tensorflowv1beta1.AddToScheme, deepspeedv1beta1.AddToScheme,
+		tensorboardv1beta1.AddToScheme, schedulerv1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &apiServer{config: config, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	// Strict, so that a field that the API server would drop is an error.
+	if s.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	s.client = client.WithFieldValidation(s.client, "Strict")
+	if err := os.WriteFile(s.kubeconfig, environment.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// kubectl runs kubectl as a user would.
+func (s *apiServer) kubectl(t *testing.T, args ...string) {
+	t.Helper()
+	if err := s.try(t, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *apiServer) try(t *testing.T, args ...string) error {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return nil
+}
+
+// applyCRDs applies the CRDs of a source tree, waits until they are served, and returns them by their kinds.
+func (s *apiServer) applyCRDs(t *testing.T, source string) map[schema.GroupVersionKind]*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(source, "*/config/crd/*_*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied []*apiextensionsv1.CustomResourceDefinition
+	crds := map[schema.GroupVersionKind]*apiextensionsv1.CustomResourceDefinition{}
+	for _, file := range files {
+		crd := readCRD(t, file)
+		for _, version := range crd.Spec.Versions {
+			crds[schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}] = crd
+		}
+		err := s.try(t, "apply", "-f", file)
+		switch {
+		case err == nil:
+		case source != repo && strings.Contains(err.Error(), "estimated rule cost exceeds budget"):
+			t.Skipf("this Kubernetes never had the version before, whose rules it takes for too expensive: %v", err)
+		default:
+			t.Fatal(err)
+		}
+		applied = append(applied, crd)
+	}
+	if len(crds) == 0 {
+		t.Fatalf("%s has no CRD", source)
+	}
+	if err := envtest.WaitForCRDs(s.config, applied, envtest.CRDInstallOptions{MaxTime: time.Minute, PollInterval: 100 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	return crds
+}
+
+// list returns the objects of a kind, of which there must be one.
+func (s *apiServer) list(t *testing.T, gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := s.client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		t.Errorf("there is no %s", gvk.Kind)
+	}
+	return list.Items
+}
+
+func (s *apiServer) setStatus(t *testing.T, object *unstructured.Unstructured, status any) {
+	t.Helper()
+	object.Object["status"] = status
+	if err := s.client.Status().Update(t.Context(), object); err != nil {
+		t.Fatalf("the status of %s %s is refused: %v", object.GetKind(), object.GetName(), err)
+	}
+}
+
+func (s *apiServer) typed(t *testing.T, gvk schema.GroupVersionKind) client.Object {
+	t.Helper()
+	object, err := s.client.Scheme().New(gvk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.(client.Object)
+}
+
+// full returns a status with all fields that the first version of a CRD has. The variant chooses among the values of enums.
+func full(crd *apiextensionsv1.CustomResourceDefinition, variant int) any {
+	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	return value(&status, variant)
+}
+
+func value(schema *apiextensionsv1.JSONSchemaProps, variant int) any {
+	switch {
+	case len(schema.Enum) > 0:
+		return strings.Trim(string(schema.Enum[variant%len(schema.Enum)].Raw), `"`)
+	case schema.Type == "object" && schema.AdditionalProperties != nil:
+		return map[string]any{"text": value(schema.AdditionalProperties.Schema, variant)}
+	case schema.Type == "object":
+		object := map[string]any{}
+		for name, property := range schema.Properties {
+			object[name] = value(&property, variant)
+		}
+		return object
+	case schema.Type == "array":
+		return []any{value(schema.Items.Schema, variant)}
+	case schema.Type == "boolean":
+		return true
+	case schema.Type == "string" && schema.Format == "date-time":
+		return "2026-01-02T03:04:05Z"
+	case schema.XIntOrString: // a quantity, which Go writes as a string
+		return "1"
+	case schema.Type == "string":
+		return "text"
+	default: // a number
+		least := int64(1)
+		if schema.Minimum != nil {
+			least = max(least, int64(*schema.Minimum))
+		}
+		return least
+	}
+}
+
+// content is what the user and the controller wrote of an object. Values that are empty are left out: that they are not there is the
+// same for all of our fields.
+func content(object *unstructured.Unstructured) map[string]any {
+	return map[string]any{"spec": pruned(object.Object["spec"]), "status": pruned(object.Object["status"])}
+}
+
+func pruned(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		kept := map[string]any{}
+		for name, v := range value {
+			if v := pruned(v); v != nil {
+				kept[name] = v
+			}
+		}
+		if len(kept) == 0 {
+			return nil
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(value))
+		for i, v := range value {
+			kept[i] = pruned(v)
+		}
+		return kept
+	default:
+		return value
+	}
+}
