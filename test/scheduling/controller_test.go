@@ -22,12 +22,12 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	jobgang "tensorstack.dev/jobs/common/gang"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 // cluster is a control plane with an engine, and with the scheduler-controller on it.
 type cluster struct {
-	*engine.ControlPlane
+	*simulated.ControlPlane
 
 	// scheduler is the scheduler-controller as it was started last.
 	scheduler *controller
@@ -55,7 +55,7 @@ type controller struct {
 var controllers = map[string]string{}
 
 // startController runs the controller of a module on a control plane until the test ends.
-func startController(c *engine.ControlPlane, module string, flags ...string) *controller {
+func startController(c *simulated.ControlPlane, module string, flags ...string) *controller {
 	GinkgoHelper()
 	if controllers[module] == "" {
 		built, err := gexec.Build(fmt.Sprintf("tensorstack.dev/jobs/%[1]s/cmd/%[1]s-controller", module))
@@ -85,7 +85,7 @@ func (c *controller) kill() {
 }
 
 // startPlane starts a control plane with an engine, on which the kinds of some modules are installed.
-func startPlane(ctx context.Context, kind engine.Kind, modules ...string) cluster {
+func startPlane(ctx context.Context, kind simulated.Kind, modules ...string) cluster {
 	GinkgoHelper()
 	var crds []string
 	for _, module := range modules {
@@ -98,10 +98,10 @@ func startPlane(ctx context.Context, kind engine.Kind, modules ...string) cluste
 
 // startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On kube-scheduler
 // without gangs there is nothing for the controller to do, and it does not run.
-func startScheduler(ctx context.Context, kind engine.Kind) cluster {
+func startScheduler(ctx context.Context, kind simulated.Kind) cluster {
 	GinkgoHelper()
 	c := startPlane(ctx, kind, "scheduler", "pytorch", "tensorboard")
-	if kind != engine.Plain {
+	if kind != simulated.Plain {
 		c.scheduler = startController(c.ControlPlane, "scheduler", "--engine="+string(kind), "--extender-bind-address="+c.ExtenderAddress)
 	}
 	c.queue(ctx, "default", v1beta1.QueueSpec{})
@@ -188,7 +188,7 @@ func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
 // admitted returns when a group may have pods. Without an engine that knows groups nobody says so.
 func (c cluster) admitted(ctx context.Context, group *v1beta1.PodGroup) {
 	GinkgoHelper()
-	if c.Kind != engine.Plain {
+	if c.Kind != simulated.Plain {
 		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionAdmitted)).Should(Equal(v1beta1.ReasonAdmitted))
 	}
 }

@@ -15,14 +15,14 @@ import (
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 const timeout = 5 * time.Minute
 
 var _ = Describe("A gang of 4 on 3 CPUs", func() {
 	DescribeTable("as the engine itself knows it",
-		func(ctx context.Context, kind engine.Kind, boundOnThree int) {
+		func(ctx context.Context, kind simulated.Kind, boundOnThree int) {
 			c := start(ctx, kind)
 			_, err := c.AddNodes(ctx, "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -37,15 +37,15 @@ var _ = Describe("A gang of 4 on 3 CPUs", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.Bound).WithContext(ctx).WithArguments(corev1.NamespaceDefault, "gang").Should(HaveLen(4))
 		},
-		Entry("waits on kube-scheduler with gangs, and binds whole", engine.Native, 0, SpecTimeout(timeout)),
-		Entry("waits on Volcano, and binds whole", engine.Volcano, 0, SpecTimeout(timeout)),
-		Entry("binds in part on kube-scheduler without gangs", engine.Plain, 3, SpecTimeout(timeout)),
+		Entry("waits on kube-scheduler with gangs, and binds whole", simulated.Native, 0, SpecTimeout(timeout)),
+		Entry("waits on Volcano, and binds whole", simulated.Volcano, 0, SpecTimeout(timeout)),
+		Entry("binds in part on kube-scheduler without gangs", simulated.Plain, 3, SpecTimeout(timeout)),
 	)
 })
 
 var _ = Describe("A gang that waits", func() {
 	DescribeTable("when the engine crashes, and is started again when there is room",
-		func(ctx context.Context, kind engine.Kind) {
+		func(ctx context.Context, kind simulated.Kind) {
 			c := start(ctx, kind)
 			nodes, err := c.AddNodes(ctx, "2", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -61,14 +61,14 @@ var _ = Describe("A gang that waits", func() {
 			Expect(c.Restart(ctx, c.Engine)).To(Succeed())
 			Eventually(c.Bound).WithContext(ctx).WithArguments(corev1.NamespaceDefault, "gang").Should(HaveLen(4))
 		},
-		Entry("binds whole on kube-scheduler with gangs", engine.Native, SpecTimeout(timeout)),
-		Entry("binds whole on Volcano", engine.Volcano, SpecTimeout(timeout)),
+		Entry("binds whole on kube-scheduler with gangs", simulated.Native, SpecTimeout(timeout)),
+		Entry("binds whole on Volcano", simulated.Volcano, SpecTimeout(timeout)),
 	)
 })
 
 var _ = Describe("kube-scheduler without gangs, by mistake, where the API server knows them", func() {
 	It("is found out by what it does: it binds pods of groups one by one", func(ctx context.Context) {
-		c := cluster{ControlPlane: start(ctx, engine.Mixed, "../../scheduler/config/crd")}
+		c := cluster{ControlPlane: start(ctx, simulated.Mixed, "../../scheduler/config/crd")}
 		Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
 		startController(c.ControlPlane, "scheduler", "--engine=native")
 		c.queue(ctx, "default", v1beta1.QueueSpec{})
@@ -87,19 +87,19 @@ type gang struct {
 	pods      int
 }
 
-func (g gang) create(ctx context.Context, c *engine.ControlPlane) {
+func (g gang) create(ctx context.Context, c *simulated.ControlPlane) {
 	GinkgoHelper()
 	meta := metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: g.name}
 	switch c.Kind {
-	case engine.Native:
+	case simulated.Native:
 		group := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
 		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: g.minMember}
 		Expect(c.Client.Create(ctx, group)).To(Succeed())
-	case engine.Volcano:
+	case simulated.Volcano:
 		openDefaultQueue(ctx, c)
 		group := &volcanov1beta1.PodGroup{ObjectMeta: meta, Spec: volcanov1beta1.PodGroupSpec{MinMember: g.minMember}}
 		Expect(c.Client.Create(ctx, group)).To(Succeed())
-	case engine.Plain, engine.Mixed:
+	case simulated.Plain, simulated.Mixed:
 	}
 	for i := range g.pods {
 		Expect(c.Client.Create(ctx, g.pod(c.Kind, i))).To(Succeed())
@@ -108,7 +108,7 @@ func (g gang) create(ctx context.Context, c *engine.ControlPlane) {
 
 // openDefaultQueue opens the queue that Volcano's scheduler makes for itself, without a state: in a queue that is not open nothing is
 // scheduled, and no controller runs that would open it.
-func openDefaultQueue(ctx context.Context, c *engine.ControlPlane) {
+func openDefaultQueue(ctx context.Context, c *simulated.ControlPlane) {
 	GinkgoHelper()
 	queue := &volcanov1beta1.Queue{}
 	Eventually(ctx, func() error {
@@ -124,15 +124,15 @@ func openDefaultQueue(ctx context.Context, c *engine.ControlPlane) {
 }
 
 // pod returns the i-th pod of the gang, which needs one CPU.
-func (g gang) pod(kind engine.Kind, i int) *corev1.Pod {
+func (g gang) pod(kind simulated.Kind, i int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: corev1.NamespaceDefault,
 			Name:      fmt.Sprintf("%s-%d", g.name, i),
-			Labels:    map[string]string{engine.LabelGroup: g.name},
+			Labels:    map[string]string{simulated.LabelGroup: g.name},
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: engine.SchedulerName,
+			SchedulerName: simulated.SchedulerName,
 			Containers: []corev1.Container{{
 				Name: "main", Image: "image",
 				Resources: corev1.ResourceRequirements{
@@ -142,11 +142,11 @@ func (g gang) pod(kind engine.Kind, i int) *corev1.Pod {
 		},
 	}
 	switch kind {
-	case engine.Native:
+	case simulated.Native:
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.name}
-	case engine.Volcano:
+	case simulated.Volcano:
 		pod.Annotations = map[string]string{volcanov1beta1.KubeGroupNameAnnotationKey: g.name}
-	case engine.Plain, engine.Mixed:
+	case simulated.Plain, simulated.Mixed:
 	}
 	return pod
 }

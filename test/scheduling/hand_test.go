@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 var _ = Describe("A PodGroup and pods that are made by hand, with nothing but the group's label", func() {
@@ -97,5 +97,5 @@ func (c cluster) admitHandMade(ctx context.Context) {
 		pod := handMade("probe", 0)
 		err := c.Client.Create(ctx, pod, client.DryRunAll)
 		return pod.Spec.SchedulerName, err
-	}).Should(Equal(engine.SchedulerName))
+	}).Should(Equal(simulated.SchedulerName))
 }

@@ -23,7 +23,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/test/localcluster"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 // withJobs has a case pass on both engines, with the pytorch-controller.
@@ -208,7 +208,7 @@ var _ = Describe("A job of a Queue", func() {
 		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
 		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		Eventually(ctx, func() int32 { return j.group(ctx).Status.Running }).Should(Equal(int32(2)))
-		if c.Kind == engine.Volcano {
+		if c.Kind == simulated.Volcano {
 			Eventually(ctx, func() int32 {
 				group := &volcanov1beta1.PodGroup{}
 				Expect(c.Client.Get(ctx, j.key(), group)).To(Succeed())
@@ -253,14 +253,14 @@ var _ = Describe("A job of a Queue", func() {
 
 var _ = Describe("A job of a Queue, where something that it needs is missing", func() {
 	It("has no pods where PodGroups are not installed", func(ctx context.Context) {
-		c := startPlane(ctx, engine.Native, "pytorch")
+		c := startPlane(ctx, simulated.Native, "pytorch")
 		startController(c.ControlPlane, "pytorch")
 		c.job(ctx, "job", inDefault, replicaSpecs("worker", 1)).expectHeld(ctx, batchv1beta1.ReasonNotInstalled)
 	}, SpecTimeout(timeout))
 
 	DescribeTable("has no pods where the engine knows no groups, so that they never run ungrouped",
-		func(ctx context.Context, wanted engine.Kind) {
-			c := startPlane(ctx, engine.Plain, "scheduler", "pytorch")
+		func(ctx context.Context, wanted simulated.Kind) {
+			c := startPlane(ctx, simulated.Plain, "scheduler", "pytorch")
 			_, err := c.AddNodes(ctx, "1")
 			Expect(err).NotTo(HaveOccurred())
 			startController(c.ControlPlane, "scheduler", "--engine="+string(wanted), "--extender-bind-address=0")
@@ -272,8 +272,8 @@ var _ = Describe("A job of a Queue, where something that it needs is missing", f
 			Expect(admitted.Status).To(Equal(metav1.ConditionFalse))
 			Expect(admitted.Reason).To(Equal(v1beta1.ReasonEngineNotReady))
 		},
-		Entry(string(engine.Native), engine.Native, SpecTimeout(timeout)),
-		Entry(string(engine.Volcano), engine.Volcano, SpecTimeout(timeout)),
+		Entry(string(simulated.Native), simulated.Native, SpecTimeout(timeout)),
+		Entry(string(simulated.Volcano), simulated.Volcano, SpecTimeout(timeout)),
 	)
 })
 
@@ -417,7 +417,7 @@ func (j job) group(ctx context.Context) *v1beta1.PodGroup {
 // engineGroup names what the engine knows of the job.
 func (j job) engineGroup() client.Object {
 	named := metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}
-	if j.Kind == engine.Volcano {
+	if j.Kind == simulated.Volcano {
 		return &volcanov1beta1.PodGroup{ObjectMeta: named}
 	}
 	return &schedulingv1beta1.PodGroup{ObjectMeta: named}
@@ -430,7 +430,7 @@ func (j job) below() map[string]client.Object {
 		"group of the engine": j.engineGroup(),
 		"Queue":               &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
 	}
-	if j.Kind == engine.Volcano {
+	if j.Kind == simulated.Volcano {
 		objects["queue of the engine"] = &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	}
 	return objects

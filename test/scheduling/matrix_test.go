@@ -15,12 +15,12 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	jobgang "tensorstack.dev/jobs/common/gang"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 // outcome is what comes of a case on an engine.
 type outcome struct {
-	kind engine.Kind
+	kind simulated.Kind
 	// failure is the description of the expectation that must fail; empty if the case passes.
 	failure string
 	// crash has the scheduler-controller killed and started again where the case says so.
@@ -28,17 +28,17 @@ type outcome struct {
 }
 
 // passes has a case pass on an engine.
-func passes(kind engine.Kind) TableEntry {
+func passes(kind simulated.Kind) TableEntry {
 	return Entry(string(kind), outcome{kind: kind}, SpecTimeout(timeout))
 }
 
 // fails has a case fail on an engine.
-func fails(kind engine.Kind, failure string) TableEntry {
+func fails(kind simulated.Kind, failure string) TableEntry {
 	return Entry(string(kind), outcome{kind: kind, failure: failure}, SpecTimeout(timeout))
 }
 
 // withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have them.
-func withoutGangs(failure string) TableEntry { return fails(engine.Plain, failure) }
+func withoutGangs(failure string) TableEntry { return fails(simulated.Plain, failure) }
 
 // onEngines has a case come out as the entries say.
 func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry) []any {
@@ -60,7 +60,7 @@ func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry)
 
 // onBoth has a case pass on both engines, and come out otherwise as other entries say.
 func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
-	return onEngines(body, append([]TableEntry{passes(engine.Native), passes(engine.Volcano)}, others...)...)
+	return onEngines(body, append([]TableEntry{passes(simulated.Native), passes(simulated.Volcano)}, others...)...)
 }
 
 const (

@@ -13,14 +13,14 @@ import (
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	jobgang "tensorstack.dev/jobs/common/gang"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 // amongQueues has a case pass on Volcano, whatever becomes of the scheduler-controller, and come out on kube-scheduler, which knows no queues, as
 // it must.
 func amongQueues(body func(ctx context.Context, c cluster), onNative TableEntry) []any {
-	return onEngines(body, onNative, passes(engine.Volcano),
-		Entry("volcano, with a crash of the controller", outcome{kind: engine.Volcano, crash: true}, SpecTimeout(timeout)))
+	return onEngines(body, onNative, passes(simulated.Volcano),
+		Entry("volcano, with a crash of the controller", outcome{kind: simulated.Volcano, crash: true}, SpecTimeout(timeout)))
 }
 
 const (
@@ -44,7 +44,7 @@ var _ = Describe("Of queues", func() {
 		c.delete(ctx, held)
 		Eventually(ctx, c.bound(ctx, "top")).Should(HaveLen(1))
 		c.stillWaits(ctx, "bottom")
-	}, passes(engine.Native))...)
+	}, passes(simulated.Native))...)
 
 	DescribeTable("of the same priority, the one that has less of its quota is served first, though it asked last", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "10")
@@ -63,7 +63,7 @@ var _ = Describe("Of queues", func() {
 		c.delete(ctx, held)
 		Eventually(ctx, c.bound(ctx, "behind-more")).Should(HaveLen(1), byAge)
 		c.stillWaits(ctx, "ahead-more")
-	}, fails(engine.Native, byAge))...)
+	}, fails(simulated.Native, byAge))...)
 
 	DescribeTable("without a quota, the one that has less of the cluster, in what it has most of, is served first", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "10") // and 8 GPUs
@@ -82,7 +82,7 @@ var _ = Describe("Of queues", func() {
 		c.delete(ctx, held)
 		Eventually(ctx, c.bound(ctx, "behind-more")).Should(HaveLen(1), byAge)
 		c.stillWaits(ctx, "ahead-more")
-	}, fails(engine.Native, byAge))...)
+	}, fails(simulated.Native, byAge))...)
 })
 
 var _ = Describe("Resources", func() {
@@ -113,7 +113,7 @@ var _ = Describe("Resources", func() {
 		Eventually(ctx, c.bound(ctx, "more-d")).Should(HaveLen(1), notTakenBack)
 		c.stillWaits(ctx, "more-b")
 		c.haveOnNodes(ctx, map[string]int{"a": 2, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0, "more-d": 1})
-	}, fails(engine.Native, notTakenBack))...)
+	}, fails(simulated.Native, notTakenBack))...)
 
 	DescribeTable("go up through three levels of priority", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "3")
@@ -132,7 +132,7 @@ var _ = Describe("Resources", func() {
 		c.gang(ctx, members{name: "high-3", queue: "high", min: 1, pods: 1})
 		c.stillWaits(ctx, "high-3")
 		c.haveOnNodes(ctx, map[string]int{"low": 0, "middle": 0, "middle-2": 0, "middle-3": 0, "high": 1, "high-2": 2})
-	}, fails(engine.Native, notTakenBack))...)
+	}, fails(simulated.Native, notTakenBack))...)
 
 	DescribeTable("are never taken from a queue that is not preemptible, until it is", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "1")
@@ -146,7 +146,7 @@ var _ = Describe("Resources", func() {
 		change(ctx, c, kept, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
 		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1), notTakenBack)
 		c.haveOnNodes(ctx, map[string]int{"kept": 0})
-	}, fails(engine.Native, notTakenBack))...)
+	}, fails(simulated.Native, notTakenBack))...)
 
 	DescribeTable("that a quota does not name are taken back too, but for nobody whose quota has too little left", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "4") // and 8 GPUs
@@ -171,10 +171,10 @@ var _ = Describe("Resources", func() {
 		change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "3") })
 		Eventually(ctx, c.bound(ctx, "gpus")).Should(HaveLen(1))
 		c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 1, "cpus": 1})
-	}, fails(engine.Native, notTakenBack))...)
+	}, fails(simulated.Native, notTakenBack))...)
 
 	It("are not taken back on Volcano while the scheduler-controller is down, and are when it is back", func(ctx context.Context) {
-		c := startScheduler(ctx, engine.Volcano)
+		c := startScheduler(ctx, simulated.Volcano)
 		c.nodes(ctx, "1")
 		c.queue(ctx, "low", v1beta1.QueueSpec{})
 		c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})

@@ -11,7 +11,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 const (
@@ -42,19 +42,19 @@ var _ = ReportAfterSuite("results", func(report Report) {
 func resultTables(specs types.SpecReports) string {
 	type row struct {
 		subject, name string
-		cells         map[engine.Kind]string
+		cells         map[simulated.Kind]string
 	}
 	var rows []*row
 	for _, spec := range specs {
-		kind := engine.Kind(spec.LeafNodeText)
-		if len(spec.ContainerHierarchyTexts) != 2 || !slices.Contains([]engine.Kind{engine.Native, engine.Volcano, engine.Plain}, kind) {
+		kind := simulated.Kind(spec.LeafNodeText)
+		if len(spec.ContainerHierarchyTexts) != 2 || !slices.Contains([]simulated.Kind{simulated.Native, simulated.Volcano, simulated.Plain}, kind) {
 			continue
 		}
 		subject, name := spec.ContainerHierarchyTexts[0], spec.ContainerHierarchyTexts[1]
 		i := slices.IndexFunc(rows, func(r *row) bool { return r.subject == subject && r.name == name })
 		if i < 0 {
 			i = len(rows)
-			rows = append(rows, &row{subject, name, map[engine.Kind]string{}})
+			rows = append(rows, &row{subject, name, map[simulated.Kind]string{}})
 		}
 		rows[i].cells[kind] = "yes"
 		for _, entry := range spec.ReportEntries {
@@ -71,7 +71,7 @@ func resultTables(specs types.SpecReports) string {
 			subject = r.subject
 			fmt.Fprintf(&text, "\n**%s**\n\n| | kube-scheduler | Volcano | kube-scheduler without gangs |\n| --- | --- | --- | --- |\n", subject)
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", r.name, r.cells[engine.Native], r.cells[engine.Volcano], r.cells[engine.Plain])
+		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", r.name, r.cells[simulated.Native], r.cells[simulated.Volcano], r.cells[simulated.Plain])
 	}
 	return text.String() + "\n"
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tensorstack.dev/jobs/test/localcluster"
-	"tensorstack.dev/jobs/test/scheduling/engine"
+	"tensorstack.dev/jobs/test/simulated"
 )
 
 func TestScheduling(t *testing.T) {
@@ -30,9 +30,9 @@ func TestScheduling(t *testing.T) {
 }
 
 // programs are built before the tests, whose time limits are made for what runs, not for builds.
-var programs engine.Programs
+var programs simulated.Programs
 
-func build(t *testing.T) engine.Programs {
+func build(t *testing.T) simulated.Programs {
 	repo, err := localcluster.FindRepo("")
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +41,9 @@ func build(t *testing.T) engine.Programs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := engine.Build(t.Context(), &localcluster.Builder{
+	built, err := simulated.Build(t.Context(), &localcluster.Builder{
 		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: localcluster.NewProgress(os.Stdout),
-	})
+	}, simulated.Native, simulated.Volcano)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +52,9 @@ func build(t *testing.T) engine.Programs {
 
 // start starts a control plane with an engine, which stops after the test or container of tests. If one failed, the end of the
 // engine's log is in the report.
-func start(ctx context.Context, kind engine.Kind, crds ...string) *engine.ControlPlane {
+func start(ctx context.Context, kind simulated.Kind, crds ...string) *simulated.ControlPlane {
 	GinkgoHelper()
-	c, err := engine.Start(ctx, engine.Options{Kind: kind, CRDs: crds, Dir: GinkgoT().TempDir(), Programs: programs})
+	c, err := simulated.Start(ctx, simulated.Options{Kind: kind, CRDs: crds, Dir: GinkgoT().TempDir(), Programs: programs})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
 		if CurrentSpecReport().Failed() {

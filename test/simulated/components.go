@@ -1,4 +1,4 @@
-package engine
+package simulated
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ func (c *ControlPlane) file(name string, content []byte) (string, error) {
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// kubeconfig writes the kubeconfig of a component, with the rights that Kubernetes gives to that name or to the groups.
-func (c *ControlPlane) kubeconfig(component, user string, groups ...string) (string, error) {
+// Kubeconfig writes the kubeconfig of a component, with the rights that Kubernetes gives to that name or to the groups.
+func (c *ControlPlane) Kubeconfig(component, user string, groups ...string) (string, error) {
 	added, err := c.environment.AddUser(envtest.User{Name: user, Groups: groups}, &rest.Config{})
 	if err != nil {
 		return "", err
@@ -45,28 +45,30 @@ func (c *ControlPlane) kubeconfig(component, user string, groups ...string) (str
 	return c.file(component+".kubeconfig", content)
 }
 
-// controllerManager runs all controllers of Kubernetes: the garbage collector, that of namespaces, and what else could get in the
-// way of a scheduler.
-func (c *ControlPlane) controllerManager(context.Context) (*program, error) {
-	kubeconfig, err := c.kubeconfig(ControllerManager, "system:kube-controller-manager", "system:masters")
+// RunControllerManager starts a kube-controller-manager of the given name and returns when it is ready. Without other flags it runs all
+// controllers of Kubernetes: the garbage collector, that of namespaces, and what else could get in the way of a scheduler.
+func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, flags ...string) error {
+	kubeconfig, err := c.Kubeconfig(name, "system:"+name, "system:masters")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	address, err := listen()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ready := probe("https://"+address.String()+"/healthz", c.certificate(ControllerManager))
-	return c.newProgram(ControllerManager, c.options.Programs.kubernetes, ready,
-		"--kubeconfig="+kubeconfig,
+	argv := append([]string{
+		filepath.Join(c.options.Programs.kubernetes, ControllerManager),
+		"--kubeconfig=" + kubeconfig,
 		"--leader-elect=false",
-		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(ControllerManager),
-		"--feature-gates="+strings.Join(c.gates(), ","),
-	), nil
+		"--bind-address=" + address.host, "--secure-port=" + address.port, "--cert-dir=" + c.certDir(name),
+		"--feature-gates=" + strings.Join(c.gates(), ","),
+	}, flags...)
+	certificate := filepath.Join(c.certDir(name), ControllerManager+".crt")
+	return c.Run(ctx, name, argv, probe("https://"+address.String()+"/healthz", certificate))
 }
 
-func (c *ControlPlane) kwok(context.Context) (*program, error) {
-	kubeconfig, err := c.kubeconfig(Kwok, "kwok", "system:masters")
+func (c *ControlPlane) kwok() (*program, error) {
+	kubeconfig, err := c.Kubeconfig(Kwok, "kwok", "system:masters")
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +90,9 @@ func (c *ControlPlane) kwok(context.Context) (*program, error) {
 }
 
 // kubeScheduler runs as the user whose rights Kubernetes ships, as the real one does.
-func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
+func (c *ControlPlane) kubeScheduler() (*program, error) {
 	c.Engine = "kube-scheduler"
-	kubeconfig, err := c.kubeconfig(c.Engine, "system:kube-scheduler")
+	kubeconfig, err := c.Kubeconfig(c.Engine, "system:kube-scheduler")
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +118,9 @@ func (c *ControlPlane) kubeScheduler(context.Context) (*program, error) {
 }
 
 // volcano runs with the configuration that is shipped, but for where the extender is.
-func (c *ControlPlane) volcano(context.Context) (*program, error) {
+func (c *ControlPlane) volcano() (*program, error) {
 	c.Engine = "vc-scheduler"
-	kubeconfig, err := c.kubeconfig(c.Engine, "vc-scheduler", "system:masters")
+	kubeconfig, err := c.Kubeconfig(c.Engine, "vc-scheduler", "system:masters")
 	if err != nil {
 		return nil, err
 	}

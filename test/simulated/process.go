@@ -1,4 +1,4 @@
-package engine
+package simulated
 
 import (
 	"context"
@@ -93,12 +93,15 @@ func (p *program) running() bool {
 }
 
 // kill ends the program without a warning, as a crash would, and returns when it is gone.
-func (p *program) kill() error {
+func (p *program) kill() error { return p.end(syscall.SIGKILL) }
+
+// end sends the signal to the program, if it runs, and returns when it is gone.
+func (p *program) end(signal syscall.Signal) error {
 	if !p.running() {
 		return nil
 	}
-	if err := p.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("killing %s: %w", p.name, err)
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		return fmt.Errorf("ending %s: %w", p.name, err)
 	}
 	<-p.exited
 	return nil

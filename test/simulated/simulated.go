@@ -1,12 +1,13 @@
 // Package engine runs the scheduling engines that the scheduler may stand on, as they are, against a control plane of their own:
 // real API server, etcd and controllers; nodes that kwok plays. Several may run beside each other and beside the local cluster.
-package engine
+package simulated
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,8 @@ const (
 	Plain Kind = "plain"
 	// Mixed is kube-scheduler without gangs, by mistake: the rest of Kubernetes knows them.
 	Mixed Kind = "mixed"
+	// None is no scheduler: pods must name their nodes.
+	None Kind = "none"
 )
 
 const (
@@ -53,6 +56,10 @@ type Options struct {
 	Dir string
 	// Programs are what to run.
 	Programs Programs
+	// APIServer are flags of the API server, beside those that it needs, by name.
+	APIServer map[string]string
+	// ControllerManager are flags of the kube-controller-manager, beside those that it needs.
+	ControllerManager []string
 }
 
 // ControlPlane is a cluster with a scheduling engine and simulated nodes.
@@ -109,7 +116,16 @@ func (c *ControlPlane) Kill(component string) error {
 	return p.kill()
 }
 
-// Restart starts a component that was killed, and waits until it is ready.
+// Terminate asks a component to end, as a kubelet does, and returns when it is gone.
+func (c *ControlPlane) Terminate(component string) error {
+	p, err := c.program(component)
+	if err != nil {
+		return err
+	}
+	return p.end(syscall.SIGTERM)
+}
+
+// Restart starts a component that has ended, and waits until it is ready.
 func (c *ControlPlane) Restart(ctx context.Context, component string) error {
 	p, err := c.program(component)
 	if err != nil {
@@ -145,6 +161,9 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 		c.environment.CRDDirectoryPaths = append(c.environment.CRDDirectoryPaths, volcanoCRDs(c.options.Programs.volcanoSource)...)
 	}
 	apiServer := c.environment.ControlPlane.GetAPIServer().Configure()
+	for name, value := range c.options.APIServer {
+		apiServer.Append(name, value)
+	}
 	for _, gate := range c.gates() {
 		apiServer.Append("feature-gates", gate)
 	}
@@ -161,17 +180,30 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	if c.Client, err = client.New(c.Config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	for _, add := range []func(context.Context) (*program, error){c.controllerManager, c.kwok, c.engine} {
-		p, err := add(ctx)
-		if err != nil {
+	if err := c.RunControllerManager(ctx, ControllerManager, c.options.ControllerManager...); err != nil {
+		return err
+	}
+	for _, make := range []func() (*program, error){c.kwok, c.engine} {
+		if p, err := make(); err != nil {
 			return err
-		}
-		c.programs = append(c.programs, p)
-		if err := p.start(ctx); err != nil {
+		} else if err := c.run(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Run starts another program, such as a controller, and returns when it is ready. It goes with the control plane.
+func (c *ControlPlane) Run(ctx context.Context, name string, argv []string, ready func(context.Context) error) error {
+	return c.run(ctx, &program{name: name, argv: argv, log: c.logFile(name), ready: ready})
+}
+
+func (c *ControlPlane) run(ctx context.Context, p *program) error {
+	if p == nil {
+		return nil
+	}
+	c.programs = append(c.programs, p)
+	return p.start(ctx)
 }
 
 // gates are the feature gates that gangs need in every component of Kubernetes.
@@ -182,9 +214,14 @@ func (c *ControlPlane) gates() []string {
 	return nil
 }
 
-func (c *ControlPlane) engine(ctx context.Context) (*program, error) {
-	if c.Kind == Volcano {
-		return c.volcano(ctx)
+// engine returns what schedules, or nil for nothing.
+func (c *ControlPlane) engine() (*program, error) {
+	switch c.Kind {
+	case None:
+		return nil, nil
+	case Volcano:
+		return c.volcano()
+	default:
+		return c.kubeScheduler()
 	}
-	return c.kubeScheduler(ctx)
 }
