@@ -8,6 +8,7 @@ FRAMEWORKS  := pytorch tensorflow deepspeed
 CONTROLLERS := $(FRAMEWORKS) tensorboard scheduler
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
+BENCH       ?=
 FUZZTIME    ?= 1m
 PART        ?= 1/1
 DRY_RUN     ?= true
@@ -30,6 +31,10 @@ test: $(BIN)/localcluster charts ## Run the unit and integration tests of every 
 .PHONY: integration
 integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kubernetes [KUBERNETES=kubernetes-1.34]
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster --kubernetes $(KUBERNETES) assets)"; go test -timeout 30m $(CONTROLLERS:%=./%/test) ./test/upgrade
+
+.PHONY: bench
+bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md; takes an hour [BENCH=--quick]
+	go run ./test/cmd/bench $(BENCH)
 
 .PHONY: fuzz
 fuzz: ## Look for jobs that a controller makes something wrong of [FUZZTIME=1m]

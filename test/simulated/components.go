@@ -52,7 +52,7 @@ func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, fl
 	if err != nil {
 		return err
 	}
-	address, err := listen()
+	address, err := Listen()
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, fl
 		"--feature-gates=" + strings.Join(c.gates(), ","),
 	}, flags...)
 	certificate := filepath.Join(c.certDir(name), ControllerManager+".crt")
-	return c.Run(ctx, name, argv, probe("https://"+address.String()+"/healthz", certificate))
+	return c.Run(ctx, name, argv, Probe("https://"+address.String()+"/healthz", certificate))
 }
 
 func (c *ControlPlane) kwok() (*program, error) {
@@ -76,11 +76,11 @@ func (c *ControlPlane) kwok() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := listen()
+	address, err := Listen()
 	if err != nil {
 		return nil, err
 	}
-	return c.newProgram(Kwok, c.options.Programs.kwok, probe("http://"+address.String()+"/healthz", ""),
+	return c.newProgram(Kwok, c.options.Programs.kwok, Probe("http://"+address.String()+"/healthz", ""),
 		"--kubeconfig="+kubeconfig,
 		"--config="+stages,
 		"--manage-all-nodes=true",
@@ -104,12 +104,12 @@ func (c *ControlPlane) kubeScheduler() (*program, error) {
 	if c.Kind == Mixed {
 		gates = nil
 	}
-	address, err := listen()
+	address, err := Listen()
 	if err != nil {
 		return nil, err
 	}
 	c.attempts = logAttempts(c.logFile(c.Engine))
-	return c.newProgram(c.Engine, c.options.Programs.kubernetes, probe("https://"+address.String()+"/readyz", c.certificate(c.Engine)),
+	return c.newProgram(c.Engine, c.options.Programs.kubernetes, Probe("https://"+address.String()+"/readyz", c.certificate(c.Engine)),
 		"--config="+config,
 		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(c.Engine),
 		"--feature-gates="+strings.Join(gates, ","),
@@ -131,7 +131,7 @@ func (c *ControlPlane) volcano() (*program, error) {
 	if !bytes.Contains(shipped, []byte(extenderURL)) {
 		return nil, fmt.Errorf("%s does not name %s", c.options.Programs.volcanoConfig, extenderURL)
 	}
-	extender, err := listen()
+	extender, err := Listen()
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (c *ControlPlane) volcano() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := listen()
+	address, err := Listen()
 	if err != nil {
 		return nil, err
 	}

@@ -116,30 +116,33 @@ func (p *program) logTail() string {
 	return strings.Join(lines[max(0, len(lines)-logTailLines):], "\n")
 }
 
-// address is where a program listens.
-type address struct{ host, port string }
+// Address is where a program listens.
+type Address struct{ host, port string }
 
 // String returns host:port.
-func (a address) String() string { return net.JoinHostPort(a.host, a.port) }
+func (a Address) String() string { return net.JoinHostPort(a.host, a.port) }
 
-// listen returns a loopback address that nothing listens on.
-func listen() (address, error) {
+// Listen returns a loopback address that nothing listens on.
+func Listen() (Address, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return address{}, err
+		return Address{}, err
 	}
 	defer l.Close()
 	host, port, err := net.SplitHostPort(l.Addr().String())
-	return address{host, port}, err
+	return Address{host, port}, err
 }
 
-// probe returns a check whether a GET of the URL answers 200. The file is the certificate that the server shows, if it uses TLS.
-func probe(url, certificate string) func(context.Context) error {
+// Probe returns a check whether a GET of the URL answers 200. The file is the certificate that the server shows, if it uses TLS.
+func Probe(url, certificate string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := get(ctx, url, certificate)
 		return err
 	}
 }
+
+// Get returns what a program answers to a GET of the URL. It returns an error unless that is 200.
+func Get(ctx context.Context, url string) ([]byte, error) { return get(ctx, url, "") }
 
 func get(ctx context.Context, url, certificate string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true}

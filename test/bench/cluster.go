@@ -1,0 +1,209 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+const (
+	jobController     = "job-controller"
+	pytorchController = "pytorch-controller"
+	// leaseNamespace is where controllers elect their leader. No job is there.
+	leaseNamespace = metav1.NamespaceDefault
+	// pollInterval and timeout are those of waiting for what has no watch. Nothing that is measured depends on the interval.
+	pollInterval = 100 * time.Millisecond
+	timeout      = 30 * time.Minute
+)
+
+// inParallel is how many requests of a user are under way at once.
+const inParallel = 20
+
+// cluster is a fresh control plane for one measurement, with no controller of jobs yet.
+type cluster struct {
+	*simulated.ControlPlane
+	// writes are all that were done.
+	writes auditLog
+	// pprof is where copies of controllers have their profiles.
+	pprof map[string]simulated.Address
+	bench *bench
+}
+
+// start starts a control plane, and stops it when the measurement is over.
+func (b *bench) start(ctx context.Context, kind simulated.Kind, measure func(context.Context, *cluster) error) (err error) {
+	dir, err := os.MkdirTemp(b.options.Dir, "cluster-")
+	if err != nil {
+		return err
+	}
+	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return err
+	}
+	var crds []string
+	for _, module := range []string{"pytorch", "tensorboard", "scheduler"} {
+		crds = append(crds, filepath.Join(b.options.Repo, module, "config/crd"))
+	}
+	plane, err := simulated.Start(ctx, simulated.Options{
+		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
+		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log},
+		// The controller of Jobs is a program of its own, so that what it takes is known.
+		ControllerManager: append([]string{"--controllers=*,-" + jobController}, tuned...),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, plane.Stop())
+		if err == nil {
+			err = os.RemoveAll(dir) // what went wrong is in the logs
+		}
+	}()
+	if err := pytorchv1beta1.AddToScheme(plane.Client.Scheme()); err != nil {
+		return err
+	}
+	config := unlimited(plane.Config)
+	if plane.Client, err = client.New(config, client.Options{Scheme: plane.Client.Scheme()}); err != nil {
+		return err
+	}
+	plane.Config = config
+	discovered, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	version, err := discovered.ServerVersion()
+	if err != nil {
+		return err
+	}
+	b.kubernetes = version.GitVersion
+	cpus := make([]string, nodes)
+	for i := range cpus {
+		cpus[i] = "4000"
+	}
+	if _, err := plane.AddNodes(ctx, cpus...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the API server does not end before those that watch it
+	return measure(ctx, &cluster{ControlPlane: plane, writes: auditLog(log), pprof: map[string]simulated.Address{}, bench: b})
+}
+
+// tuned are the flags of a kube-controller-manager for a busy cluster.
+var tuned = []string{"--kube-api-qps=2000", "--kube-api-burst=4000"}
+
+// unlimited returns the configuration of a client that is as fast as the API server.
+func unlimited(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	return config
+}
+
+// namespace creates one.
+func (c *cluster) namespace(ctx context.Context, name string) error {
+	return c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// runJobController starts the controller of batch/v1 Jobs.
+func (c *cluster) runJobController(ctx context.Context) error {
+	return c.RunControllerManager(ctx, jobController, append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
+}
+
+// runPyTorchController starts a copy of the pytorch-controller with the flags that it ships with. Its user is named like the copy.
+func (c *cluster) runPyTorchController(ctx context.Context, copyName string) error {
+	return c.runController(ctx, pytorchController, copyName)
+}
+
+func (c *cluster) runController(ctx context.Context, program, name string, flags ...string) error {
+	kubeconfig, err := c.Kubeconfig(name, name, "system:masters")
+	if err != nil {
+		return err
+	}
+	health, err := simulated.Listen()
+	if err != nil {
+		return err
+	}
+	pprof, err := simulated.Listen()
+	if err != nil {
+		return err
+	}
+	c.pprof[name] = pprof
+	argv := append([]string{
+		filepath.Join(c.bench.options.Controllers, program), "--kubeconfig=" + kubeconfig, "--image=none", "--cluster-domain=cluster.local",
+		"--leader-election-namespace=" + leaseNamespace,
+		"--metrics-bind-address=0", "--health-probe-bind-address=" + health.String(), "--pprof-bind-address=" + pprof.String(),
+	}, flags...)
+	return c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))
+}
+
+// profile writes what a controller takes its time for, from now on, and what it has allocated until then. It returns an error if it has no
+// answer.
+func (c *cluster) profile(ctx context.Context, controller string) error {
+	for _, kind := range []struct{ name, query string }{
+		{name: "cpu", query: fmt.Sprintf("profile?seconds=%d", int(c.bench.scale.profile.Seconds()))},
+		{name: "allocs", query: "allocs"},
+	} {
+		content, err := simulated.Get(ctx, "http://"+c.pprof[controller].String()+"/debug/pprof/"+kind.query)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(c.bench.options.Profiles, fmt.Sprintf("%s-%s.pb.gz", controller, kind.name))
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leads waits until the lease of a program is held, and returns it.
+func (c *cluster) leads(ctx context.Context, program string) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	return lease, c.eventually(ctx, program+" leads", func(ctx context.Context) (bool, error) {
+		err := c.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: program}, lease)
+		return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", client.IgnoreNotFound(err)
+	})
+}
+
+// eventually waits until something is so.
+func (c *cluster) eventually(ctx context.Context, what string, isSo func(context.Context) (bool, error)) error {
+	if err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, isSo); err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, err)
+	}
+	return nil
+}
+
+// pods returns the pods of a namespace that are in a phase.
+func (c *cluster) pods(ctx context.Context, namespace string, phase corev1.PodPhase) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"status.phase": string(phase)})
+	return list.Items, err
+}
+
+// podsAre waits until so many pods of the namespace are in a phase.
+func (c *cluster) podsAre(ctx context.Context, namespace string, phase corev1.PodPhase, n int) error {
+	return c.eventually(ctx, fmt.Sprintf("%d pods are %s", n, phase), func(ctx context.Context) (bool, error) {
+		pods, err := c.pods(ctx, namespace, phase)
+		return len(pods) >= n, err
+	})
+}
+
+// queue creates a queue for all that the nodes have.
+func (c *cluster) queue(ctx context.Context, name string) error {
+	return c.Client.Create(ctx, &schedulerv1beta1.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       schedulerv1beta1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{}},
+	})
+}

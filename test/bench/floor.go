@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// floor does what no controller of such jobs can do without, and nothing else: it creates the Service and the pods in the request of
+// the user, keeps of the pods no more than which phase they are in, and writes each status once it is known, twice a job.
+var floor = contender{
+	name:     "floor",
+	start:    func(ctx context.Context, c *cluster) error { return startFloor(ctx, c) },
+	create:   createFloor,
+	kind:     ours.kind,
+	finished: ours.finished,
+}
+
+const floorLabel = "bench.tensorstack.dev/job"
+
+func createFloor(ctx context.Context, c *cluster, w work, i int) error {
+	job := w.trainingJob(i)
+	if err := c.Client.Create(ctx, job); err != nil {
+		return err
+	}
+	labels := map[string]string{floorLabel: job.Name}
+	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, pytorchv1beta1.GroupVersion.WithKind(pytorchv1beta1.Kind))}
+	service := w.service(i, labels)
+	service.OwnerReferences = owner
+	if err := c.Client.Create(ctx, service); err != nil {
+		return err
+	}
+	template := w.template(i)
+	for r := range w.replicas {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: w.namespace, Name: fmt.Sprintf("%s-worker-%d", job.Name, r),
+				Labels: labels, Annotations: template.Annotations, OwnerReferences: owner,
+			},
+			Spec: template.Spec,
+		}
+		pod.Spec.Subdomain, pod.Spec.Hostname = job.Name, pod.Name
+		if err := c.Client.Create(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// floorStatuses is how many statuses are written at once, as many as the pytorch-controller has workers.
+const floorStatuses = 16
+
+// startFloor follows the pods, and writes the status of a job when all its replicas run, and when all have succeeded.
+func startFloor(ctx context.Context, c *cluster) error {
+	isOurs, err := labels.NewRequirement(floorLabel, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{
+		Scheme: c.Client.Scheme(), DefaultLabelSelector: labels.NewSelector().Add(*isOurs), DefaultTransform: onlyPhase,
+	})
+	if err != nil {
+		return err
+	}
+	informer, err := seen.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	// Statuses of a job are written by one worker, in their order.
+	queues := make([]chan *pytorchv1beta1.PyTorchTrainingJob, floorStatuses)
+	for i := range queues {
+		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, c.bench.scale.manyJobs)
+		go func() {
+			for job := range queues[i] {
+				if err := c.writePhase(ctx, job); err != nil {
+					c.bench.progress.Printf("the floor: %v", err)
+				}
+			}
+		}()
+	}
+	reached := map[string]map[corev1.PodPhase]int32{}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		was, is := before.(*corev1.Pod).Status.Phase, after.(*corev1.Pod) //nolint:forcetypeassert // it is an informer of pods
+		phase := is.Status.Phase
+		if phase == was {
+			return
+		}
+		name := is.Labels[floorLabel]
+		if reached[name] == nil {
+			reached[name] = map[corev1.PodPhase]int32{}
+		}
+		reached[name][phase]++
+		if reached[name][phase] == replicas {
+			job := &pytorchv1beta1.PyTorchTrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: is.Namespace, Name: name}}
+			job.Status.Phase = batchv1beta1.JobPhase(phase)
+			queues[crc32.ChecksumIEEE([]byte(name))%floorStatuses] <- job
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	go func() { _ = seen.Start(ctx) }() // it fails when the context is over
+	seen.WaitForCacheSync(ctx)
+	return nil
+}
+
+// onlyPhase leaves of a pod what the floor reads.
+func onlyPhase(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.Spec, pod.ManagedFields, pod.Annotations = corev1.PodSpec{}, nil, nil
+		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	}
+	return object, nil
+}
+
+// writePhase writes the phase of a job, which is named like that of its pods.
+func (c *cluster) writePhase(ctx context.Context, job *pytorchv1beta1.PyTorchTrainingJob) error {
+	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, job.Status.Phase)
+	return c.Client.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
+}

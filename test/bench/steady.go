@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+const (
+	schedulerController = "scheduler-controller"
+	// benchNamespace is where jobs are.
+	benchNamespace = "bench"
+)
+
+// runningJobs starts the pytorch-controller and so many jobs, and returns when all run and their statuses say so.
+func (c *cluster) runningJobs(ctx context.Context, w work, jobs int) error {
+	if err := c.namespace(ctx, w.namespace); err != nil {
+		return err
+	}
+	if err := ours.start(ctx, c); err != nil {
+		return err
+	}
+	if err := c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return ours.create(ctx, c, w, i) }); err != nil {
+		return err
+	}
+	return c.allRun(ctx, w)
+}
+
+// allRun waits until all replicas of all jobs run, and the statuses say so.
+func (c *cluster) allRun(ctx context.Context, w work) error {
+	return c.eventually(ctx, "all jobs run", func(ctx context.Context) (bool, error) {
+		list := &pytorchv1beta1.PyTorchTrainingJobList{}
+		if err := c.Client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+			return false, err
+		}
+		waits := func(job pytorchv1beta1.PyTorchTrainingJob) bool {
+			return job.Status.Phase != batchv1beta1.JobPhaseRunning || job.Status.Ready != fmt.Sprintf("%[1]d/%[1]d", w.replicas)
+		}
+		return !slices.ContainsFunc(list.Items, waits), nil
+	})
+}
+
+// restart ends a controller as a kubelet does and starts it again. It returns when it has looked at all jobs.
+func (c *cluster) restart(ctx context.Context, controller string) error {
+	if err := c.Terminate(controller); err != nil {
+		return err
+	}
+	if err := c.Restart(ctx, controller); err != nil {
+		return err
+	}
+	if _, err := c.leads(ctx, controller); err != nil {
+		return err
+	}
+	return c.settled(ctx, controller)
+}
+
+// settled waits until a controller takes no more time of the machine than an idle one.
+func (c *cluster) settled(ctx context.Context, controller string) error {
+	const interval, idle = 2 * time.Second, 50 * time.Millisecond
+	last := time.Duration(-1)
+	return c.eventually(ctx, controller+" has nothing to do", func(ctx context.Context) (bool, error) {
+		usage, err := c.Usage(controller)
+		if err != nil {
+			return false, err
+		}
+		used := usage.CPU - last
+		first := last < 0
+		last = usage.CPU
+		if !first && used < idle {
+			return true, nil
+		}
+		select {
+		case <-time.After(interval):
+			return false, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	})
+}
+
+// idle measures what is written while jobs run as gangs and nothing happens.
+func idle(ctx context.Context, b *bench) error {
+	return b.start(ctx, simulated.Native, func(ctx context.Context, c *cluster) error {
+		if err := c.runController(ctx, schedulerController, schedulerController, "--engine=native"); err != nil {
+			return err
+		}
+		if err := c.queue(ctx, "default"); err != nil {
+			return err
+		}
+		if err := c.runningJobs(ctx, work{namespace: benchNamespace, replicas: replicas, queue: "default"}, b.scale.jobs); err != nil {
+			return err
+		}
+		controllers := []string{pytorchController, schedulerController}
+		for _, controller := range controllers {
+			if err := c.settled(ctx, controller); err != nil {
+				return err
+			}
+		}
+		b.progress.Printf("%d jobs run as gangs; nothing is to be written for %s", b.scale.jobs, b.scale.quiet)
+		quietSince := time.Now()
+		select {
+		case <-time.After(b.scale.quiet):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		restartedAt := time.Now()
+		for _, controller := range controllers {
+			if err := c.restart(ctx, controller); err != nil {
+				return err
+			}
+		}
+		writes, err := c.writes.selected(quietSince, func(w write) bool {
+			return (w.of(pytorchController) || w.of(schedulerController)) && !w.elects()
+		})
+		if err != nil {
+			return err
+		}
+		for i, w := range writes {
+			if i < 10 {
+				b.progress.Printf("unexpected: %s", w)
+			}
+		}
+		meanwhile := slices.IndexFunc(writes, func(w write) bool { return !w.Begun.Time.Before(restartedAt) })
+		if meanwhile < 0 {
+			meanwhile = len(writes)
+		}
+		b.record("idle-writes", float64(meanwhile))
+		b.record("resync-writes", float64(len(writes)-meanwhile))
+		return nil
+	})
+}

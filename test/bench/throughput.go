@@ -1,0 +1,262 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"golang.org/x/sync/errgroup"
+
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+// contender is who runs the jobs that a user creates.
+type contender struct {
+	name string
+	// start starts it.
+	start func(ctx context.Context, c *cluster) error
+	// create creates the i-th job, as its user does.
+	create func(ctx context.Context, c *cluster, w work, i int) error
+	// kind is what the jobs are.
+	kind client.Object
+	// finished says that a job has succeeded.
+	finished func(object any) bool
+	// program does the work, unless it is done in this process.
+	program string
+}
+
+var (
+	// ours is the pytorch-controller.
+	ours = contender{
+		name: "PyTorchTrainingJob",
+		start: func(ctx context.Context, c *cluster) error {
+			if err := c.runPyTorchController(ctx, pytorchController); err != nil {
+				return err
+			}
+			_, err := c.leads(ctx, pytorchController)
+			return err
+		},
+		create: func(ctx context.Context, c *cluster, w work, i int) error {
+			return c.Client.Create(ctx, w.trainingJob(i))
+		},
+		kind: &pytorchv1beta1.PyTorchTrainingJob{},
+		finished: func(object any) bool {
+			job, ok := object.(*pytorchv1beta1.PyTorchTrainingJob)
+			return ok && job.JobStatus().Finished()
+		},
+		program: pytorchController,
+	}
+	// theirs is the controller of batch/v1 Jobs.
+	theirs = contender{
+		name:  "batch/v1 Job",
+		start: func(ctx context.Context, c *cluster) error { return c.runJobController(ctx) },
+		create: func(ctx context.Context, c *cluster, w work, i int) error {
+			if err := c.Client.Create(ctx, w.service(i, map[string]string{batchv1.JobNameLabel: w.name(i)})); err != nil {
+				return err
+			}
+			return c.Client.Create(ctx, w.batchJob(i))
+		},
+		kind: &batchv1.Job{},
+		finished: func(object any) bool {
+			job, ok := object.(*batchv1.Job)
+			return ok && slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+				return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+			})
+		},
+		program: jobController,
+	}
+)
+
+// result is how a contender did.
+type result struct {
+	// took is the time from the first create of a user to the last success.
+	took time.Duration
+	// cpu is what its program took of all cores.
+	cpu time.Duration
+	// writes and events are those of its program.
+	writes, events int
+}
+
+// race has a contender run so many jobs at once, on a control plane of its own.
+func (b *bench) race(ctx context.Context, who contender, jobs int) (r result, err error) {
+	w := work{namespace: benchNamespace, replicas: replicas, ends: true}
+	err = b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
+		if err := c.namespace(ctx, w.namespace); err != nil {
+			return err
+		}
+		if err := who.start(ctx, c); err != nil {
+			return err
+		}
+		profiles, ctx := errgroup.WithContext(ctx)
+		if b.options.Profiles != "" && who.name == ours.name {
+			profiles.Go(func() error { return c.profile(ctx, who.program) })
+		}
+		began := time.Now()
+		if err := c.runJobs(ctx, who, w, jobs); err != nil {
+			return err
+		}
+		r.took = time.Since(began)
+		if err := profiles.Wait(); err != nil {
+			return fmt.Errorf("taking profiles: %w", err)
+		}
+		if who.program == "" {
+			return nil
+		}
+		usage, err := c.Usage(who.program)
+		if err != nil {
+			return err
+		}
+		r.cpu = usage.CPU
+		for write, err := range c.writes.since(began) {
+			switch {
+			case err != nil:
+				return err
+			case !write.of(who.user()) || write.elects():
+			case write.isEvent():
+				r.events++
+			default:
+				r.writes++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return r, fmt.Errorf("%d jobs of %s: %w", jobs, who.name, err)
+	}
+	b.progress.Printf("%d jobs of %s: %.1f s, %.2f CPU s, %.2f writes and %.2f events a job", jobs, who.name,
+		r.took.Seconds(), r.cpu.Seconds(), float64(r.writes)/float64(jobs), float64(r.events)/float64(jobs))
+	return r, nil
+}
+
+// user is as whom the contender writes.
+func (who contender) user() string {
+	if who.program == jobController {
+		return "system:" + jobController
+	}
+	return who.program
+}
+
+// runJobs creates the jobs and returns when the last has succeeded, and all its pods.
+func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs int) error {
+	done, err := c.finished(ctx, who, jobs)
+	if err != nil {
+		return err
+	}
+	if err := c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return who.create(ctx, c, w, i) }); err != nil {
+		return err
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return c.podsAre(ctx, w.namespace, corev1.PodSucceeded, jobs*int(w.replicas))
+}
+
+// finished returns a channel that is closed when so many jobs have succeeded.
+func (c *cluster) finished(ctx context.Context, who contender, jobs int) (<-chan struct{}, error) {
+	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{Scheme: c.Client.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	informer, err := seen.GetInformer(ctx, who.kind, ctrlcache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	var count atomic.Int32
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		if !who.finished(before) && who.finished(after) && count.Add(1) == int32(jobs) {
+			close(done)
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = seen.Start(ctx) }() // it fails when the context is over
+	seen.WaitForCacheSync(ctx)
+	return done, nil
+}
+
+// inParallel does something for 0 to n-1.
+func (c *cluster) inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inParallel)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// throughput measures many jobs at once, side by side.
+func throughput(ctx context.Context, b *bench) error {
+	contenders := []contender{theirs, ours, floor}
+	if b.options.Quick {
+		contenders = []contender{ours}
+	}
+	times, cpu, jobs := map[string][]float64{}, map[string][]float64{}, float64(b.scale.jobs)
+	for range b.scale.rounds {
+		for _, who := range contenders {
+			r, err := b.race(ctx, who, b.scale.jobs)
+			if err != nil {
+				return err
+			}
+			times[who.name] = append(times[who.name], r.took.Seconds())
+			cpu[who.name] = append(cpu[who.name], r.cpu.Seconds())
+			switch who.name {
+			case ours.name:
+				b.record("writes-per-job", float64(r.writes)/jobs)
+				b.record("events-per-job", float64(r.events)/jobs)
+			case theirs.name:
+				b.record("batch-job-writes-per-job", float64(r.writes)/jobs)
+			}
+		}
+	}
+	if b.options.Quick {
+		return nil
+	}
+	b.record("jobs-time", median(times[ours.name]))
+	b.record("batch-job-jobs-time", median(times[theirs.name]))
+	b.record("floor-jobs-time", median(times[floor.name]))
+	b.record("jobs-to-batch-job", median(times[ours.name])/median(times[theirs.name]))
+	b.record("jobs-to-floor", median(times[ours.name])/median(times[floor.name]))
+	b.record("cpu", median(cpu[ours.name])/jobs*1000)
+	b.record("cpu-to-batch-job", median(cpu[ours.name])/median(cpu[theirs.name]))
+	return nil
+}
+
+// growth measures whether many more jobs take more than their share.
+func growth(ctx context.Context, b *bench) error {
+	few, ok := b.report["jobs-time"]
+	if !ok {
+		r, err := b.race(ctx, ours, b.scale.jobs)
+		if err != nil {
+			return err
+		}
+		few = r.took.Seconds()
+	}
+	many, err := b.race(ctx, ours, b.scale.manyJobs)
+	if err != nil {
+		return err
+	}
+	b.record("growth", many.took.Seconds()/few*float64(b.scale.jobs)/float64(b.scale.manyJobs))
+	return nil
+}
+
+func median(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	middle := len(values) / 2
+	if len(values)%2 == 0 {
+		return (values[middle-1] + values[middle]) / 2
+	}
+	return values[middle]
+}
