@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -113,7 +114,7 @@ func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 // writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
 func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (reconcile.Result, error) {
 	_, tensorBoard := tensorBoardOf(job)
-	if equality.Semantic.DeepEqual(*job.JobStatus(), d.Status) && equality.Semantic.DeepEqual(tensorBoard, d.TensorBoard.Status) {
+	if isSameStatus(*job.JobStatus(), d.Status) && equality.Semantic.DeepEqual(tensorBoard, d.TensorBoard.Status) {
 		return reconcile.Result{}, nil
 	}
 	if wait := r.postponed(job, d); wait > 0 {
@@ -156,22 +157,42 @@ func (r *Reconciler[J]) patchStatus(
 	return nil
 }
 
-// onlyFollowsReplicas says that two statuses differ in nothing but what changes with every step of every replica.
-func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
-	return equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
+// isSameStatus says that two statuses do not differ. Replicas, of which there may be many, are compared without reflection.
+func isSameStatus(a, b batchv1beta1.JobStatus) bool {
+	if !slices.EqualFunc(a.Tasks, b.Tasks, isSameTask) {
+		return false
+	}
+	a.Tasks, b.Tasks = nil, nil
+	return equality.Semantic.DeepEqual(a, b)
 }
 
-// withoutReplicas leaves of the replicas only which there are.
+func isSameTask(a, b batchv1beta1.TaskStatus) bool {
+	return a.Type == b.Type && a.RestartCount == b.RestartCount && slices.EqualFunc(a.Replicas, b.Replicas, isSameReplica)
+}
+
+func isSameReplica(a, b batchv1beta1.ReplicaStatus) bool {
+	return a.Name == b.Name && a.UID == b.UID && a.Phase == b.Phase && a.Node == b.Node && a.Attempt == b.Attempt &&
+		a.RestartTime.Equal(b.RestartTime) && slices.EqualFunc(a.Containers, b.Containers, isSameContainer)
+}
+
+func isSameContainer(a, b batchv1beta1.ContainerStatus) bool {
+	return a.Name == b.Name && a.State == b.State && a.Reason == b.Reason && ptr.Equal(a.ExitCode, b.ExitCode)
+}
+
+// onlyFollowsReplicas says that two statuses differ in nothing but what changes with every step of every replica.
+func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
+	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) && equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
+}
+
+// hasSameReplicas says that two tasks are of the same replicas, whatever has become of them.
+func hasSameReplicas(a, b batchv1beta1.TaskStatus) bool {
+	isSame := func(a, b batchv1beta1.ReplicaStatus) bool { return a.Name == b.Name }
+	return a.Type == b.Type && slices.EqualFunc(a.Replicas, b.Replicas, isSame)
+}
+
+// withoutReplicas leaves out what follows the replicas.
 func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
-	tasks := make([]batchv1beta1.TaskStatus, 0, len(s.Tasks))
-	for _, task := range s.Tasks {
-		names := batchv1beta1.TaskStatus{Type: task.Type}
-		for _, r := range task.Replicas {
-			names.Replicas = append(names.Replicas, batchv1beta1.ReplicaStatus{Name: r.Name})
-		}
-		tasks = append(tasks, names)
-	}
-	s.Tasks, s.Aggregate, s.Ready, s.Replicas = tasks, nil, "", 0
+	s.Tasks, s.Aggregate, s.Ready, s.Replicas = nil, nil, "", 0
 	conditions := make([]metav1.Condition, len(s.Conditions))
 	copy(conditions, s.Conditions)
 	for i := range conditions {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -115,6 +116,53 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 			diff(t, "the status, which is only read", *want, after)
 		})
 	}
+}
+
+// What a status says of a replica is compared field by field: none may be left out.
+func TestIsSameStatusLooksAtEachField(t *testing.T) {
+	t.Parallel()
+	full := func() batchv1beta1.JobStatus {
+		return batchv1beta1.JobStatus{
+			Tasks: []batchv1beta1.TaskStatus{{Type: "worker", RestartCount: 1, Replicas: []batchv1beta1.ReplicaStatus{{
+				Name: "job-worker-0", UID: "uid", Phase: batchv1beta1.ReplicaPhaseFailed, Node: "node", Attempt: 1, RestartTime: new(ago(time.Minute)),
+				Containers: []batchv1beta1.ContainerStatus{{
+					Name: mainContainer, State: batchv1beta1.ContainerTerminated, ExitCode: new(int32(1)), Reason: "Error",
+				}},
+			}}}},
+		}
+	}
+	diff(t, "answer for the same", true, isSameStatus(full(), full()))
+	for name, part := range map[string]func(*batchv1beta1.JobStatus) any{
+		"task":      func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0] },
+		"replica":   func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0].Replicas[0] },
+		"container": func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0].Replicas[0].Containers[0] },
+	} {
+		fields := reflect.TypeOf(part(new(full()))).Elem()
+		for i := range fields.NumField() {
+			t.Run(name+" without "+fields.Field(i).Name, func(t *testing.T) {
+				t.Parallel()
+				lacking := full()
+				field := reflect.ValueOf(part(&lacking)).Elem().Field(i)
+				if field.IsZero() {
+					t.Fatal("the test sets no such field")
+				}
+				field.SetZero()
+				diff(t, "answer", false, isSameStatus(full(), lacking))
+			})
+		}
+	}
+}
+
+// Whether a list that is empty is there makes no difference, nor the zone of a time.
+func TestIsSameStatusIsSemantic(t *testing.T) {
+	t.Parallel()
+	status := func(r batchv1beta1.ReplicaStatus) batchv1beta1.JobStatus {
+		return batchv1beta1.JobStatus{Tasks: []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{r}}}}
+	}
+	local := metav1.NewTime(now.In(time.FixedZone("east", 3600)))
+	a := status(batchv1beta1.ReplicaStatus{RestartTime: &local})
+	b := status(batchv1beta1.ReplicaStatus{RestartTime: new(metav1.NewTime(now)), Containers: []batchv1beta1.ContainerStatus{}})
+	diff(t, "answer", true, isSameStatus(a, b))
 }
 
 func TestSooner(t *testing.T) {
