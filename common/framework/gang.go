@@ -1,7 +1,8 @@
 package framework
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,7 +41,9 @@ type Member struct {
 func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []batchv1beta1.Role) Gang {
 	gang := Gang{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
 	for _, role := range roles {
-		for _, index := range indices(role) {
+		list := indices(role)
+		gang.Members = slices.Grow(gang.Members, len(list))
+		for _, index := range list {
 			gang.Members = append(gang.Members, Member{
 				Role:  role,
 				Index: index,
@@ -65,7 +68,7 @@ func indices(role batchv1beta1.Role) []int32 {
 
 // MemberName returns the name of a replica. It is deterministic, so that a second pod for the same replica cannot exist.
 func MemberName(job, roleType string, index int32) string {
-	return fmt.Sprintf("%s-%s-%d", job, roleType, index)
+	return job + "-" + roleType + "-" + strconv.Itoa(int(index))
 }
 
 // Leader returns the member whose outcome is the job's. A gang without members has none; see Members.
@@ -75,5 +78,5 @@ func (g Gang) Leader() Member {
 
 // FQDN returns the fully qualified domain name of a member. It resolves as soon as the member's pod has an address.
 func (g Gang) FQDN(m Member) string {
-	return fmt.Sprintf("%s.%s.%s.svc.%s", m.Name, g.Job, g.Namespace, g.ClusterDomain)
+	return m.Name + "." + g.Job + "." + g.Namespace + ".svc." + g.ClusterDomain
 }
