@@ -40,7 +40,7 @@ func job(roles ...batchv1beta1.Role) *jobBuilder {
 		MainContainers: []string{mainContainer},
 		Spec:           batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
 	}}
-	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
+	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
 		owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: b.Name, UID: b.UID, Controller: new(true)}
 		return buildPod("TestJob", owner, gang, member, awaited, current, member.Role.Template.DeepCopy(), b.MainContainers)
 	}
@@ -111,7 +111,7 @@ func (b *jobBuilder) peerGrace(grace time.Duration) *jobBuilder {
 
 // refusing lets every pod be refused for its template.
 func (b *jobBuilder) refusing(message string) *jobBuilder {
-	b.BuildPod = func(framework.Gang, framework.Member, []framework.Member, attempt) (*corev1.Pod, error) {
+	b.BuildPod = func(framework.Gang, framework.Member, []string, attempt) (*corev1.Pod, error) {
 		return nil, errors.New(message)
 	}
 	return b

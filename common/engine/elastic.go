@@ -71,8 +71,8 @@ func (p *planner) scale() {
 	for i := range roles {
 		role := &roles[i]
 		var present []policy.Present
-		for j := range p.replicas {
-			if r := &p.replicas[j]; r.member.Role.Type == role.Type {
+		for j, r := range p.replicas {
+			if r.member.Role.Type == role.Type {
 				present = append(present, policy.Present{Index: r.member.Index, Running: r.works(), Leads: j == 0})
 			}
 		}
@@ -80,11 +80,11 @@ func (p *planner) scale() {
 	}
 	before := len(p.replicas)
 	p.formGang(roles)
-	stay := map[string]framework.Member{}
+	stay := make(map[string]framework.Member, len(p.gang.Members))
 	for _, member := range p.gang.Members {
 		stay[member.Name] = member
 	}
-	remaining := make([]replica, 0, len(stay))
+	remaining := make([]*replica, 0, len(stay))
 	for _, r := range p.replicas {
 		if member, ok := stay[r.member.Name]; ok {
 			r.member = member
@@ -100,7 +100,7 @@ func (p *planner) scale() {
 // forgetAdded leaves out of an elastic job that ends the replicas that were to be added just now.
 func (p *planner) forgetAdded() {
 	if p.job.Spec.Elastic != nil && len(p.job.Status.Tasks) > 0 {
-		p.replicas = slices.DeleteFunc(p.replicas, func(r replica) bool { return r.recorded.Phase == "" })
+		p.replicas = slices.DeleteFunc(p.replicas, func(r *replica) bool { return r.recorded.Phase == "" })
 	}
 }
 
@@ -126,8 +126,7 @@ func (p *planner) trainsWithLess() bool {
 		return false
 	}
 	running := int32(0)
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for i, r := range p.replicas {
 		if waiting, _ := p.explain(r); waiting != "" {
 			if i == 0 {
 				return false

@@ -63,7 +63,7 @@ func (p *planner) decisiveFailure() *rootCause {
 	if root := p.rootFailure(); root != nil {
 		return root
 	}
-	leader := &p.replicas[0]
+	leader := p.replicas[0]
 	if failure := leader.failure(); failure != nil {
 		return &rootCause{replica: leader, failure: *failure}
 	}
@@ -145,7 +145,7 @@ func (p *planner) finish(end ending) {
 	switch {
 	case end.cause != nil:
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, end.cause.failure.Reason, end.cause.String())
-	case meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) && !slices.ContainsFunc(p.replicas, replica.staysFailed):
+	case meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure) && !slices.ContainsFunc(p.replicas, (*replica).staysFailed):
 		p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
 	}
 	p.setTasks()
@@ -160,8 +160,7 @@ func (p *planner) cleanUp() {
 	pending := false
 	status := p.decision.Status
 	peersMayEnd := ptr.Deref(status.CompletionTime, metav1.Time{}).Add(p.job.PeerGrace)
-	for _, name := range sortedKeys(p.seen.Pods) {
-		pod := p.seen.Pods[name]
+	for name, pod := range p.seen.Pods {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			pending = true
@@ -176,10 +175,11 @@ func (p *planner) cleanUp() {
 			p.decision.CleanUps = append(p.decision.CleanUps, pod)
 		}
 	}
+	sortByName(p.decision.CleanUps)
 	if !pending {
 		// Under None the tasks say that a pod which is missing is gone, and are then final.
 		if p.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone &&
-			slices.ContainsFunc(p.replicas, func(r replica) bool { return r.pod == nil && isAlive(r.recorded) }) {
+			slices.ContainsFunc(p.replicas, func(r *replica) bool { return r.pod == nil && isAlive(r.recorded) }) {
 			p.decision.Irrevocable = true
 		}
 		p.setTasks()

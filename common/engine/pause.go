@@ -16,8 +16,7 @@ func (p *planner) endRun() {
 	status := &p.decision.Status
 	status.Pauses++
 	status.StartTime = nil
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for _, r := range p.replicas {
 		r.jobAttempt = jobAttempt(*status)
 		r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name}
 	}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"cmp"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,8 +50,8 @@ type snapshot struct {
 	NodeLostDelay time.Duration
 	// DependentRetry is how long after something about the TensorBoard or the PodGroup failed it is tried again.
 	DependentRetry time.Duration
-	// BuildPod makes the pod of a member, which waits until the names of others resolve. An error speaks of the template.
-	BuildPod func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error)
+	// BuildPod makes the pod of a member, which waits until the awaited names resolve. An error speaks of the template.
+	BuildPod func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error)
 }
 
 // observation is what the cluster holds of the job.
@@ -125,7 +127,7 @@ type planner struct {
 	seen     observation
 	now      time.Time
 	gang     framework.Gang
-	replicas []replica
+	replicas []*replica
 	// accounted is the last failure that was accounted for just now.
 	accounted *rootCause
 	// hasLostPods says that lost nodes hold pods which are to be deleted by force.
@@ -140,7 +142,7 @@ type planner struct {
 // plan decides what to do about a job. It is a pure function: the same arguments give the same decision.
 func plan(job snapshot, seen observation, now time.Time) decision {
 	p := &planner{job: job, seen: seen, now: now}
-	p.decision.Status = *job.Status.DeepCopy()
+	p.decision.Status = copyOf(job.Status)
 	p.forceDelete()
 	p.planTensorBoard()
 	if job.Deleting {
@@ -195,6 +197,16 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.joinGang()
 	p.settle()
 	return p.decision
+}
+
+// copyOf returns a copy of a status that plan may change. It shares the tasks, of which there may be many: plan makes them anew and never
+// changes them in place.
+func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
+	tasks := status.Tasks
+	status.Tasks = nil
+	status = *status.DeepCopy()
+	status.Tasks = tasks
+	return status
 }
 
 // cannotRun says why a job has nothing to run.
@@ -265,8 +277,7 @@ func jobAttempt(status batchv1beta1.JobStatus) int32 { return status.Attempt + s
 
 // forceDelete deletes the pods that lost nodes hold, so that the job recovers, or is cleaned up, without an administrator.
 func (p *planner) forceDelete() {
-	for _, name := range sortedKeys(p.seen.Pods) {
-		pod := p.seen.Pods[name]
+	for _, pod := range p.seen.Pods {
 		due, ok := policy.ForceDeletion(pod, p.job.NodeLostDelay)
 		if !ok {
 			continue
@@ -278,10 +289,14 @@ func (p *planner) forceDelete() {
 		}
 		p.decision.ForceDeletes = append(p.decision.ForceDeletes, pod)
 	}
+	sortByName(p.decision.ForceDeletes)
 }
 
 // removeObsolete deletes the pods of earlier attempts and those of no replica.
 func (p *planner) removeObsolete() {
+	if p.hasOnlyCurrentPods() {
+		return
+	}
 	wanted := map[string]bool{}
 	for _, r := range p.replicas {
 		if !r.obsolete() {
@@ -291,13 +306,30 @@ func (p *planner) removeObsolete() {
 	p.removeAllBut(wanted)
 }
 
+// hasOnlyCurrentPods says that each pod is the current one of a replica, as most often it is.
+func (p *planner) hasOnlyCurrentPods() bool {
+	current := 0
+	for _, r := range p.replicas {
+		if r.pod != nil && !r.obsolete() {
+			current++
+		}
+	}
+	return current == len(p.seen.Pods)
+}
+
 // removeAllBut deletes all pods but those of the given names. Each is deleted gracefully, once.
 func (p *planner) removeAllBut(wanted map[string]bool) {
-	for _, name := range sortedKeys(p.seen.Pods) {
-		if pod := p.seen.Pods[name]; !wanted[name] && pod.DeletionTimestamp == nil {
+	for name, pod := range p.seen.Pods {
+		if !wanted[name] && pod.DeletionTimestamp == nil {
 			p.decision.Deletes = append(p.decision.Deletes, pod)
 		}
 	}
+	sortByName(p.decision.Deletes)
+}
+
+// sortByName makes a decision about pods the same every time.
+func sortByName(pods []*corev1.Pod) {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // createMissing creates the pods that are missing, unless their restart is not due. Where all replicas start anew, none does
@@ -309,8 +341,8 @@ func (p *planner) createMissing() {
 			return
 		}
 	}
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	awaited := sync.OnceValue(p.awaited) // most often nothing is missing
+	for _, r := range p.replicas {
 		if r.pod != nil || r.done {
 			continue
 		}
@@ -318,7 +350,9 @@ func (p *planner) createMissing() {
 			p.wakeAt(r.recorded.RestartTime.Time)
 			continue
 		}
-		pod, err := p.job.BuildPod(p.gang, r.member, p.awaited(*r), r.attempt())
+		own := p.gang.FQDN(r.member)
+		others := slices.DeleteFunc(slices.Clone(awaited()), func(name string) bool { return name == own })
+		pod, err := p.job.BuildPod(p.gang, r.member, others, r.attempt())
 		if err != nil {
 			p.decision.Creates = nil
 			p.refusal = &owned.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: err}
@@ -329,18 +363,17 @@ func (p *planner) createMissing() {
 	}
 }
 
-// awaited lists the members whose names must resolve before a replica starts: the leader, and those that every replica reaches out
-// to. A name that is gone for good is not waited for.
-func (p *planner) awaited(r replica) []framework.Member {
-	var members []framework.Member
-	for i := range p.replicas { // not copied: this is done for each new replica
-		peer := &p.replicas[i]
-		isAwaited := peer.member.Rank == 0 || peer.member.Role.Awaited
-		if isAwaited && peer.member.Rank != r.member.Rank && !peer.done && !peer.succeeded() {
-			members = append(members, peer.member)
+// awaited lists the names that must resolve before another replica starts: that of the leader, and of those that every replica reaches
+// out to. A name that is gone for good is not waited for.
+func (p *planner) awaited() []string {
+	var names []string
+	for _, r := range p.replicas {
+		isAwaited := r.member.Rank == 0 || r.member.Role.Awaited
+		if isAwaited && !r.done && !r.succeeded() {
+			names = append(names, p.gang.FQDN(r.member))
 		}
 	}
-	return members
+	return names
 }
 
 func (p *planner) wakeAt(t time.Time) {

@@ -3,13 +3,14 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,28 +71,52 @@ func BenchmarkReconcile(b *testing.B) {
 
 // A running job that nothing befalls costs each of its replicas the same, however many there are.
 func TestAllocationsGrowWithTheReplicas(t *testing.T) {
-	for name, run := range map[string]func(replicas int32) func(){
-		"of a plan": func(replicas int32) func() {
+	for name, tc := range map[string]struct {
+		run        func(replicas int32) func()
+		wantLinear bool
+	}{
+		"of a plan": {wantLinear: true, run: func(replicas int32) func() {
 			j, seen := idleJob(replicas)
 			return func() { plan(j.snapshot, seen, now) }
-		},
-		"of a reconcile": func(replicas int32) func() {
+		}},
+		"of a reconcile": {wantLinear: true, run: func(replicas int32) func() {
 			r, request := idleReconciler(replicas)
 			return func() {
 				if _, err := r.Reconcile(t.Context(), request); err != nil {
-					t.Fatal(err)
+					t.Error(err)
 				}
 			}
-		},
+		}},
+		"of a plan, and not if each replica got a list of all": {run: func(replicas int32) func() {
+			j, seen := idleJob(replicas)
+			return func() {
+				plan(j.snapshot, seen, now)
+				for range members(j) {
+					members(j)
+				}
+			}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const few, many = 100, 1000
-			ofFew, ofMany := testing.AllocsPerRun(10, run(few)), testing.AllocsPerRun(10, run(many))
-			if limit := 1.1 * ofFew * many / few; ofMany > limit {
-				t.Errorf("%d replicas cost %.0f allocations, and %d cost %.0f: more than %.0f is not linear", few, ofFew, many, ofMany, limit)
+			const few, many, margin = 100, 1000, 1.5 // the names of higher replicas are longer, and the sizes of maps are powers of 2
+			objectsOfFew, bytesOfFew := allocated(tc.run(few))
+			objects, bytes := allocated(tc.run(many))
+			const limit = margin * many / few
+			if linear := objects <= limit*objectsOfFew && bytes <= limit*bytesOfFew; linear != tc.wantLinear {
+				t.Errorf("%d replicas cost %.0f allocations of %.0f bytes, %d cost %.0f of %.0f: linear is %t, want %t",
+					few, objectsOfFew, bytesOfFew, many, objects, bytes, linear, tc.wantLinear)
 			}
 		})
 	}
+}
+
+// allocated returns how many objects, and how many bytes, a function allocates.
+func allocated(run func()) (objects, bytes float64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	objects = testing.AllocsPerRun(1, run) // which runs it once more, to warm up
+	runtime.ReadMemStats(&after)
+	return objects, float64(after.TotalAlloc-before.TotalAlloc) / 2
 }
 
 // The benchmarks would measure something else if there were anything to do.
@@ -115,8 +140,8 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	job.status.Selector = metav1.FormatLabelSelector(metav1.SetAsLabelSelector(selectorLabels(kind.Kind, job.Name)))
 	cached := &idleCache{job: job}
 	cached.service.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, kind)}
-	for _, name := range sortedKeys(seen.Pods) {
-		cached.pods = append(cached.pods, seen.Pods[name])
+	for _, p := range seen.Pods {
+		cached.pods = append(cached.pods, p)
 	}
 	options := DefaultOptions()
 	options.Clock = testingclock.NewFakePassiveClock(now)
@@ -136,8 +161,11 @@ type idle struct {
 
 func (j *idle) JobSpec() batchv1beta1.JobSpec      { return j.spec }
 func (j *idle) JobStatus() *batchv1beta1.JobStatus { return &j.status }
-func (j *idle) DeepCopyObject() runtime.Object {
-	return &idle{TypeMeta: j.TypeMeta, ObjectMeta: *j.ObjectMeta.DeepCopy(), spec: j.spec, status: *j.status.DeepCopy()}
+func (j *idle) DeepCopyObject() kruntime.Object {
+	copied := *j
+	j.DeepCopyInto(&copied.ObjectMeta)
+	j.status.DeepCopyInto(&copied.status)
+	return &copied
 }
 
 // ofIdle is its framework, which has no pods to wire.
@@ -151,7 +179,7 @@ type idleCache struct {
 	client.Client
 
 	job     *idle
-	pods    []runtime.Object
+	pods    []kruntime.Object
 	service corev1.Service
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -149,10 +150,10 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 			t.Parallel()
 			got := map[string][]string{}
 			build := tc.job.BuildPod
-			tc.job.BuildPod = func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
+			tc.job.BuildPod = func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
 				got[member.Name] = nil
-				for _, peer := range awaited {
-					got[member.Name] = append(got[member.Name], peer.Name)
+				for _, name := range awaited {
+					got[member.Name] = append(got[member.Name], strings.TrimSuffix(name, ".job.ns.svc.cluster.local"))
 				}
 				return build(gang, member, awaited, current)
 			}

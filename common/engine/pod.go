@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,9 +32,9 @@ func jobLabels(kind, job string) map[string]string {
 	}
 }
 
-// buildPod makes the pod of a member, which waits for the awaited ones, from its template, except for what the framework adds. Where
+// buildPod makes the pod of a member, which waits until the awaited names resolve, from its template, except for what the framework adds. Where
 // the template sets something that the job needs its own way, the job's way wins.
-func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, awaited []framework.Member,
+func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, member framework.Member, awaited []string,
 	current attempt, template *corev1.PodTemplateSpec, mainContainers []string,
 ) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
@@ -68,10 +69,7 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 	}
 	if len(awaited) > 0 {
 		// Frameworks give up on a name that does not resolve, while they wait for a peer that does not listen yet.
-		args := []string{"wait-dns", "--timeout", waitTimeout.String()}
-		for _, peer := range awaited {
-			args = append(args, gang.FQDN(peer))
-		}
+		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)
 		if err := framework.AddHelper(member.Role.Type, &pod.Spec, waitContainer, gang.Image, args); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,8 @@ var owner = metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: 
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []batchv1beta1.Role{role("master", 1), role("worker", 1)})
 	gang.Image = "controller:test"
-	return buildPod("TestJob", owner, gang, gang.Members[rank], gang.Members[:rank], attempt{job: 3}, template, []string{mainContainer})
+	awaited := []string{gang.FQDN(gang.Leader())}[:rank]
+	return buildPod("TestJob", owner, gang, gang.Members[rank], awaited, attempt{job: 3}, template, []string{mainContainer})
 }
 
 func TestBuildPod(t *testing.T) {
@@ -222,7 +223,7 @@ func TestGangKnowsTheImageOfTheController(t *testing.T) {
 	b := job(role("worker", 2))
 	var images []string
 	build := b.BuildPod
-	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
+	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
 		images = append(images, gang.Image)
 		return build(gang, member, awaited, current)
 	}

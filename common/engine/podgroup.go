@@ -81,8 +81,7 @@ func (p *planner) joinGang() {
 // PodGroup does, whichever they are: an elastic job may have given up some of those that it had first.
 func (p *planner) countGrouped() int32 {
 	var grouped int32
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for _, r := range p.replicas {
 		if r.pod != nil && r.pod.Spec.SchedulingGroup != nil && r.pod.DeletionTimestamp == nil && !r.obsolete() && !r.hasDonePart() {
 			grouped++
 		}
@@ -158,13 +157,13 @@ func (p *planner) hasGroup() bool {
 }
 
 // hasDonePart says that the replica has ended and is not restarted.
-func (r replica) hasDonePart() bool { return r.done || r.succeeded() || r.failure() != nil }
+func (r *replica) hasDonePart() bool { return r.done || r.succeeded() || r.failure() != nil }
 
 // doneByRole counts the replicas of each type that have ended and are not restarted.
 func (p *planner) doneByRole() map[string]int32 {
 	done := map[string]int32{}
-	for i := range p.replicas {
-		if r := &p.replicas[i]; r.hasDonePart() {
+	for _, r := range p.replicas {
+		if r.hasDonePart() {
 			done[r.member.Role.Type]++
 		}
 	}
@@ -174,7 +173,7 @@ func (p *planner) doneByRole() map[string]int32 {
 // needsScheduling says that a replica has no node, or needs another one. While all have theirs it does not matter what the group needs,
 // so that peers which end one by one cost no write each.
 func (p *planner) needsScheduling() bool {
-	return slices.ContainsFunc(p.replicas, func(r replica) bool {
+	return slices.ContainsFunc(p.replicas, func(r *replica) bool {
 		return !r.hasDonePart() && (r.pod == nil || r.obsolete() || r.pod.Spec.NodeName == "" && r.outcome.Phase == batchv1beta1.ReplicaPhasePending)
 	})
 }

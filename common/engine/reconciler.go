@@ -196,7 +196,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 
 // observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must not be guessed.
 func (r *Reconciler[J]) observe(ctx context.Context, job J, live bool) (observation, error) {
-	seen := observation{Pods: map[string]*corev1.Pod{}}
+	var seen observation
 	var reader client.Reader = r.client
 	var pods client.ListOption = client.MatchingFields{ownerIndex: string(job.GetUID())}
 	if live {
@@ -206,6 +206,7 @@ func (r *Reconciler[J]) observe(ctx context.Context, job J, live bool) (observat
 	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy); err != nil {
 		return seen, err
 	}
+	seen.Pods = make(map[string]*corev1.Pod, len(list.Items))
 	for i := range list.Items {
 		if metav1.IsControlledBy(&list.Items[i], job) {
 			seen.Pods[list.Items[i].Name] = &list.Items[i]
@@ -242,7 +243,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		PeerGrace:      r.options.PeerGrace,
 		FailureWindow:  r.options.FailureWindow,
 		NodeLostDelay:  r.options.NodeLostDelay,
-		BuildPod: func(gang framework.Gang, member framework.Member, awaited []framework.Member, current attempt) (*corev1.Pod, error) {
+		BuildPod: func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
 			start := startOf(job.JobSpec(), job.JobStatus().Pauses, member.Role.Type)
 			start.prepare(r.framework.MainContainers(), template)

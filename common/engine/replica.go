@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,21 +62,21 @@ func ofAttempt(pod *corev1.Pod, all int32) bool {
 }
 
 // attempt returns the attempt that a pod of the replica must carry to count.
-func (r replica) attempt() attempt { return attempt{job: r.jobAttempt, replica: r.recorded.Attempt} }
+func (r *replica) attempt() attempt { return attempt{job: r.jobAttempt, replica: r.recorded.Attempt} }
 
 // obsolete says that the pod belongs to another attempt than the current one, and only stands in its way.
-func (r replica) obsolete() bool {
+func (r *replica) obsolete() bool {
 	return r.pod != nil && r.pod.Labels[batchv1beta1.LabelAttempt] != r.attempt().String()
 }
 
 // failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
 // disrupted it; if somebody deleted it, what it does until it is gone means nothing. A failure that was seen stays one when
 // its pod goes before it is accounted for.
-func (r replica) failure() *policy.Failure {
+func (r *replica) failure() *policy.Failure {
 	switch {
 	case r.pod == nil && r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)):
 		return recordedFailure(r.recorded)
-	case r.pod == nil || r.obsolete():
+	case r.outcome.Failure == nil && r.outcome.Disruption == "" || r.obsolete():
 		return nil
 	case !r.outcome.Terminating || r.done:
 		return r.outcome.Failure
@@ -91,13 +90,13 @@ func (r replica) failure() *policy.Failure {
 // deletion returns the failure that it is for the replica that somebody is deleting, or has deleted, the pod of its current
 // attempt; nil if nobody has. Such a replica is restarted whatever its policy says of failures, since it has not failed.
 // Before all replicas ran it is no failure: nobody depends on the pod, which is simply created again.
-func (r replica) deletion() *policy.Failure {
+func (r *replica) deletion() *policy.Failure {
 	switch {
 	case !r.met:
 		return nil
 	case r.gone:
 		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Free: true}
-	case r.pod != nil && !r.obsolete() && !r.done && r.outcome.Terminating && r.outcome.Disruption == "":
+	case r.outcome.Terminating && r.outcome.Disruption == "" && !r.done && !r.obsolete():
 		return lossOf(r.pod, batchv1beta1.ReasonDeleted)
 	default:
 		return nil
@@ -124,7 +123,7 @@ func lossOf(pod *corev1.Pod, reason string) *policy.Failure {
 
 // succeeded says that the replica succeeded in its current attempt. A pod that ends while it is being deleted did not
 // finish its work.
-func (r replica) succeeded() bool {
+func (r *replica) succeeded() bool {
 	if r.done {
 		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded
 	}
@@ -132,41 +131,44 @@ func (r replica) succeeded() bool {
 }
 
 // works says that the replica runs or has done its part.
-func (r replica) works() bool {
+func (r *replica) works() bool {
 	return r.succeeded() || r.mayFail() && !r.outcome.Terminating
 }
 
 // mayFail says that the replica runs, so that its failure may be yet to be reported.
-func (r replica) mayFail() bool {
+func (r *replica) mayFail() bool {
 	return r.outcome.Phase == batchv1beta1.ReplicaPhaseRunning && !r.obsolete()
 }
 
 // takesAll says that a failure of the replica restarts all, if it restarts any. The replica then does not stay failed.
-func (r replica) takesAll(failure policy.Failure) bool {
+func (r *replica) takesAll(failure policy.Failure) bool {
 	scope := policy.FailureScope(*r.spec, r.member.Role.RestartPolicy, r.member.Rank == 0, failure)
 	return scope == batchv1beta1.RestartScopeJob
 }
 
 // staysFailed says that the replica failed and is not restarted.
-func (r replica) staysFailed() bool {
+func (r *replica) staysFailed() bool {
 	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-func (p *planner) observeReplicas() []replica {
-	recorded := map[string]batchv1beta1.ReplicaStatus{}
+func (p *planner) observeReplicas() []*replica {
+	recorded := make(map[string]*batchv1beta1.ReplicaStatus, len(p.gang.Members))
 	for _, task := range p.job.Status.Tasks {
-		for _, r := range task.Replicas {
-			recorded[r.Name] = r
+		for i := range task.Replicas {
+			recorded[task.Replicas[i].Name] = &task.Replicas[i]
 		}
 	}
-	replicas := make([]replica, 0, len(p.gang.Members))
-	for _, member := range p.gang.Members {
-		r := replica{
+	wasRunning := isRunning(p.job.Status)
+	all := make([]replica, len(p.gang.Members)) // one allocation
+	replicas := make([]*replica, 0, len(all))
+	for i, member := range p.gang.Members {
+		r := &all[i]
+		*r = replica{
 			member:     member,
-			recorded:   recorded[member.Name],
+			recorded:   ptr.Deref(recorded[member.Name], batchv1beta1.ReplicaStatus{}),
 			pod:        p.seen.Pods[member.Name],
 			jobAttempt: p.gang.Attempt,
-			met:        isRunning(p.job.Status),
+			met:        wasRunning,
 			spec:       &p.job.Spec,
 		}
 		r.recorded.Name = member.Name
@@ -192,7 +194,7 @@ func (p *planner) observeReplicas() []replica {
 // mayBePast says that the pod, which is not the one that is recorded, may be one of the past, since the cache may be older than
 // the status. A job that runs has the pods that are recorded. A replica of an elastic job may have been given up since, and
 // come back.
-func (p *planner) mayBePast(r replica) bool {
+func (p *planner) mayBePast(r *replica) bool {
 	return isRunning(p.job.Status) && isAlive(r.recorded) ||
 		p.job.Spec.Elastic != nil && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
 }
@@ -244,6 +246,7 @@ func (p *planner) setTasks() {
 	ready := 0
 	for _, role := range p.job.Spec.Roles {
 		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type]}
+		task.Replicas = slices.Grow(task.Replicas, int(role.Replicas))
 		for _, r := range p.replicas {
 			if r.member.Role.Type != role.Type {
 				continue
@@ -271,7 +274,7 @@ func (p *planner) setTasks() {
 }
 
 // status returns the replica's entry of the status as the pod shows it.
-func (r replica) status() batchv1beta1.ReplicaStatus {
+func (r *replica) status() batchv1beta1.ReplicaStatus {
 	entry := batchv1beta1.ReplicaStatus{
 		Name:        r.member.Name,
 		Phase:       batchv1beta1.ReplicaPhaseCreating,
@@ -303,7 +306,7 @@ func (r replica) status() batchv1beta1.ReplicaStatus {
 
 // finalStatus returns the entry of a replica of a finished job. It keeps how the replica ended; only what the clean-up
 // took, or would have taken, becomes Deleted.
-func (r replica) finalStatus(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
+func (r *replica) finalStatus(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
 	if r.pod != nil && !r.obsolete() {
 		return r.status()
 	}
@@ -348,8 +351,4 @@ func count(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPhase) {
 	default:
 		aggregate.Unknown++
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	return slices.Sorted(maps.Keys(m))
 }

@@ -36,9 +36,9 @@ func (p *planner) restartJob() {
 	status.Attempt++
 	p.gang.Attempt = jobAttempt(*status)
 	due := p.restartDue(root.failure.Time, status.Attempt)
-	for i := range p.replicas {
-		p.replicas[i].jobAttempt = p.gang.Attempt
-		p.replicas[i].restart(0, due)
+	for _, r := range p.replicas {
+		r.jobAttempt = p.gang.Attempt
+		r.restart(0, due)
 	}
 	p.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
 		fmt.Sprintf("restarting all %d replicas: %s", len(p.replicas), root), append(root.facts(), "restarted", len(p.replicas))...)
@@ -47,8 +47,7 @@ func (p *planner) restartJob() {
 // restartReplicas restarts the replicas that ended one by one. Where one failure takes all, only those are left that
 // succeeded and that their policy restarts nevertheless.
 func (p *planner) restartReplicas() {
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for _, r := range p.replicas {
 		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
 			p.raiseAttempt(r, p.now)
 			p.decision.Restarts = append(p.decision.Restarts, restarted{Cause: batchv1beta1.ReasonCompleted})
@@ -126,7 +125,7 @@ func (c rootCause) facts() []any {
 // reportsDue returns until when it is too early to say which failure the others followed from, if one takes all. A
 // member that was taken away is the cause for sure, and those that have ended have nothing more to report.
 func (p *planner) reportsDue() (time.Time, bool) {
-	if !slices.ContainsFunc(p.replicas, replica.mayFail) {
+	if !slices.ContainsFunc(p.replicas, (*replica).mayFail) {
 		return time.Time{}, false
 	}
 	root := p.rootFailure()
@@ -157,15 +156,14 @@ func (p *planner) awaitReports(due time.Time) {
 
 // awaitsReports says that a failure is recorded which takes all, and is yet to be judged.
 func (p *planner) awaitsReports() bool {
-	return slices.ContainsFunc(p.replicas, func(r replica) bool { return r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)) })
+	return slices.ContainsFunc(p.replicas, func(r *replica) bool { return r.staysFailed() && r.takesAll(*recordedFailure(r.recorded)) })
 }
 
 // rootFailure returns the failure or deletion that takes all replicas and that the others followed from, or nil if there is
 // none.
 func (p *planner) rootFailure() *rootCause {
 	var root *rootCause
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for _, r := range p.replicas {
 		failure := cmp.Or(r.deletion(), r.failure())
 		if failure != nil && r.takesAll(*failure) && (root == nil || policy.Precedes(*failure, root.failure)) {
 			root = &rootCause{replica: r, failure: *failure}

@@ -84,7 +84,7 @@ func (p *planner) settleInitialized() {
 		p.refuse(p.refusal.Reason, p.refusal.Error())
 		return
 	}
-	missing := func(r replica) bool { return r.pod == nil && !r.done }
+	missing := func(r *replica) bool { return r.pod == nil && !r.done }
 	isTried := p.decision.CreateService || p.decision.PodGroup.Change != "" || p.seen.PodGroup.Unknown
 	if isTried || p.queued == nil && slices.ContainsFunc(p.replicas, missing) {
 		if c := initialized(p.decision.Status); c != nil && isCreateFailure(c.Reason) {
@@ -120,8 +120,7 @@ func isCreateFailure(reason string) bool {
 
 // settleReplicaFailure is True from a failure on until the job has recovered.
 func (p *planner) settleReplicaFailure() {
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for _, r := range p.replicas {
 		if failure := r.failure(); failure != nil {
 			cause := rootCause{replica: r, failure: *failure}
 			p.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, failure.Reason, cause.String())
@@ -153,8 +152,8 @@ func (p *planner) settleReplicaFailure() {
 // replicas than it expects, also after all have been restarted.
 func (p *planner) hasRecovered() bool {
 	trains := p.trainsWithLess()
-	return !slices.ContainsFunc(p.replicas, func(r replica) bool {
-		waiting, _ := p.explain(&r)
+	return !slices.ContainsFunc(p.replicas, func(r *replica) bool {
+		waiting, _ := p.explain(r)
 		mayWait := trains && r.recorded.Attempt == 0
 		return r.staysFailed() || waiting != "" && !mayWait
 	})
@@ -163,8 +162,7 @@ func (p *planner) hasRecovered() bool {
 // waitingFor counts the replicas that neither run nor have done their part, and explains the one that most needs it: one
 // that cannot start by itself goes before one that is merely on its way.
 func (p *planner) waitingFor() (waiting int, reason, message string) {
-	for i := range p.replicas {
-		r := &p.replicas[i]
+	for _, r := range p.replicas {
 		why, text := p.explain(r)
 		if why == "" {
 			continue
