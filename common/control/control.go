@@ -24,7 +24,6 @@ func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   timeout,
-		EnableWarmup:            new(true), // a copy that becomes the leader has read all there is
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
 	}
 }

@@ -190,13 +190,20 @@ func hasSameReplicas(a, b batchv1beta1.TaskStatus) bool {
 	return a.Type == b.Type && slices.EqualFunc(a.Replicas, b.Replicas, isSame)
 }
 
-// withoutReplicas leaves out what follows the replicas.
+// withoutReplicas leaves out what follows the replicas. While they are on their way, that is also whether they have pods yet.
 func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
-	s.Tasks, s.Aggregate, s.Ready, s.Replicas = nil, nil, "", 0
+	withoutPods := func(reason string) string {
+		if reason == batchv1beta1.ReasonCreating {
+			return batchv1beta1.ReasonPending
+		}
+		return reason
+	}
+	s.Tasks, s.Aggregate, s.Ready, s.Replicas, s.Reason = nil, nil, "", 0, withoutPods(s.Reason)
 	conditions := make([]metav1.Condition, len(s.Conditions))
 	copy(conditions, s.Conditions)
 	for i := range conditions {
 		conditions[i].Message = ""
+		conditions[i].Reason = withoutPods(conditions[i].Reason)
 	}
 	s.Conditions = conditions
 	return s

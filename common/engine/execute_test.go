@@ -98,6 +98,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		"ready":                         {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
 		"replicas":                      {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
 		"the text of a condition":       {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Message = "1 of 2" }, true},
+		"that they have pods":           {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "Creating" }, true},
 		"the reason of a condition":     {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "ImagePull" }, false},
 		"the status of a condition":     {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Status = "True" }, false},
 		"phase":                         {func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false},

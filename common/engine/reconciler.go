@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
@@ -133,6 +134,13 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
 	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected())); err != nil {
 		return err
+	}
+	// A copy that is to lead has read all there is. The controller itself would not read before it leads; its option to warm up would fill
+	// a queue which nobody empties until then.
+	for _, object := range []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
 		return err

@@ -156,6 +156,7 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	config = rest.CopyConfig(config)
 	config.QPS = options.QPS
 	config.Burst = options.Burst
+	config.DisableCompression = true // the network to the API server costs less than the time of both
 	rest.AddUserAgent(config, p.Name)
 
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

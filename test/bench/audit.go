@@ -3,7 +3,9 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -70,7 +72,7 @@ func (w write) String() string {
 // auditLog is the file that the API server appends to.
 type auditLog string
 
-// since returns the writes that began at the given time or later. A line that is being written, and an error, end the sequence.
+// since returns the writes that began at the given time or later. A line that is being written ends the sequence, and so does an error.
 func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	return func(yield func(write, error) bool) {
 		file, err := os.Open(string(a))
@@ -82,7 +84,11 @@ func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 		lines := bufio.NewReader(file)
 		for {
 			line, err := lines.ReadBytes('\n')
-			if err != nil { // the end
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(write{}, err)
 				return
 			}
 			var w write

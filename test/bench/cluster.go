@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -26,7 +29,10 @@ const (
 	pytorchController = "pytorch-controller"
 	// leaseNamespace is where controllers elect their leader. No job is there.
 	leaseNamespace = metav1.NamespaceDefault
-	// pollInterval and timeout are those of waiting for what has no watch. Nothing that is measured depends on the interval.
+	// clusterDomain and image are what controllers are told of where they run.
+	clusterDomain = "cluster.local"
+	image         = "none"
+	// pollInterval and timeout are those of waiting. Nothing that is measured depends on the interval.
 	pollInterval = 100 * time.Millisecond
 	timeout      = 30 * time.Minute
 )
@@ -60,7 +66,7 @@ func (b *bench) start(ctx context.Context, kind simulated.Kind, measure func(con
 	}
 	plane, err := simulated.Start(ctx, simulated.Options{
 		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
-		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log},
+		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "0"},
 		// The controller of Jobs is a program of its own, so that what it takes is known.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController}, tuned...),
 	})
@@ -117,6 +123,18 @@ func (c *cluster) namespace(ctx context.Context, name string) error {
 	return c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
+// deleteNamespace deletes one and returns when nothing of it is left.
+func (c *cluster) deleteNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Client.Delete(ctx, namespace); err != nil {
+		return err
+	}
+	return c.eventually(ctx, "namespace "+name+" is gone", func(ctx context.Context) (bool, error) {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
 // runJobController starts the controller of batch/v1 Jobs.
 func (c *cluster) runJobController(ctx context.Context) error {
 	return c.RunControllerManager(ctx, jobController, append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
@@ -142,30 +160,42 @@ func (c *cluster) runController(ctx context.Context, program, name string, flags
 	}
 	c.pprof[name] = pprof
 	argv := append([]string{
-		filepath.Join(c.bench.options.Controllers, program), "--kubeconfig=" + kubeconfig, "--image=none", "--cluster-domain=cluster.local",
+		filepath.Join(c.bench.options.Controllers, program), "--kubeconfig=" + kubeconfig, "--image=" + image, "--cluster-domain=" + clusterDomain,
 		"--leader-election-namespace=" + leaseNamespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + health.String(), "--pprof-bind-address=" + pprof.String(),
 	}, flags...)
 	return c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))
 }
 
-// profile writes what a controller takes its time for, from now on, and what it has allocated until then. It returns an error if it has no
-// answer.
+// profile writes what a controller and the API server take their time for, from now on. It returns an error if one has no answer.
 func (c *cluster) profile(ctx context.Context, controller string) error {
-	for _, kind := range []struct{ name, query string }{
-		{name: "cpu", query: fmt.Sprintf("profile?seconds=%d", int(c.bench.scale.profile.Seconds()))},
-		{name: "allocs", query: "allocs"},
-	} {
-		content, err := simulated.Get(ctx, "http://"+c.pprof[controller].String()+"/debug/pprof/"+kind.query)
-		if err != nil {
-			return err
-		}
-		file := filepath.Join(c.bench.options.Profiles, fmt.Sprintf("%s-%s.pb.gz", controller, kind.name))
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			return err
-		}
+	seconds := fmt.Sprintf("?seconds=%d", int(c.bench.scale.profile.Seconds()))
+	admin, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return err
 	}
-	return nil
+	apiServer, _, err := rest.DefaultServerUrlFor(c.Config)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for name, get := range map[string]func() ([]byte, error){
+		controller: func() ([]byte, error) {
+			return simulated.Get(ctx, http.DefaultClient, "http://"+c.pprof[controller].String()+"/debug/pprof/profile"+seconds)
+		},
+		"kube-apiserver": func() ([]byte, error) {
+			return simulated.Get(ctx, admin, apiServer.JoinPath("/debug/pprof/profile").String()+seconds)
+		},
+	} {
+		group.Go(func() error {
+			content, err := get()
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(c.bench.options.Profiles, name+".pb.gz"), content, 0o600)
+		})
+	}
+	return group.Wait()
 }
 
 // leads waits until the lease of a program is held, and returns it.

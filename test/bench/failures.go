@@ -117,6 +117,9 @@ func (c *cluster) failover(ctx context.Context, w work, job int, end func(string
 	if err != nil {
 		return 0, err
 	}
+	if err := c.settled(ctx, next); err != nil { // it stands by for a while
+		return 0, err
+	}
 	if err := end(leader); err != nil {
 		return 0, err
 	}

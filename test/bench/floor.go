@@ -15,19 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/pytorch"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// floor does what no controller of such jobs can do without, and nothing else: it creates the Service and the pods in the request of
-// the user, keeps of the pods no more than which phase they are in, and writes each status once it is known, twice a job.
+// floor does what no controller of such jobs can do without, and nothing else: it creates the Service and the pods, as the job needs them,
+// in the request of the user, keeps of the pods no more than which phase they are in, and writes each status once it is known, twice a job.
 var floor = contender{
-	name:     "floor",
-	start:    func(ctx context.Context, c *cluster) error { return startFloor(ctx, c) },
-	create:   createFloor,
-	kind:     ours.kind,
-	finished: ours.finished,
+	name:      "floor",
+	start:     startFloor,
+	create:    createFloor,
+	kind:      ours.kind,
+	succeeded: ours.succeeded,
 }
 
+// floorLabel has the name of a pod's job.
 const floorLabel = "bench.tensorstack.dev/job"
 
 func createFloor(ctx context.Context, c *cluster, w work, i int) error {
@@ -35,23 +38,33 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 	if err := c.Client.Create(ctx, job); err != nil {
 		return err
 	}
-	labels := map[string]string{floorLabel: job.Name}
+	selector := map[string]string{floorLabel: job.Name}
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, pytorchv1beta1.GroupVersion.WithKind(pytorchv1beta1.Kind))}
-	service := w.service(i, labels)
+	service := w.service(i, selector)
 	service.OwnerReferences = owner
 	if err := c.Client.Create(ctx, service); err != nil {
 		return err
 	}
-	template := w.template(i)
-	for r := range w.replicas {
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, clusterDomain, 0, job.JobSpec().Roles)
+	gang.Image = image
+	for _, member := range gang.Members {
+		template := member.Role.Template.DeepCopy()
+		if err := pytorch.Controller().Framework.Wire(job, gang, member, template); err != nil {
+			return err
+		}
+		if member.Rank > 0 {
+			waits := []string{"wait-dns", gang.FQDN(gang.Leader())}
+			if err := framework.AddHelper(member.Role.Type, &template.Spec, "wait-for-peers", gang.Image, waits); err != nil {
+				return err
+			}
+		}
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: w.namespace, Name: fmt.Sprintf("%s-worker-%d", job.Name, r),
-				Labels: labels, Annotations: template.Annotations, OwnerReferences: owner,
+				Namespace: job.Namespace, Name: member.Name, Labels: selector, Annotations: template.Annotations, OwnerReferences: owner,
 			},
 			Spec: template.Spec,
 		}
-		pod.Spec.Subdomain, pod.Spec.Hostname = job.Name, pod.Name
+		pod.Spec.Subdomain, pod.Spec.Hostname, pod.Spec.RestartPolicy = job.Name, pod.Name, corev1.RestartPolicyNever
 		if err := c.Client.Create(ctx, pod); err != nil {
 			return err
 		}

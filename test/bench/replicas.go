@@ -23,6 +23,9 @@ func manyReplicas(ctx context.Context, b *bench) error {
 			for _, who := range []contender{theirs, ours} {
 				w := work{namespace: fmt.Sprintf("%s-%d", who.program, round), replicas: b.scale.manyReplicas}
 				took, err := c.create(ctx, who, w)
+				if err == nil {
+					err = c.deleteNamespace(ctx, w.namespace)
+				}
 				if err != nil {
 					return fmt.Errorf("%d replicas of %s: %w", w.replicas, who.name, err)
 				}

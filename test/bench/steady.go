@@ -61,9 +61,9 @@ func (c *cluster) restart(ctx context.Context, controller string) error {
 	return c.settled(ctx, controller)
 }
 
-// settled waits until a controller takes no more time of the machine than an idle one.
+// settled waits until a controller takes no more time of the machine than an idle one, for longer than a status may wait to be written.
 func (c *cluster) settled(ctx context.Context, controller string) error {
-	const interval, idle = 2 * time.Second, 50 * time.Millisecond
+	const interval, idle = 6 * time.Second, 100 * time.Millisecond
 	last := time.Duration(-1)
 	return c.eventually(ctx, controller+" has nothing to do", func(ctx context.Context) (bool, error) {
 		usage, err := c.Usage(controller)

@@ -2,19 +2,19 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"golang.org/x/sync/errgroup"
-
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/test/simulated"
 )
@@ -28,8 +28,8 @@ type contender struct {
 	create func(ctx context.Context, c *cluster, w work, i int) error
 	// kind is what the jobs are.
 	kind client.Object
-	// finished says that a job has succeeded.
-	finished func(object any) bool
+	// succeeded says that a job has.
+	succeeded func(object any) bool
 	// program does the work, unless it is done in this process.
 	program string
 }
@@ -49,9 +49,9 @@ var (
 			return c.Client.Create(ctx, w.trainingJob(i))
 		},
 		kind: &pytorchv1beta1.PyTorchTrainingJob{},
-		finished: func(object any) bool {
+		succeeded: func(object any) bool {
 			job, ok := object.(*pytorchv1beta1.PyTorchTrainingJob)
-			return ok && job.JobStatus().Finished()
+			return ok && job.Status.Phase == batchv1beta1.JobPhaseSucceeded
 		},
 		program: pytorchController,
 	}
@@ -66,7 +66,7 @@ var (
 			return c.Client.Create(ctx, w.batchJob(i))
 		},
 		kind: &batchv1.Job{},
-		finished: func(object any) bool {
+		succeeded: func(object any) bool {
 			job, ok := object.(*batchv1.Job)
 			return ok && slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 				return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
@@ -96,20 +96,21 @@ func (b *bench) race(ctx context.Context, who contender, jobs int) (r result, er
 		if err := who.start(ctx, c); err != nil {
 			return err
 		}
-		profiles, ctx := errgroup.WithContext(ctx)
+		var profiles errgroup.Group
 		if b.options.Profiles != "" && who.name == ours.name {
 			profiles.Go(func() error { return c.profile(ctx, who.program) })
 		}
 		began := time.Now()
-		if err := c.runJobs(ctx, who, w, jobs); err != nil {
+		ended, err := c.runJobs(ctx, who, w, jobs)
+		if err := errors.Join(err, profiles.Wait()); err != nil {
 			return err
 		}
-		r.took = time.Since(began)
-		if err := profiles.Wait(); err != nil {
-			return fmt.Errorf("taking profiles: %w", err)
-		}
+		r.took = ended.Sub(began)
 		if who.program == "" {
 			return nil
+		}
+		if err := c.settled(ctx, who.program); err != nil { // what is written late counts, too
+			return err
 		}
 		usage, err := c.Usage(who.program)
 		if err != nil {
@@ -145,38 +146,59 @@ func (who contender) user() string {
 	return who.program
 }
 
-// runJobs creates the jobs and returns when the last has succeeded, and all its pods.
-func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs int) error {
-	done, err := c.finished(ctx, who, jobs)
+// runJobs creates the jobs and returns when the last of them, and of their pods, has succeeded.
+func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs int) (time.Time, error) {
+	jobsDone, err := c.succeeded(ctx, who.kind, who.succeeded, jobs)
 	if err != nil {
-		return err
+		return time.Time{}, err
+	}
+	podsDone, err := c.succeeded(ctx, &corev1.Pod{}, podSucceeded, jobs*int(w.replicas))
+	if err != nil {
+		return time.Time{}, err
 	}
 	if err := c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return who.create(ctx, c, w, i) }); err != nil {
-		return err
+		return time.Time{}, err
 	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return ctx.Err()
+	limit := time.After(timeout)
+	var last time.Time
+	for _, done := range []<-chan time.Time{jobsDone, podsDone} {
+		select {
+		case at := <-done:
+			if at.After(last) {
+				last = at
+			}
+		case <-limit:
+			return time.Time{}, fmt.Errorf("not all have succeeded in %s", timeout)
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		}
 	}
-	return c.podsAre(ctx, w.namespace, corev1.PodSucceeded, jobs*int(w.replicas))
+	return last, nil
 }
 
-// finished returns a channel that is closed when so many jobs have succeeded.
-func (c *cluster) finished(ctx context.Context, who contender, jobs int) (<-chan struct{}, error) {
-	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{Scheme: c.Client.Scheme()})
+func podSucceeded(object any) bool {
+	pod, ok := object.(*corev1.Pod)
+	return ok && pod.Status.Phase == corev1.PodSucceeded
+}
+
+// succeeded returns a channel that tells when so many objects of a kind have succeeded.
+func (c *cluster) succeeded(ctx context.Context, kind client.Object, has func(any) bool, n int) (<-chan time.Time, error) {
+	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{Scheme: c.Client.Scheme(), DefaultTransform: onlyPhase})
 	if err != nil {
 		return nil, err
 	}
-	informer, err := seen.GetInformer(ctx, who.kind, ctrlcache.BlockUntilSynced(false))
+	informer, err := seen.GetInformer(ctx, kind, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, err
 	}
-	done := make(chan struct{})
-	var count atomic.Int32
+	done := make(chan time.Time, 1)
+	count := 0 // of calls one after the other
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-		if !who.finished(before) && who.finished(after) && count.Add(1) == int32(jobs) {
-			close(done)
+		if has(before) || !has(after) {
+			return
+		}
+		if count++; count == n {
+			done <- time.Now()
 		}
 	}})
 	if err != nil {

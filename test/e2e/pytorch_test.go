@@ -70,7 +70,9 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/torchrun.yaml")
 		n.follow(ctx, "README.md", "A job")
 		Expect(n.names(ctx, "training")()).To(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-torchrun"))
-		line := func(i int) []string { return strings.Fields(strings.Split(n.kubectl(ctx, "get", "ptjob", "-o", "wide"), "\n")[i]) }
+		line := func(i int) []string {
+			return strings.Fields(strings.Split(n.kubectl(ctx, "get", "ptjob", "-o", "wide"), "\n")[i])
+		}
 		Expect(line(0)).To(Equal([]string{"NAME", "PHASE", "READY", "RESTARTS", "AGE", "QUEUE", "REASON"}))
 		// The leader's success ends the job, perhaps while the other replica is still on its way out.
 		Eventually(ctx, func() []string { return line(1)[:4] }).Should(Equal([]string{"digits-torchrun", "Succeeded", "0/2", "0"}))

@@ -99,7 +99,7 @@ func (g gang) create(ctx context.Context, c *simulated.ControlPlane) {
 		openDefaultQueue(ctx, c)
 		group := &volcanov1beta1.PodGroup{ObjectMeta: meta, Spec: volcanov1beta1.PodGroupSpec{MinMember: g.minMember}}
 		Expect(c.Client.Create(ctx, group)).To(Succeed())
-	case simulated.Plain, simulated.Mixed:
+	case simulated.Plain, simulated.Mixed, simulated.None:
 	}
 	for i := range g.pods {
 		Expect(c.Client.Create(ctx, g.pod(c.Kind, i))).To(Succeed())
@@ -146,7 +146,7 @@ func (g gang) pod(kind simulated.Kind, i int) *corev1.Pod {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.name}
 	case simulated.Volcano:
 		pod.Annotations = map[string]string{volcanov1beta1.KubeGroupNameAnnotationKey: g.name}
-	case simulated.Plain, simulated.Mixed:
+	case simulated.Plain, simulated.Mixed, simulated.None:
 	}
 	return pod
 }

@@ -19,6 +19,16 @@ import (
 //go:embed kube-scheduler.yaml
 var kubeSchedulerConfig string
 
+// kwokConfig lets many pods go on at once: a kubelet of each node would.
+const kwokConfig = `apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  podPlayStageParallelism: 16
+  nodePlayStageParallelism: 4
+  nodeLeaseParallelism: 4
+---
+`
+
 // extenderURL is where the configuration of Volcano's scheduler, as it is shipped, has the extender.
 const extenderURL = "http://volcano-extender.t9k-scheduler.svc"
 
@@ -72,7 +82,7 @@ func (c *ControlPlane) kwok() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	stages, err := c.file("stages.yaml", localcluster.Stages())
+	config, err := c.file("kwok.yaml", append([]byte(kwokConfig), localcluster.Stages()...))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +92,7 @@ func (c *ControlPlane) kwok() (*program, error) {
 	}
 	return c.newProgram(Kwok, c.options.Programs.kwok, Probe("http://"+address.String()+"/healthz", ""),
 		"--kubeconfig="+kubeconfig,
-		"--config="+stages,
+		"--config="+config,
 		"--manage-all-nodes=true",
 		"--node-lease-duration-seconds=40",
 		"--server-address="+address.String(),

@@ -141,9 +141,6 @@ func Probe(url, certificate string) func(context.Context) error {
 	}
 }
 
-// Get returns what a program answers to a GET of the URL. It returns an error unless that is 200.
-func Get(ctx context.Context, url string) ([]byte, error) { return get(ctx, url, "") }
-
 func get(ctx context.Context, url, certificate string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if certificate != "" {
@@ -155,11 +152,16 @@ func get(ctx context.Context, url, certificate string) ([]byte, error) {
 		pool.AppendCertsFromPEM(pem)
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
+	return Get(ctx, &http.Client{Transport: transport}, url)
+}
+
+// Get returns what a program answers to a GET of the URL. It returns an error unless that is 200.
+func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,6 @@
-// Package engine runs the scheduling engines that the scheduler may stand on, as they are, against a control plane of their own:
-// real API server, etcd and controllers; nodes that kwok plays. Several may run beside each other and beside the local cluster.
+// Package simulated runs control planes of Kubernetes with simulated nodes: real API server, etcd, controllers and scheduler, the scheduling
+// engines that the scheduler-controller may stand on among them; nodes that kwok plays. Several may run beside each other and beside the local
+// cluster.
 package simulated
 
 import (
