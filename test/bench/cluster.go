@@ -14,9 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -116,6 +119,35 @@ func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	return config
+}
+
+// follow calls update for each change of an object of a kind that the selector matches, one after the other, until the context ends.
+func (c *cluster) follow(ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any)) error {
+	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{
+		Scheme: c.Client.Scheme(), DefaultLabelSelector: selector, DefaultTransform: onlyPhase,
+	})
+	if err != nil {
+		return err
+	}
+	informer, err := seen.GetInformer(ctx, kind, ctrlcache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: update}); err != nil {
+		return err
+	}
+	go func() { _ = seen.Start(ctx) }() // it fails when the context is over
+	seen.WaitForCacheSync(ctx)
+	return nil
+}
+
+// onlyPhase leaves of a pod what is followed of it.
+func onlyPhase(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.Spec, pod.ManagedFields, pod.Annotations = corev1.PodSpec{}, nil, nil
+		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	}
+	return object, nil
 }
 
 // namespace creates one.

@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -81,16 +79,6 @@ func startFloor(ctx context.Context, c *cluster) error {
 	if err != nil {
 		return err
 	}
-	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{
-		Scheme: c.Client.Scheme(), DefaultLabelSelector: labels.NewSelector().Add(*isOurs), DefaultTransform: onlyPhase,
-	})
-	if err != nil {
-		return err
-	}
-	informer, err := seen.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false))
-	if err != nil {
-		return err
-	}
 	// Statuses of a job are written by one worker, in their order.
 	queues := make([]chan *pytorchv1beta1.PyTorchTrainingJob, floorStatuses)
 	for i := range queues {
@@ -104,7 +92,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 		}()
 	}
 	reached := map[string]map[corev1.PodPhase]int32{}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+	return c.follow(ctx, &corev1.Pod{}, labels.NewSelector().Add(*isOurs), func(before, after any) {
 		was, is := before.(*corev1.Pod).Status.Phase, after.(*corev1.Pod) //nolint:forcetypeassert // it is an informer of pods
 		phase := is.Status.Phase
 		if phase == was {
@@ -120,22 +108,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 			job.Status.Phase = batchv1beta1.JobPhase(phase)
 			queues[crc32.ChecksumIEEE([]byte(name))%floorStatuses] <- job
 		}
-	}})
-	if err != nil {
-		return err
-	}
-	go func() { _ = seen.Start(ctx) }() // it fails when the context is over
-	seen.WaitForCacheSync(ctx)
-	return nil
-}
-
-// onlyPhase leaves of a pod what the floor reads.
-func onlyPhase(object any) (any, error) {
-	if pod, ok := object.(*corev1.Pod); ok {
-		pod.Spec, pod.ManagedFields, pod.Annotations = corev1.PodSpec{}, nil, nil
-		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
-	}
-	return object, nil
+	})
 }
 
 // writePhase writes the phase of a job, which is named like that of its pods.

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -183,30 +182,16 @@ func podSucceeded(object any) bool {
 
 // succeeded returns a channel that tells when so many objects of a kind have succeeded.
 func (c *cluster) succeeded(ctx context.Context, kind client.Object, has func(any) bool, n int) (<-chan time.Time, error) {
-	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{Scheme: c.Client.Scheme(), DefaultTransform: onlyPhase})
-	if err != nil {
-		return nil, err
-	}
-	informer, err := seen.GetInformer(ctx, kind, ctrlcache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, err
-	}
 	done := make(chan time.Time, 1)
 	count := 0 // of calls one after the other
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+	return done, c.follow(ctx, kind, labels.Everything(), func(before, after any) {
 		if has(before) || !has(after) {
 			return
 		}
 		if count++; count == n {
 			done <- time.Now()
 		}
-	}})
-	if err != nil {
-		return nil, err
-	}
-	go func() { _ = seen.Start(ctx) }() // it fails when the context is over
-	seen.WaitForCacheSync(ctx)
-	return done, nil
+	})
 }
 
 // inParallel does something for 0 to n-1.
