@@ -35,8 +35,8 @@ const conflictDelay = 100 * time.Millisecond
 // maxMessage is the longest message that a condition takes, in bytes.
 const maxMessage = 32768
 
-// execute carries out a decision: the status first, so that what it accounts for is not lost, then deletions, then
-// creations.
+// execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then deletions,
+// then creations.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconcile.Result, error) {
 	result, err := r.changeJob(ctx, job, d)
 	if apierrors.IsConflict(err) {
@@ -57,7 +57,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 		err = r.create(ctx, job, d)
 	}
 	if refused, ok := errors.AsType[*owned.RefusedError](err); ok {
-		if err := r.reportRefusal(ctx, job, refused); err != nil {
+		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return reconcile.Result{}, err
 		}
 		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
@@ -113,28 +113,74 @@ func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 
 // writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
 func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, d decision) (reconcile.Result, error) {
+	key := client.ObjectKeyFromObject(job)
 	_, tensorBoard := tensorBoardOf(job)
 	if isSameStatus(*job.JobStatus(), d.Status) && equality.Semantic.DeepEqual(tensorBoard, d.TensorBoard.Status) {
+		r.options.Memory.SetWaitsSince(key, time.Time{})
 		return reconcile.Result{}, nil
 	}
 	if wait := r.postponed(job, d); wait > 0 {
+		if r.options.Memory.WaitsSince(key).IsZero() {
+			r.options.Memory.SetWaitsSince(key, r.options.Clock.Now())
+		}
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.patchStatus(ctx, job, d.Status, d.TensorBoard.Status, d.Events); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.metrics.observe(d)
-	r.options.Memory.SetWritten(client.ObjectKeyFromObject(job), r.options.Clock.Now())
 	return reconcile.Result{}, nil
 }
 
-// postponed returns how long the status of a decision has to wait for its turn, if it only follows the replicas and the TensorBoard.
+// postponed returns how long the status of a decision has to wait, if it can: then it is written with what comes meanwhile.
 func (r *Reconciler[J]) postponed(job J, d decision) time.Duration {
-	_, tensorBoard := tensorBoardOf(job)
-	if len(d.Restarts) > 0 || !onlyFollowsReplicas(*job.JobStatus(), d.Status) || !onlyFollowsTensorBoard(tensorBoard, d.TensorBoard.Status) {
+	if _, tensorBoard := tensorBoardOf(job); !onlyFollowsTensorBoard(tensorBoard, d.TensorBoard.Status) {
 		return 0
 	}
-	return max(0, r.options.StatusInterval-r.options.Clock.Now().Sub(r.options.Memory.Written(client.ObjectKeyFromObject(job))))
+	wait := patience(job.JobSpec(), *job.JobStatus(), d, r.options.StatusInterval)
+	if since := r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job)); !since.IsZero() {
+		wait -= r.options.Clock.Now().Sub(since)
+	}
+	return max(0, wait)
+}
+
+// endPatience is for how long the end of a replica is collected with those of its peers. Until it is written it is lost with its pod, and
+// then the replica runs again, and maybe all do.
+const endPatience = time.Second
+
+// patience returns for how long the status of a decision is collected, at most for an interval. What can wait is what only follows the
+// replicas, and that the job has begun.
+func patience(spec batchv1beta1.JobSpec, was batchv1beta1.JobStatus, d decision, interval time.Duration) time.Duration {
+	switch {
+	case len(d.Restarts) > 0, !begins(spec, was, d) && !onlyFollowsReplicas(was, d.Status):
+		return 0
+	case !was.Finished() && countEnded(d.Status.Tasks) > countEnded(was.Tasks):
+		return min(endPatience, interval)
+	default:
+		return interval
+	}
+}
+
+// countEnded counts the replicas that have ended.
+func countEnded(tasks []batchv1beta1.TaskStatus) int {
+	n := 0
+	for _, task := range tasks {
+		for _, replica := range task.Replicas {
+			if hasEnded(replica.Phase) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// begins says that the status would be the first of a job whose replicas are merely on their way. Most run soon, and then the first
+// write says so; until then the API server shows the phase Pending by itself. What a status must not lack cannot wait: when the deadline
+// counts from, how many replicas an elastic job has, which of them a gang waits for, and that a replica failed.
+func begins(spec batchv1beta1.JobSpec, was batchv1beta1.JobStatus, d decision) bool {
+	return was.ObservedGeneration == 0 && d.Status.Phase == batchv1beta1.JobPhasePending && onItsWay(d.Status.Reason) &&
+		len(d.Events) == 0 && !meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure) &&
+		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Elastic == nil && spec.Scheduler == nil
 }
 
 // postpones says that a decision does nothing for now.
@@ -148,12 +194,16 @@ func (r *Reconciler[J]) patchStatus(
 ) error {
 	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
 	was := job.JobStatus().Phase
+	if job.JobStatus().ObservedGeneration == 0 {
+		was = "" // the API server has set the phase
+	}
 	*job.JobStatus() = status
 	setTensorBoardStatus(job, tensorBoard)
 	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.tell(ctx, job, was, events)
+	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
+	r.tell(ctx, job, status, was, events)
 	return nil
 }
 
@@ -209,9 +259,8 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	return s
 }
 
-// tell tells of what has just been written. The log says of a change of phase also where there is no event of it.
-func (r *Reconciler[J]) tell(ctx context.Context, job J, was batchv1beta1.JobPhase, events []event) {
-	status := job.JobStatus()
+// tell tells of what has just been done. The log says of a change of phase also where there is no event of it.
+func (r *Reconciler[J]) tell(ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []event) {
 	facts := []any{"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount}
 	for _, e := range events {
 		control.Tell(ctx, r.events, job, e, facts...)
@@ -282,7 +331,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 	if err := inBatches(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
 		return err
 	}
-	r.tell(ctx, job, job.JobStatus().Phase, []event{{
+	r.tell(ctx, job, d.Status, d.Status.Phase, []event{{
 		Type: corev1.EventTypeNormal, Reason: batchv1beta1.EventCreated, Action: "Create",
 		Message: fmt.Sprintf("created %d replicas", len(d.Creates)), Facts: []any{"replicas", len(d.Creates)},
 	}})
@@ -329,9 +378,9 @@ func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 	return 0
 }
 
-// reportRefusal writes into the status why an object of the job could not be created.
-func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, refused *owned.RefusedError) error {
-	status := *job.JobStatus().DeepCopy()
+// reportRefusal writes into the status that was decided why an object of the job could not be created.
+func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *owned.RefusedError) error {
+	status := *decided.DeepCopy()
 	status.Reason = refused.Reason
 	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type:               batchv1beta1.ConditionInitialized,
@@ -375,4 +424,4 @@ func inBatches(n int, mayGoOn func(error) bool, do func(i int) error) error {
 }
 
 // maxBatch bounds how many requests of one job are under way at once.
-const maxBatch = 128
+const maxBatch = 256

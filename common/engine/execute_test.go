@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -34,7 +35,7 @@ func TestInBatches(t *testing.T) {
 		"a refusal in the second batch":        {n: 1000, failing: 1, want: 3},
 		"a refusal at the end of that":         {n: 1000, failing: 2, want: 3},
 		"a refusal in the third":               {n: 1000, failing: 3, want: 7},
-		"batches do not grow beyond the limit": {n: 1000, failing: 255, want: 383},
+		"batches do not grow beyond the limit": {n: 1000, failing: 511, want: 767},
 		"a refusal that concerns no other":     {n: 1000, failing: 0, goesOn: true, want: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +181,64 @@ func TestSooner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			diff(t, "result", reconcile.Result{RequeueAfter: tc.want}, sooner(reconcile.Result{RequeueAfter: tc.before}, tc.wait))
+		})
+	}
+}
+
+// The first status of most jobs says that they run.
+func TestFirstStatusMayWait(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen []*corev1.Pod
+		want bool
+	}{
+		"while its pods are to be created":          {job: job(role("worker", 2)), want: true},
+		"while its pods start":                      {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}, want: true},
+		"not once they run":                         {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}},
+		"not when one cannot start":                 {job: job(role("worker", 1)), seen: []*corev1.Pod{pod("job-worker-0", unschedulable)}},
+		"not when one failed":                       {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+		"not with a deadline, which counts from it": {job: job(role("worker", 2)).deadline(60)},
+		"not when one failed and the reports of its peers are awaited": {
+			job: job(role("worker", 2)).scope(scopeJob).window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+		},
+		"not of a gang, which its PodGroup follows":  {job: job(role("worker", 2)).inQueue()},
+		"not when nothing can run":                   {job: job(role("worker", 0))},
+		"not of an elastic job, which is scaled":     {job: job(role("worker", 2)).elastic(1, 2)},
+		"not of a job that is paused from the start": {job: job(role("worker", 2)).paused(true)},
+		"not after another":                          {job: job(role("worker", 2)).saw(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "whether it may wait", tc.want, begins(tc.job.Spec, tc.job.Status, tc.job.sees(tc.seen...)))
+		})
+	}
+}
+
+// A success that is not written is lost with its pod: it waits for its peers, but not for long.
+func TestStatusWaits(t *testing.T) {
+	t.Parallel()
+	const interval = 5 * time.Second
+	run := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	for name, tc := range map[string]struct {
+		saw, sees []*corev1.Pod
+		want      time.Duration
+	}{
+		"for the replicas to run":           {sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1")}, want: interval},
+		"for a node to be named":            {saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, onNode("a"))}, want: interval},
+		"less when a replica has ended":     {saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))}, want: time.Second},
+		"less when one has before all run":  {sees: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(0))}, want: time.Second},
+		"not when all run":                  {sees: run},
+		"not when the job has succeeded":    {saw: run, sees: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", running)}},
+		"not when a replica has to restart": {saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 2))
+			if tc.saw != nil {
+				j.saw(time.Minute, tc.saw...)
+			}
+			diff(t, "patience", tc.want, patience(j.Spec, j.Status, j.sees(tc.sees...), interval))
 		})
 	}
 }

@@ -7,29 +7,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is all that a Reconciler remembers from one reconcile to the next: when it last wrote each job's status, to space out
-// the writes that only follow replicas, and what it last did about the job's TensorBoard, to space out what is refused. What ends
-// with the process costs one early write a job.
+// Memory is all that a Reconciler remembers from one reconcile to the next: since when each job's status has something to say that can
+// wait, so that it says all of that at once, and what it last did about the job's TensorBoard, to space out what is refused. What ends
+// with the process costs one late write a job.
 type Memory struct {
 	times        sync.Map // types.NamespacedName -> time.Time
 	tensorBoards sync.Map // types.NamespacedName -> heldChange
 }
 
-// Written returns when the status of a job was last written, the zero time if that is not known.
-func (m *Memory) Written(job types.NamespacedName) time.Time {
-	if written, ok := m.times.Load(job); ok {
-		return written.(time.Time) //nolint:forcetypeassert // only SetWritten stores
+// WaitsSince returns since when the status of a job waits to be written, the zero time if it does not.
+func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
+	if since, ok := m.times.Load(job); ok {
+		return since.(time.Time) //nolint:forcetypeassert // only SetWaitsSince stores
 	}
 	return time.Time{}
 }
 
-// SetWritten says when the status of a job was last written; the zero time forgets it.
-func (m *Memory) SetWritten(job types.NamespacedName, at time.Time) {
-	if at.IsZero() {
+// SetWaitsSince says since when the status of a job waits to be written; the zero time says that it does not.
+func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
+	if since.IsZero() {
 		m.times.Delete(job)
 		return
 	}
-	m.times.Store(job, at)
+	m.times.Store(job, since)
 }
 
 // heldTensorBoard returns which change of a job's TensorBoard must wait, the zero value for none.

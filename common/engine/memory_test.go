@@ -11,16 +11,16 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}
 	var memory Memory
-	diff(t, "when a job was written that never was", time.Time{}, memory.Written(key))
-	memory.SetWritten(key, now)
-	diff(t, "when it was written", now, memory.Written(key))
-	memory.SetWritten(key, time.Time{})
-	diff(t, "when it was written, once that is forgotten", time.Time{}, memory.Written(key))
+	diff(t, "since when a status waits that is written", time.Time{}, memory.WaitsSince(key))
+	memory.SetWaitsSince(key, now)
+	diff(t, "since when it waits", now, memory.WaitsSince(key))
+	memory.SetWaitsSince(key, time.Time{})
+	diff(t, "since when it waits, once it is written", time.Time{}, memory.WaitsSince(key))
 
-	memory.SetWritten(key, now)
+	memory.SetWaitsSince(key, now)
 	memory.holdTensorBoard(key, heldChange{"Create", now})
 	diff(t, "what must wait", heldChange{"Create", now}, memory.heldTensorBoard(key))
 	memory.forget(key)
 	diff(t, "what must wait of a job that is gone", heldChange{}, memory.heldTensorBoard(key))
-	diff(t, "when a job was written that is gone", time.Time{}, memory.Written(key))
+	diff(t, "since when the status of a job waits that is gone", time.Time{}, memory.WaitsSince(key))
 }

@@ -76,7 +76,7 @@ func (o observation) hasMoreThan(other observation) bool {
 	return false
 }
 
-// decision is what to do: write Status if it differs, then delete, then create. In this order a failure is accounted
+// decision is what to do: write Status if it differs and is due, then delete, then create. In this order a failure is accounted
 // before the pod that shows it is deleted, so that a crash in between loses nothing and counts nothing twice.
 type decision struct {
 	Status batchv1beta1.JobStatus
@@ -157,7 +157,7 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	}
 
 	pausing := job.Spec.RunMode.Pausing()
-	if pausing && job.Status.StartTime == nil {
+	if pausing && job.Status.StartTime == nil && !p.hasBegunUnsaid() {
 		p.pause()
 		return p.decision
 	}
@@ -197,6 +197,11 @@ func plan(job snapshot, seen observation, now time.Time) decision {
 	p.joinGang()
 	p.settle()
 	return p.decision
+}
+
+// hasBegunUnsaid says that the job has pods and no status, of which the first write can wait.
+func (p *planner) hasBegunUnsaid() bool {
+	return p.job.Status.ObservedGeneration == 0 && len(p.seen.Pods) > 0
 }
 
 // copyOf returns a copy of a status that plan may change. It shares the tasks, of which there may be many: plan makes them anew and never
@@ -253,8 +258,21 @@ func (p *planner) begin() {
 	p.identify()
 	if status := &p.decision.Status; status.StartTime == nil {
 		p.resume()
-		status.StartTime = p.timestamp(p.now)
+		status.StartTime = p.timestamp(p.begun())
 	}
+}
+
+// begun returns when the controller took up the job: now, unless the first status has waited since its pods were created.
+func (p *planner) begun() time.Time {
+	begun := p.now
+	if p.hasBegunUnsaid() {
+		for _, pod := range p.seen.Pods {
+			if pod.CreationTimestamp.Time.Before(begun) {
+				begun = pod.CreationTimestamp.Time
+			}
+		}
+	}
+	return begun
 }
 
 // deadline returns when the job must have finished, and whether it must. A job that is to be paused need not.

@@ -33,8 +33,8 @@ type Options struct {
 	ClusterDomain string
 	// Image of the controller, which replicas run to wait for their peers.
 	Image string
-	// StatusInterval is the shortest time between two status writes of a job that only follow its replicas. Changes of
-	// its phase, conditions and counts are written at once.
+	// StatusInterval is for how long what the status of a job says of its replicas, or that it has begun, is collected before it is
+	// written, the end of a replica for a second at most. Changes of its phase, conditions and counts are written at once, with all else.
 	StatusInterval time.Duration
 	// PeerGrace is how long the unfinished peers of a leader that succeeded may take to end by themselves before the
 	// clean-up deletes them.

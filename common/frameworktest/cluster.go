@@ -157,6 +157,9 @@ func (c *Cluster) create(object client.Object) error {
 	object.SetUID(types.UID(fmt.Sprintf("uid-%d", c.uids)))
 	object.SetCreationTimestamp(c.now())
 	object.SetGeneration(1)
+	if job, ok := object.(framework.Job); ok {
+		job.JobStatus().Phase = batchv1beta1.JobPhasePending // the default in the CRD
+	}
 	if secret, ok := object.(*corev1.Secret); ok {
 		secret.Data = nil // each time another, so that no state would be like an earlier one
 	}

@@ -169,14 +169,14 @@ func (m *machine) proceed() {
 func (m *machine) goOn(answers []answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
-	m.memory.SetWritten(jobKey, s.written)
+	m.memory.SetWaitsSince(jobKey, s.waitsSince)
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: jobKey})
 	if m.next != nil {
 		s.reconcile = &reconcileInProgress{answers: m.answers, next: *m.next}
 		return
 	}
 	s.reconcile = nil
-	s.written = m.memory.Written(jobKey)
+	s.waitsSince = m.memory.WaitsSince(jobKey)
 	switch {
 	case err != nil || result.RequeueAfter > 0 && result.RequeueAfter < time.Second:
 		s.dirty = true // it tries again soon
@@ -188,7 +188,7 @@ func (m *machine) goOn(answers []answer, calls int) {
 // startAgain ends the process of the controller and starts another, to which old objects are shown of some resources, or the live ones.
 func (m *machine) startAgain(old objects, frozen resources) {
 	s := m.state
-	s.reconcile, s.written, s.wakeAt, s.dirty = nil, time.Time{}, time.Time{}, true
+	s.reconcile, s.waitsSince, s.wakeAt, s.dirty = nil, time.Time{}, time.Time{}, true
 	s.losing, s.lost, s.frozen = false, "", frozen
 	s.cached = s.live.of(^frozen)
 	maps.Copy(s.cached, old.of(frozen))

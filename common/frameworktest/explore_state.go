@@ -46,8 +46,8 @@ type state struct {
 	// dirty says that the controller was woken; wakeAt is when it wakes by itself, zero is never.
 	dirty  bool
 	wakeAt time.Time
-	// written is when the controller last wrote the status, as it remembers; zero is never.
-	written time.Time
+	// waitsSince is since when the status waits to be written, as the controller remembers; zero is that it does not.
+	waitsSince time.Time
 	// closed says that the queue of the job admits nothing.
 	closed bool
 	// reconcile that is under way; nil if none is.
@@ -190,9 +190,9 @@ func (e *encoder) digest(s *state) digest {
 	if !s.wakeAt.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
 	}
-	e.text("written ")
-	if !s.written.IsZero() {
-		e.tokens = append(e.tokens, token{at: s.written.Unix(), past: int64(statusInterval / time.Second)})
+	e.text("waits since ")
+	if !s.waitsSince.IsZero() {
+		e.tokens = append(e.tokens, token{at: s.waitsSince.Unix(), past: int64(statusInterval / time.Second)})
 	}
 	if s.reconcile != nil {
 		for _, a := range s.reconcile.answers {

@@ -38,7 +38,6 @@ func testLog(t *testing.T, k kind) {
 			shape: two(onFailure, scopeJob),
 			steps: []step{run, exits(0, 0)},
 			want: []string{
-				`"PhaseChanged" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "was"=""`,
 				`"Created" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "replicas"=2`,
 				`"Running" "phase"="Running" "reason"="ReplicasRunning" "attempt"=0 "backoffCount"=0`,
 				`"Completed" "phase"="Succeeded" "reason"="LeaderSucceeded" "attempt"=0 "backoffCount"=0`,
@@ -48,7 +47,6 @@ func testLog(t *testing.T, k kind) {
 			shape: two(onFailure, scopeJob, func(p *batchv1beta1.RunPolicy) { p.BackoffLimit = new(int32(1)) }),
 			steps: []step{run, printsAndFails(1), passes(time.Minute), run, printsAndFails(0), passes(time.Minute)},
 			want: []string{
-				`"PhaseChanged" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "was"=""`,
 				`"Created" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "replicas"=2`,
 				`"Running" "phase"="Running" "reason"="ReplicasRunning" "attempt"=0 "backoffCount"=0`,
 				`"Restarting" "phase"="Pending" "reason"="Restarting" "attempt"=1 "backoffCount"=1 ` +
@@ -63,7 +61,6 @@ func testLog(t *testing.T, k kind) {
 			shape: two(onFailure, scopeJob),
 			steps: []step{run, paused, resumed, run},
 			want: []string{
-				`"PhaseChanged" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "was"=""`,
 				`"Created" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "replicas"=2`,
 				`"Running" "phase"="Running" "reason"="ReplicasRunning" "attempt"=0 "backoffCount"=0`,
 				`"PhaseChanged" "phase"="Pending" "reason"="Pausing" "attempt"=0 "backoffCount"=0 "was"="Running"`,

@@ -42,11 +42,11 @@ var _ = Describe("A job", func() {
 		job := cluster.Start(ctx, 4, masterAndWorkers)
 		names := []string{"job-master-0", "job-worker-0", "job-worker-1", "job-worker-2"}
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(names))
-		Expect(cluster.Get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePending))
-		Expect(job.Status.StartTime).NotTo(BeNil())
+		Expect(cluster.Get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePending), "also before the first status is written")
 
 		cluster.Run(ctx, job, names...)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		Expect(job.Status.StartTime).NotTo(BeNil())
 		Expect(job.Status.Ready).To(Equal("4/4"))
 		Expect(job.Status.Aggregate).To(Equal(&batchv1beta1.Aggregate{Running: 4}))
 

@@ -62,7 +62,7 @@ type scale struct {
 var (
 	full = scale{
 		jobs: 1000, manyJobs: 10_000, rounds: 3, manyReplicas: 1000, quiet: 10 * time.Minute, ownJobs: 1250, foreignPods: 50_000,
-		profile: 30 * time.Second, failures: 500, failovers: 3,
+		profile: 30 * time.Second, failures: 200, failovers: 3,
 	}
 	quick = scale{jobs: 20, manyJobs: 20, rounds: 1, quiet: 15 * time.Second, profile: 3 * time.Second}
 )

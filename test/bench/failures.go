@@ -57,8 +57,8 @@ func failures(ctx context.Context, b *bench) error {
 	})
 }
 
-// failureInterval is the time between two failures of replicas.
-const failureInterval = 50 * time.Millisecond
+// failureInterval is the time between two failures of replicas: it is how soon one is replaced that counts, not how many are.
+const failureInterval = 250 * time.Millisecond
 
 // replacements has one replica of many jobs fail, and measures how soon each is replaced.
 func (c *cluster) replacements(ctx context.Context, w work) error {

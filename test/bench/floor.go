@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,18 +29,26 @@ var floor = contender{
 	succeeded: ours.succeeded,
 }
 
-// floorLabel has the name of a pod's job.
-const floorLabel = "bench.tensorstack.dev/job"
+// floorLabels are those that users find on the objects of a job.
+func floorLabels(job string) map[string]string {
+	return map[string]string{
+		batchv1beta1.LabelJobKind:      pytorchv1beta1.Kind,
+		batchv1beta1.LabelJobName:      job,
+		"app.kubernetes.io/name":       "training-job",
+		"app.kubernetes.io/instance":   job,
+		"app.kubernetes.io/managed-by": "floor",
+	}
+}
 
 func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 	job := w.trainingJob(i)
 	if err := c.Client.Create(ctx, job); err != nil {
 		return err
 	}
-	selector := map[string]string{floorLabel: job.Name}
+	selector := map[string]string{batchv1beta1.LabelJobKind: pytorchv1beta1.Kind, batchv1beta1.LabelJobName: job.Name}
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, pytorchv1beta1.GroupVersion.WithKind(pytorchv1beta1.Kind))}
 	service := w.service(i, selector)
-	service.OwnerReferences = owner
+	service.Labels, service.OwnerReferences = floorLabels(job.Name), owner
 	if err := c.Client.Create(ctx, service); err != nil {
 		return err
 	}
@@ -58,10 +67,14 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 		}
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: job.Namespace, Name: member.Name, Labels: selector, Annotations: template.Annotations, OwnerReferences: owner,
+				Namespace: job.Namespace, Name: member.Name, Labels: floorLabels(job.Name), Annotations: template.Annotations, OwnerReferences: owner,
 			},
 			Spec: template.Spec,
 		}
+		pod.Labels["app.kubernetes.io/component"] = member.Role.Type
+		pod.Labels[batchv1beta1.LabelReplicaType] = member.Role.Type
+		pod.Labels[batchv1beta1.LabelReplicaIndex] = strconv.Itoa(int(member.Index))
+		pod.Labels[batchv1beta1.LabelAttempt] = "0"
 		pod.Spec.Subdomain, pod.Spec.Hostname, pod.Spec.RestartPolicy = job.Name, pod.Name, corev1.RestartPolicyNever
 		if err := c.Client.Create(ctx, pod); err != nil {
 			return err
@@ -75,7 +88,7 @@ const floorStatuses = 16
 
 // startFloor follows the pods, and writes the status of a job when all its replicas run, and when all have succeeded.
 func startFloor(ctx context.Context, c *cluster) error {
-	isOurs, err := labels.NewRequirement(floorLabel, selection.Exists, nil)
+	isOurs, err := labels.NewRequirement(batchv1beta1.LabelJobName, selection.Exists, nil)
 	if err != nil {
 		return err
 	}
@@ -98,7 +111,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 		if phase == was {
 			return
 		}
-		name := is.Labels[floorLabel]
+		name := is.Labels[batchv1beta1.LabelJobName]
 		if reached[name] == nil {
 			reached[name] = map[corev1.PodPhase]int32{}
 		}

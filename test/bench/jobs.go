@@ -18,6 +18,10 @@ const nodes = 20
 // replicas is how many most jobs have.
 const replicas = 4
 
+// jobsPerNamespace is how many jobs one team has where there are many. Kubernetes tries the selectors of all Services in a namespace for each
+// pod that changes there, so that more would measure that.
+const jobsPerNamespace = 100
+
 // work is what a job does: the same for every kind of it.
 type work struct {
 	namespace string
@@ -28,6 +32,12 @@ type work struct {
 	queue string
 	// alone says that a replica that fails is replaced alone.
 	alone bool
+}
+
+// of returns the work of the i-th job, in the namespace of its team.
+func (w work) of(i int) work {
+	w.namespace = fmt.Sprintf("%s-%d", benchNamespace, i/jobsPerNamespace)
+	return w
 }
 
 // name returns that of the i-th job.

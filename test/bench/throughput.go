@@ -87,10 +87,12 @@ type result struct {
 
 // race has a contender run so many jobs at once, on a control plane of its own.
 func (b *bench) race(ctx context.Context, who contender, jobs int) (r result, err error) {
-	w := work{namespace: benchNamespace, replicas: replicas, ends: true}
+	w := work{replicas: replicas, ends: true}
 	err = b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
-		if err := c.namespace(ctx, w.namespace); err != nil {
-			return err
+		for i := 0; i < jobs; i += jobsPerNamespace {
+			if err := c.namespace(ctx, w.of(i).namespace); err != nil {
+				return err
+			}
 		}
 		if err := who.start(ctx, c); err != nil {
 			return err
@@ -98,6 +100,10 @@ func (b *bench) race(ctx context.Context, who contender, jobs int) (r result, er
 		var profiles errgroup.Group
 		if b.options.Profiles != "" && who.name == ours.name {
 			profiles.Go(func() error { return c.profile(ctx, who.program) })
+		}
+		idle, err := who.usage(c)
+		if err != nil {
+			return err
 		}
 		began := time.Now()
 		ended, err := c.runJobs(ctx, who, w, jobs)
@@ -111,11 +117,11 @@ func (b *bench) race(ctx context.Context, who contender, jobs int) (r result, er
 		if err := c.settled(ctx, who.program); err != nil { // what is written late counts, too
 			return err
 		}
-		usage, err := c.Usage(who.program)
+		usage, err := who.usage(c)
 		if err != nil {
 			return err
 		}
-		r.cpu = usage.CPU
+		r.cpu = usage.CPU - idle.CPU
 		for write, err := range c.writes.since(began) {
 			switch {
 			case err != nil:
@@ -137,6 +143,14 @@ func (b *bench) race(ctx context.Context, who contender, jobs int) (r result, er
 	return r, nil
 }
 
+// usage is what its program has used.
+func (who contender) usage(c *cluster) (simulated.Usage, error) {
+	if who.program == "" {
+		return simulated.Usage{}, nil
+	}
+	return c.Usage(who.program)
+}
+
 // user is as whom the contender writes.
 func (who contender) user() string {
 	if who.program == jobController {
@@ -155,7 +169,7 @@ func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs int) 
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return who.create(ctx, c, w, i) }); err != nil {
+	if err := c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return who.create(ctx, c, w.of(i), i) }); err != nil {
 		return time.Time{}, err
 	}
 	limit := time.After(timeout)

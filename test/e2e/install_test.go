@@ -48,7 +48,8 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			n.kubectl(ctx, "apply", "-f", "examples/tensorflow/multi-worker.yaml")
 		}
 		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", "--timeout=240s")
-		Expect(other.kubectl(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status}")).To(BeEmpty())
+		Expect(other.kubectl(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.observedGeneration}")).To(BeEmpty(), "no controller has looked at it")
+		Expect(other.kubectl(ctx, "get", "pods", "--output=name")).To(BeEmpty())
 	})
 
 	It("is watched by the Prometheus operator", func(ctx context.Context) {

@@ -37,7 +37,13 @@ var mutants = map[string]mutant{
 		"execute.go", "if err == nil && d.changesObjects() &&", "if false && d.changesObjects() &&",
 	},
 	"the accounting of a failure waits for its turn": {
-		"execute.go", "if len(d.Restarts) > 0 || !onlyFollowsReplicas", "if !onlyFollowsReplicas",
+		"execute.go", "case len(d.Restarts) > 0, !begins", "case !begins",
+	},
+	"an elastic job begins without saying which replicas it has": {
+		"execute.go", "spec.Elastic == nil && ", "",
+	},
+	"a job that was paused before its first status leaves its pods": {
+		"plan.go", " && !p.hasBegunUnsaid() {", " {",
 	},
 	"a cache is believed": {
 		"reconciler.go", "if !decision.Irrevocable ||", "if true ||",

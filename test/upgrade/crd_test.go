@@ -32,6 +32,7 @@ spec:
           type: object
           required: [spec]
           properties:
+            status: {type: object}
             spec:
               type: object
               properties:
@@ -62,6 +63,9 @@ func TestBrokenSaysWhatUsersLose(t *testing.T) {
 		},
 		"what is required has a default": {
 			"            spec:\n              type: object", "            spec:\n              type: object\n              required: [size]", nil,
+		},
+		"what no controller has written has a default": {
+			"status: {type: object}", "status: {type: object, default: {size: 1}}", nil,
 		},
 		"limits are wider": {"minimum: 1, maximum: 9", "maximum: 10", nil},
 		"any value is taken": {

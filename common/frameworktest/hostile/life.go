@@ -59,7 +59,7 @@ func Begin[J framework.Job](
 	reconciler, err := engine.New(
 		engine.Cluster{Client: asked, APIReader: asked, Events: nobody{}, Metrics: prometheus.NewRegistry()},
 		controller.Framework,
-		engine.Options{ClusterDomain: "cluster.local", Image: "controller:test", StatusInterval: 5 * time.Second, Clock: clock},
+		engine.Options{ClusterDomain: "cluster.local", Image: "controller:test", Clock: clock},
 	)
 	if err != nil {
 		return Begun[J]{}, err

@@ -36,6 +36,7 @@ type DeepSpeedJob struct {
 	// The most recently observed status of the job. It may lag behind what is true by some seconds.
 	//
 	// +optional
+	// +kubebuilder:default={phase: Pending}
 	Status DeepSpeedJobStatus `json:"status,omitempty"`
 }
 

@@ -38,6 +38,7 @@ type PyTorchTrainingJob struct {
 	// The most recently observed status of the job. It may lag behind what is true by some seconds.
 	//
 	// +optional
+	// +kubebuilder:default={phase: Pending}
 	Status PyTorchTrainingJobStatus `json:"status,omitempty"`
 }
 

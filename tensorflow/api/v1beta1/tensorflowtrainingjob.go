@@ -36,6 +36,7 @@ type TensorFlowTrainingJob struct {
 	// The most recently observed status of the job. It may lag behind what is true by some seconds.
 	//
 	// +optional
+	// +kubebuilder:default={phase: Pending}
 	Status TensorFlowTrainingJobStatus `json:"status,omitempty"`
 }
 

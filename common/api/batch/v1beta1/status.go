@@ -91,7 +91,7 @@ type JobStatus struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// When the controller first took up the job. Pausing clears it and resuming sets it anew.
+	// When the controller took up the job, to within some seconds. Pausing clears it and resuming sets it anew.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
