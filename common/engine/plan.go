@@ -64,6 +64,8 @@ type observation struct {
 	TensorBoard tensorBoardView
 	// PodGroup is what there is of the job's PodGroup, if it needs one.
 	PodGroup podGroupView
+	// StatusWaitsSince is since when the status has something to say that can wait, zero if it does not or that is not known.
+	StatusWaitsSince time.Time
 }
 
 // hasMoreThan says that there are pods which are not in another observation.
@@ -262,17 +264,13 @@ func (p *planner) begin() {
 	}
 }
 
-// begun returns when the controller took up the job: now, unless the first status has waited since its pods were created.
+// begun returns when the controller took up the job: now, unless the first status has waited since. The pods could tell too, but by the
+// clock of the API server, by which a deadline that is set meanwhile may have passed.
 func (p *planner) begun() time.Time {
-	begun := p.now
-	if p.hasBegunUnsaid() {
-		for _, pod := range p.seen.Pods {
-			if pod.CreationTimestamp.Time.Before(begun) {
-				begun = pod.CreationTimestamp.Time
-			}
-		}
+	if p.job.Status.ObservedGeneration == 0 && !p.seen.StatusWaitsSince.IsZero() {
+		return p.seen.StatusWaitsSince
 	}
-	return begun
+	return p.now
 }
 
 // deadline returns when the job must have finished, and whether it must. A job that is to be paused need not.

@@ -201,24 +201,23 @@ func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
 	diff(t, "pods", wantPods, pods)
 }
 
-func TestStartTimeIsThatOfTheFirstPodWhileTheFirstStatusWaits(t *testing.T) {
+func TestStartTime(t *testing.T) {
 	t.Parallel()
-	createdAt := func(ago time.Duration) podOption {
-		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-ago)) }
-	}
 	for name, tc := range map[string]struct {
-		job  *jobBuilder
-		pods []*corev1.Pod
-		want time.Time
+		job   *jobBuilder
+		waits time.Time
+		want  time.Time
 	}{
-		"now, without pods":             {job: job(role("worker", 2)), want: now},
-		"when its first pod was made":   {job: job(role("worker", 2)), pods: []*corev1.Pod{pod("job-worker-0", createdAt(time.Second)), pod("job-worker-1", createdAt(3*time.Second))}, want: now.Add(-3 * time.Second)},
-		"now, by a clock that is ahead": {job: job(role("worker", 1)), pods: []*corev1.Pod{pod("job-worker-0", createdAt(-time.Hour))}, want: now},
-		"what was written":              {job: job(role("worker", 1)).saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0", createdAt(time.Hour))}, want: now.Add(-time.Minute)},
+		"is now, at first":                          {job: job(role("worker", 2)), want: now},
+		"is since when the first status waits":      {job: job(role("worker", 2)), waits: now.Add(-3 * time.Second), want: now.Add(-3 * time.Second)},
+		"is what was written":                       {job: job(role("worker", 2)).saw(time.Minute), want: now.Add(-time.Minute)},
+		"is what was written, whatever waits since": {job: job(role("worker", 2)).saw(time.Minute), waits: now.Add(-3 * time.Second), want: now.Add(-time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "start time", metav1.NewTime(tc.want), *tc.job.sees(tc.pods...).Status.StartTime)
+			seen := seeing(pod("job-worker-0"), pod("job-worker-1")) // which were created at another time, by the clock of the API server
+			seen.StatusWaitsSince = tc.waits
+			diff(t, "start time", metav1.NewTime(tc.want), *plan(tc.job.snapshot, seen, now).Status.StartTime)
 		})
 	}
 }

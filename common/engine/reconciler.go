@@ -225,6 +225,7 @@ func (r *Reconciler[J]) observe(ctx context.Context, job J, live bool) (observat
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
 	seen.TensorBoard = r.observeTensorBoard(ctx, job)
 	seen.PodGroup = r.observePodGroup(ctx, job, live)
+	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
 	return seen, client.IgnoreNotFound(err)
 }
 
