@@ -192,19 +192,32 @@ func (r *Reconciler[J]) postpones(job J, d decision) bool {
 func (r *Reconciler[J]) patchStatus(
 	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus, events []event,
 ) error {
-	base := job.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a J is a client.Object
 	was := job.JobStatus().Phase
 	if job.JobStatus().ObservedGeneration == 0 {
 		was = "" // the API server has set the phase
 	}
-	*job.JobStatus() = status
-	setTensorBoardStatus(job, tensorBoard)
-	if err := r.client.Status().Patch(ctx, job, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+	_, tensorBoardWas := tensorBoardOf(job)
+	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
+	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
+	job.SetResourceVersion(changed.GetResourceVersion())
+	*job.JobStatus() = status
+	setTensorBoardStatus(job, tensorBoard)
 	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
 	r.tell(ctx, job, status, was, events)
 	return nil
+}
+
+// onlyStatus returns the job with that status and without its spec, so that what has changed is not searched for in the templates of pods.
+func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {
+	only := r.framework.NewJob()
+	only.SetNamespace(job.GetNamespace())
+	only.SetName(job.GetName())
+	only.SetResourceVersion(job.GetResourceVersion())
+	*only.JobStatus() = status
+	setTensorBoardStatus(only, tensorBoard)
+	return only
 }
 
 // isSameStatus says that two statuses do not differ. Replicas, of which there may be many, are compared without reflection.

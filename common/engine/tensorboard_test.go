@@ -352,6 +352,11 @@ func (j *boardJob) TensorBoardStatus() *batchv1beta1.DependentStatus     { retur
 
 func (j *boardJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) { j.tensorBoard = status }
 
+// ofBoards is the framework of such jobs.
+type ofBoards struct{ framework.Framework[*boardJob] }
+
+func (ofBoards) NewJob() *boardJob { return &boardJob{} }
+
 // boards is an API server that gives one answer to every change of a TensorBoard.
 type boards struct {
 	dependents
@@ -453,7 +458,8 @@ func TestChangeTensorBoard(t *testing.T) {
 			api := &boards{dependents: dependents{answer: tc.answer, owner: tc.owner}}
 			told := events.NewFakeRecorder(10)
 			r := &Reconciler[*boardJob]{
-				client: api, apiReader: api, events: told, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
+				client: api, apiReader: api, events: told, framework: ofBoards{},
+				gvk:     schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
 				options: Options{DependentRetry: time.Minute, Memory: &Memory{}, Clock: testingclock.NewFakePassiveClock(now)},
 			}
 			j := &boardJob{spec: &tensorboardv1beta1.TensorBoardSpec{Image: "tb:2"}, tensorBoard: tc.before}
