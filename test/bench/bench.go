@@ -43,8 +43,8 @@ type Options struct {
 
 // scale is how much is measured.
 type scale struct {
-	// jobs is how many run at once, manyJobs how many to see growth.
-	jobs, manyJobs int
+	// jobs is how many run at once. To see growth, many are run after few, jobsAtOnce of them at once.
+	jobs, manyJobs, jobsAtOnce int
 	// rounds is how often a race is run. The median counts.
 	rounds int
 	// manyReplicas is how many a large job has.
@@ -61,10 +61,10 @@ type scale struct {
 
 var (
 	full = scale{
-		jobs: 1000, manyJobs: 10_000, rounds: 3, manyReplicas: 1000, quiet: 10 * time.Minute, ownJobs: 1250, foreignPods: 50_000,
+		jobs: 1000, manyJobs: 10_000, jobsAtOnce: 200, rounds: 3, manyReplicas: 1000, quiet: 10 * time.Minute, ownJobs: 1250, foreignPods: 50_000,
 		profile: 30 * time.Second, failures: 200, failovers: 3,
 	}
-	quick = scale{jobs: 20, manyJobs: 20, rounds: 1, quiet: 15 * time.Second, profile: 3 * time.Second}
+	quick = scale{jobs: 20, rounds: 1, quiet: 15 * time.Second, profile: 3 * time.Second}
 )
 
 // bench is one run.

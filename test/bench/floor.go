@@ -95,7 +95,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 	// Statuses of a job are written by one worker, in their order.
 	queues := make([]chan *pytorchv1beta1.PyTorchTrainingJob, floorStatuses)
 	for i := range queues {
-		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, c.bench.scale.manyJobs)
+		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, 2*c.bench.scale.jobs)
 		go func() {
 			for job := range queues[i] {
 				if err := c.writePhase(ctx, job); err != nil {
