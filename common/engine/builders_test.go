@@ -143,7 +143,7 @@ type podOption func(*corev1.Pod)
 func pod(name string, options ...podOption) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "ns", CreationTimestamp: ago(time.Hour), Labels: map[string]string{},
+			Name: name, Namespace: "ns", CreationTimestamp: metav1.NewTime(now), Labels: map[string]string{},
 		},
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},

@@ -258,19 +258,37 @@ func (p *planner) identify() {
 
 func (p *planner) begin() {
 	p.identify()
-	if status := &p.decision.Status; status.StartTime == nil {
+	status := &p.decision.Status
+	if status.StartTime == nil {
 		p.resume()
 		status.StartTime = p.timestamp(p.begun())
 	}
+	if p.hasBegunUnsaid() {
+		// What a first status says must not be missing when that tells of an end, or a failure.
+		p.accept(accepted)
+		p.settleWaiting(batchv1beta1.ReasonPending, "the replicas were on their way")
+		status.Reason = batchv1beta1.ReasonPending
+	}
 }
 
-// begun returns when the controller took up the job: now, unless the first status has waited since. The pods could tell too, but by the
-// clock of the API server, by which a deadline that is set meanwhile may have passed.
+// begun returns when the controller took up the job: now, unless the first status has waited since. Where a controller that was started
+// anew does not know since when, the first pod tells, if by the clock of the API server. What is known from before the job was created is
+// of another job of its name.
 func (p *planner) begun() time.Time {
-	if p.job.Status.ObservedGeneration == 0 && !p.seen.StatusWaitsSince.IsZero() {
-		return p.seen.StatusWaitsSince
+	since := p.seen.StatusWaitsSince
+	switch {
+	case !p.hasBegunUnsaid():
+		return p.now
+	case !since.IsZero() && !since.Before(p.job.Created):
+		return since
 	}
-	return p.now
+	begun := p.now
+	for _, pod := range p.seen.Pods {
+		if pod.CreationTimestamp.Time.Before(begun) {
+			begun = pod.CreationTimestamp.Time
+		}
+	}
+	return begun
 }
 
 // deadline returns when the job must have finished, and whether it must. A job that is to be paused need not.

@@ -203,21 +203,70 @@ func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
 
 func TestStartTime(t *testing.T) {
 	t.Parallel()
+	created := func(ago time.Duration) podOption {
+		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-ago)) }
+	}
+	two := func() *jobBuilder {
+		j := job(role("worker", 2))
+		j.Created = now.Add(-10 * time.Second)
+		return j
+	}
 	for name, tc := range map[string]struct {
 		job   *jobBuilder
-		waits time.Time
-		want  time.Time
+		pods  []*corev1.Pod
+		waits time.Duration
+		want  time.Duration
 	}{
-		"is now, at first":                          {job: job(role("worker", 2)), want: now},
-		"is since when the first status waits":      {job: job(role("worker", 2)), waits: now.Add(-3 * time.Second), want: now.Add(-3 * time.Second)},
-		"is what was written":                       {job: job(role("worker", 2)).saw(time.Minute), want: now.Add(-time.Minute)},
-		"is what was written, whatever waits since": {job: job(role("worker", 2)).saw(time.Minute), waits: now.Add(-3 * time.Second), want: now.Add(-time.Minute)},
+		"is now, at first": {job: two()},
+		"is since when the first status waits, whatever clock says when pods were created": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))}, waits: 3 * time.Second, want: 3 * time.Second,
+		},
+		"is that of the first pod, where the controller was started anew": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second)), pod("job-worker-1", created(3*time.Second))}, want: 3 * time.Second,
+		},
+		"is now, where that is ahead": {job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(-time.Hour))}},
+		"is not that of an earlier job of the name": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second))}, waits: time.Minute, want: time.Second,
+		},
+		"is what was written": {
+			job: two().saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seen := seeing(pod("job-worker-0"), pod("job-worker-1")) // which were created at another time, by the clock of the API server
-			seen.StatusWaitsSince = tc.waits
-			diff(t, "start time", metav1.NewTime(tc.want), *plan(tc.job.snapshot, seen, now).Status.StartTime)
+			seen := seeing(tc.pods...)
+			if tc.waits > 0 {
+				seen.StatusWaitsSince = now.Add(-tc.waits)
+			}
+			diff(t, "start time", metav1.NewTime(now.Add(-tc.want)), *plan(tc.job.snapshot, seen, now).Status.StartTime)
+		})
+	}
+}
+
+// What the first status says of a job whose replicas are on their way is there also if it is not written before they end.
+func TestFirstStatusIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen []*corev1.Pod
+	}{
+		"that the job failed":           {job: job(role("worker", 1)).backoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))}},
+		"that it succeeded":             {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1")}},
+		"that it is restarted":          {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(1))}},
+		"that it waits for its reports": {job: job(role("worker", 2)).scope(scopeJob).window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+		"that it is paused":             {job: job(role("worker", 2)).paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status := tc.job.sees(tc.seen...).Status
+			for _, kind := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
+				if meta.FindStatusCondition(status.Conditions, kind) == nil {
+					t.Errorf("the condition %s is missing: %+v", kind, status.Conditions)
+				}
+			}
+			if status.Phase == "" || status.Reason == "" {
+				t.Errorf("phase %q, reason %q", status.Phase, status.Reason)
+			}
 		})
 	}
 }

@@ -91,8 +91,11 @@ func (p *planner) settleInitialized() {
 			return
 		}
 	}
-	p.accept("the job is accepted and its replicas are created as they are needed")
+	p.accept(accepted)
 }
+
+// accepted is what the condition Initialized says of a job that runs, or is about to.
+const accepted = "the job is accepted and its replicas are created as they are needed"
 
 // accept says that nothing stands in the way of the job, and what of its spec has no effect.
 func (p *planner) accept(message string) {

@@ -178,6 +178,11 @@ func checkStatus(t reporter, before, after batchv1beta1.JobStatus) {
 		t.Errorf("backoffCount, attempt or pauses falls from %d, %d, %d to %d, %d, %d", before.BackoffCount, before.Attempt,
 			before.Pauses, after.BackoffCount, after.Attempt, after.Pauses)
 	}
+	if after.ObservedGeneration > 0 && (after.Phase == "" || after.Reason == "" ||
+		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionInitialized) == nil ||
+		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionRunning) == nil) {
+		t.Errorf("a status says neither whether the job is accepted nor whether it runs: %+v", after)
+	}
 	if a := after.Aggregate; a != nil {
 		replicas := 0
 		for _, task := range after.Tasks {

@@ -98,7 +98,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, 2*c.bench.scale.jobs)
 		go func() {
 			for job := range queues[i] {
-				if err := c.writePhase(ctx, job); err != nil {
+				if err := c.writePhase(ctx, job); err != nil && ctx.Err() == nil {
 					c.bench.progress.Printf("the floor: %v", err)
 				}
 			}

@@ -45,6 +45,9 @@ var mutants = map[string]mutant{
 	"a job that was paused before its first status leaves its pods": {
 		"plan.go", " && !p.hasBegunUnsaid() {", " {",
 	},
+	"a job that ends before its first status never says that it was accepted": {
+		"plan.go", "if p.hasBegunUnsaid() {", "if false {",
+	},
 	"a cache is believed": {
 		"reconciler.go", "if !decision.Irrevocable ||", "if true ||",
 	},
