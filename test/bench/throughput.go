@@ -264,8 +264,8 @@ func throughput(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// growth measures whether many more jobs take more than their share. There are as many at a time of both: if all are created at once, kwok,
-// which takes the longer for a pod the more of them wait, is what grows.
+// growth measures whether many more jobs take more than their share. There are as many at a time of both, so that it is not how many wait
+// for kwok that grows.
 func growth(ctx context.Context, b *bench) error {
 	few, err := b.race(ctx, ours, b.scale.jobs, b.scale.jobsAtOnce)
 	if err != nil {
