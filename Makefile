@@ -33,7 +33,7 @@ integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kube
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster --kubernetes $(KUBERNETES) assets)"; go test -timeout 30m $(CONTROLLERS:%=./%/test) ./test/upgrade
 
 .PHONY: bench
-bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md; takes an hour [BENCH=--quick]
+bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md; takes an hour or more [BENCH=--quick]
 	go run ./test/cmd/bench $(BENCH)
 
 .PHONY: fuzz

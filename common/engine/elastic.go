@@ -80,9 +80,9 @@ func (p *planner) scale() {
 	}
 	before := len(p.replicas)
 	p.formGang(roles)
-	stay := make(map[string]framework.Member, len(p.gang.Members))
-	for _, member := range p.gang.Members {
-		stay[member.Name] = member
+	stay := make(map[string]*framework.Member, len(p.gang.Members))
+	for i := range p.gang.Members {
+		stay[p.gang.Members[i].Name] = &p.gang.Members[i]
 	}
 	remaining := make([]*replica, 0, len(stay))
 	for _, r := range p.replicas {

@@ -1,11 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -312,7 +312,7 @@ func (r *Reconciler[J]) delete(ctx context.Context, d decision) error {
 
 func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption) error {
 	goOn := func(error) bool { return true } // another pod may well be deleted
-	return inBatches(len(pods), goOn, func(i int) error {
+	return inParallel(len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil // the pod of this UID is gone or has changed, of which the cache will tell
@@ -341,7 +341,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d decision) error {
 		var refused *owned.RefusedError
 		return errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
 	}
-	if err := inBatches(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
+	if err := inParallel(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
 		return err
 	}
 	r.tell(ctx, job, d.Status, d.Status.Phase, []event{{
@@ -412,29 +412,32 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv
 	}})
 }
 
-// inBatches calls do for 0 to n-1 in parallel batches of 1, 2, 4, ... as batch/v1 Job does. It stops after the first batch with an
-// error past which it may not go on, so that a refusal which all calls would meet, such as a quota, costs one call and not n. It returns
-// that error, or else the first of all.
-func inBatches(n int, mayGoOn func(error) bool, do func(i int) error) error {
-	var first error
-	for start, size := 0, 1; start < n; start, size = start+size, min(size*2, maxBatch) {
-		end := min(start+size, n)
-		errs := make([]error, end-start)
-		var wg sync.WaitGroup
-		for i := start; i < end; i++ {
-			wg.Go(func() { errs[i-start] = do(i) })
+// inParallel calls do for 0 to n-1, one at first, and with each that returns one more at a time, up to maxParallel: so their number doubles
+// with each round trip, and a refusal that all calls would meet, such as a quota, costs few of them. It starts no more after an error past
+// which it may not go on. It returns the first of those, or else the first of all, in the order of the calls, so that what is said of a
+// refusal does not depend on which call is faster.
+func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
+	errs := make([]error, n)
+	done := make(chan int)
+	stops := func(err error) bool { return err != nil && !mayGoOn(err) }
+	started, stopped := 0, false
+	for returned := 0; returned < started || started < n && !stopped; {
+		if !stopped && started < n && started-returned < min(returned+1, maxParallel) {
+			go func(i int) {
+				errs[i] = do(i)
+				done <- i
+			}(started)
+			started++
+			continue
 		}
-		wg.Wait()
-		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-		if i := slices.IndexFunc(errs, func(err error) bool { return !mayGoOn(err) }); i >= 0 {
-			return errs[i]
-		}
-		if first == nil && len(errs) > 0 {
-			first = errs[0]
-		}
+		stopped = stops(errs[<-done]) || stopped
+		returned++
 	}
-	return first
+	if i := slices.IndexFunc(errs, stops); i >= 0 {
+		return errs[i]
+	}
+	return cmp.Or(errs...)
 }
 
-// maxBatch bounds how many requests of one job are under way at once.
-const maxBatch = 256
+// maxParallel bounds how many requests of one job are under way at once, as many as of a batch/v1 Job.
+const maxParallel = 500

@@ -3,9 +3,9 @@ package engine
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +15,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Batches are of 1, 2, 4, ... calls, so that a refusal that all calls would meet costs few.
-func TestInBatches(t *testing.T) {
+// A refusal that all calls would meet costs few, and many calls take few round trips.
+func TestInParallel(t *testing.T) {
 	t.Parallel()
 	const none = -1
 	for name, tc := range map[string]struct {
@@ -24,56 +24,78 @@ func TestInBatches(t *testing.T) {
 		// failing is the call that fails.
 		failing int
 		// goesOn past that.
-		goesOn bool
-		want   int
+		goesOn                           bool
+		wantCalls, wantAtOnce, wantTrips int
 	}{
-		"nothing to do":                        {n: 0, failing: none, want: 0},
-		"one call":                             {n: 1, failing: none, want: 1},
-		"a last batch that is not full":        {n: 6, failing: none, want: 6},
-		"many batches":                         {n: 1000, failing: none, want: 1000},
-		"a refusal of the first costs one":     {n: 1000, failing: 0, want: 1},
-		"a refusal in the second batch":        {n: 1000, failing: 1, want: 3},
-		"a refusal at the end of that":         {n: 1000, failing: 2, want: 3},
-		"a refusal in the third":               {n: 1000, failing: 3, want: 7},
-		"batches do not grow beyond the limit": {n: 1000, failing: 511, want: 767},
-		"a refusal that concerns no other":     {n: 1000, failing: 0, goesOn: true, want: 1000},
+		"nothing to do":                    {n: 0, failing: none},
+		"one call":                         {n: 1, failing: none, wantCalls: 1, wantAtOnce: 1, wantTrips: 1},
+		"twice as many with each trip":     {n: 7, failing: none, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
+		"a last trip with few":             {n: 8, failing: none, wantCalls: 8, wantAtOnce: 4, wantTrips: 4},
+		"no more at once than the limit":   {n: 3000, failing: none, wantCalls: 3000, wantAtOnce: 500, wantTrips: 14},
+		"a refusal of the first costs one": {n: 1000, failing: 0, wantCalls: 1, wantAtOnce: 1, wantTrips: 1},
+		"a refusal in the second trip":     {n: 1000, failing: 1, wantCalls: 3, wantAtOnce: 2, wantTrips: 2},
+		"a refusal at the end of that":     {n: 1000, failing: 2, wantCalls: 5, wantAtOnce: 3, wantTrips: 3},
+		"a refusal of the last":            {n: 7, failing: 6, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
+		"a refusal that concerns no other": {n: 7, failing: 0, goesOn: true, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused := errors.New("refused")
-			var mutex sync.Mutex
-			var calls []int
-			err := inBatches(tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
-				mutex.Lock()
-				defer mutex.Unlock()
-				calls = append(calls, i)
-				if i == tc.failing {
-					return refused
+			synctest.Test(t, func(t *testing.T) {
+				const trip = time.Second
+				began := time.Now()
+				refused := errors.New("refused")
+				var mutex sync.Mutex
+				calls, underWay, atOnce := 0, 0, 0
+				counts := func(returns bool) {
+					mutex.Lock()
+					defer mutex.Unlock()
+					if returns {
+						underWay--
+						return
+					}
+					calls++
+					underWay++
+					atOnce = max(atOnce, underWay)
 				}
-				return nil
+				err := inParallel(tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
+					counts(false)
+					defer counts(true)
+					time.Sleep(trip + time.Duration(i)) // they return in their order
+					if i == tc.failing {
+						return refused
+					}
+					return nil
+				})
+				if wantErr := tc.failing != none; wantErr != errors.Is(err, refused) {
+					t.Errorf("unexpected error: %v", err)
+				}
+				diff(t, "calls", tc.wantCalls, calls)
+				diff(t, "calls at once", tc.wantAtOnce, atOnce)
+				diff(t, "round trips", tc.wantTrips, int(time.Since(began)/trip))
 			})
-			if wantErr := tc.failing != none; wantErr != errors.Is(err, refused) {
-				t.Errorf("unexpected error: %v", err)
-			}
-			slices.Sort(calls)
-			var want []int
-			for i := range tc.want {
-				want = append(want, i)
-			}
-			diff(t, "calls", want, calls)
 		})
 	}
 }
 
-// The error that stops it is worth more than one that it went past.
-func TestInBatchesReturnsWhatStopsIt(t *testing.T) {
+// The error that stops it is worth more than one that it went past, and the first of many is the same whichever call is faster.
+func TestInParallelReturnsTheErrorOfTheFirstCall(t *testing.T) {
 	t.Parallel()
-	passed, stopped := errors.New("passed"), errors.New("stopped")
-	err := inBatches(3, func(err error) bool { return errors.Is(err, passed) }, func(i int) error {
-		return []error{passed, passed, stopped}[i]
-	})
-	if !errors.Is(err, stopped) {
-		t.Errorf("the error is %q, want %q", err, stopped)
+	passed, first, second := errors.New("passed"), errors.New("first"), errors.New("second")
+	for name, slow := range map[string]int{"that is slow": 1, "that is fast": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				err := inParallel(3, func(err error) bool { return errors.Is(err, passed) }, func(i int) error {
+					if i == slow {
+						time.Sleep(time.Second)
+					}
+					return []error{passed, first, second}[i]
+				})
+				if !errors.Is(err, first) {
+					t.Errorf("the error is %q, want %q", err, first)
+				}
+			})
+		})
 	}
 }
 

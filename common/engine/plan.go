@@ -351,6 +351,19 @@ func (p *planner) hasOnlyCurrentPods() bool {
 	return current == len(p.seen.Pods)
 }
 
+// hasEarlierPods says that pods of an earlier attempt of the whole job are still there.
+func (p *planner) hasEarlierPods() bool {
+	if p.hasOnlyCurrentPods() {
+		return false
+	}
+	for _, pod := range p.seen.Pods {
+		if !ofAttempt(pod, p.gang.Attempt) {
+			return true
+		}
+	}
+	return false
+}
+
 // removeAllBut deletes all pods but those of the given names. Each is deleted gracefully, once.
 func (p *planner) removeAllBut(wanted map[string]bool) {
 	for name, pod := range p.seen.Pods {
@@ -369,11 +382,8 @@ func sortByName(pods []*corev1.Pod) {
 // createMissing creates the pods that are missing, unless their restart is not due. Where all replicas start anew, none does
 // before the pods of the earlier attempt are gone, since it could join them.
 func (p *planner) createMissing() {
-	all := jobAttempt(p.decision.Status)
-	for _, pod := range p.seen.Pods {
-		if !ofAttempt(pod, all) {
-			return
-		}
+	if p.hasEarlierPods() {
+		return
 	}
 	awaited := sync.OnceValue(p.awaited) // most often nothing is missing
 	for _, r := range p.replicas {
@@ -384,16 +394,16 @@ func (p *planner) createMissing() {
 			p.wakeAt(r.recorded.RestartTime.Time)
 			continue
 		}
-		own := p.gang.FQDN(r.member)
+		own := p.gang.FQDN(*r.member)
 		others := slices.DeleteFunc(slices.Clone(awaited()), func(name string) bool { return name == own })
-		pod, err := p.job.BuildPod(p.gang, r.member, others, r.attempt())
+		pod, err := p.job.BuildPod(p.gang, *r.member, others, r.attempt())
 		if err != nil {
 			p.decision.Creates = nil
 			p.refusal = &owned.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: err}
 			return
 		}
 		p.decision.Creates = append(p.decision.Creates, pod)
-		p.decision.Irrevocable = p.decision.Irrevocable || all > 0 // which pods are gone must not be guessed
+		p.decision.Irrevocable = p.decision.Irrevocable || p.gang.Attempt > 0 // which pods are gone must not be guessed
 	}
 }
 
@@ -404,7 +414,7 @@ func (p *planner) awaited() []string {
 	for _, r := range p.replicas {
 		isAwaited := r.member.Rank == 0 || r.member.Role.Awaited
 		if isAwaited && !r.done && !r.succeeded() {
-			names = append(names, p.gang.FQDN(r.member))
+			names = append(names, p.gang.FQDN(*r.member))
 		}
 	}
 	return names

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,11 +21,13 @@ import (
 
 // replica is one member of the gang with what is recorded and what is seen of it.
 type replica struct {
-	member framework.Member
+	member *framework.Member
 	// recorded is the replica's entry of the status. Accounting changes it.
 	recorded batchv1beta1.ReplicaStatus
 	// pod of the replica, nil if there is none.
 	pod *corev1.Pod
+	// podAttempt is the attempt that the pod carries.
+	podAttempt string
 	// outdated says that the pod is older than what is recorded of it, since no pod goes back from running to pending.
 	outdated bool
 	// gone says that the pod was alive and no longer exists.
@@ -66,7 +69,7 @@ func (r *replica) attempt() attempt { return attempt{job: r.jobAttempt, replica:
 
 // obsolete says that the pod belongs to another attempt than the current one, and only stands in its way.
 func (r *replica) obsolete() bool {
-	return r.pod != nil && r.pod.Labels[batchv1beta1.LabelAttempt] != r.attempt().String()
+	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
 
 // failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes
@@ -152,20 +155,15 @@ func (r *replica) staysFailed() bool {
 }
 
 func (p *planner) observeReplicas() []*replica {
-	recorded := make(map[string]*batchv1beta1.ReplicaStatus, len(p.gang.Members))
-	for _, task := range p.job.Status.Tasks {
-		for i := range task.Replicas {
-			recorded[task.Replicas[i].Name] = &task.Replicas[i]
-		}
-	}
+	recorded := recordedReplicas(p.job.Status.Tasks)
 	wasRunning := isRunning(p.job.Status)
 	all := make([]replica, len(p.gang.Members)) // one allocation
 	replicas := make([]*replica, 0, len(all))
-	for i, member := range p.gang.Members {
-		r := &all[i]
+	for i := range p.gang.Members {
+		r, member := &all[i], &p.gang.Members[i]
 		*r = replica{
 			member:     member,
-			recorded:   ptr.Deref(recorded[member.Name], batchv1beta1.ReplicaStatus{}),
+			recorded:   ptr.Deref(recorded(member.Name), batchv1beta1.ReplicaStatus{}),
 			pod:        p.seen.Pods[member.Name],
 			jobAttempt: p.gang.Attempt,
 			met:        wasRunning,
@@ -174,6 +172,9 @@ func (p *planner) observeReplicas() []*replica {
 		r.recorded.Name = member.Name
 		if p.job.Spec.Elastic != nil {
 			r.met = r.met && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning // the job runs without those that do not
+		}
+		if r.pod != nil {
+			r.podAttempt = r.pod.Labels[batchv1beta1.LabelAttempt]
 		}
 		r.gone = r.pod == nil && isAlive(r.recorded)
 		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
@@ -189,6 +190,33 @@ func (p *planner) observeReplicas() []*replica {
 		replicas = append(replicas, r)
 	}
 	return replicas
+}
+
+// recordedReplicas returns a function that returns the entry of a replica of the given name, nil if there is none. It is at once with those
+// that are asked for in the order of the status, as most often they are.
+func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
+	var all []*batchv1beta1.ReplicaStatus
+	for _, task := range tasks {
+		all = slices.Grow(all, len(task.Replicas))
+		for i := range task.Replicas {
+			all = append(all, &task.Replicas[i])
+		}
+	}
+	byName := sync.OnceValue(func() map[string]*batchv1beta1.ReplicaStatus {
+		byName := make(map[string]*batchv1beta1.ReplicaStatus, len(all))
+		for _, entry := range all {
+			byName[entry.Name] = entry
+		}
+		return byName
+	})
+	next := 0
+	return func(name string) *batchv1beta1.ReplicaStatus {
+		if next < len(all) && all[next].Name == name {
+			next++
+			return all[next-1]
+		}
+		return byName()[name]
+	}
 }
 
 // mayBePast says that the pod, which is not the one that is recorded, may be one of the past, since the cache may be older than

@@ -45,8 +45,8 @@ type Options struct {
 type scale struct {
 	// jobs is how many run at once. To see growth, many are run after few, jobsAtOnce of them at once.
 	jobs, manyJobs, jobsAtOnce int
-	// rounds is how often a race is run. The median counts.
-	rounds int
+	// rounds is how often a race of jobs is run, largeRounds that of one large job, which is short and varies more. The median counts.
+	rounds, largeRounds int
 	// manyReplicas is how many a large job has.
 	manyReplicas int32
 	// quiet is how long nothing is written while jobs run.
@@ -61,8 +61,8 @@ type scale struct {
 
 var (
 	full = scale{
-		jobs: 1000, manyJobs: 10_000, jobsAtOnce: 200, rounds: 3, manyReplicas: 1000, quiet: 10 * time.Minute, ownJobs: 1250, foreignPods: 50_000,
-		profile: 30 * time.Second, failures: 200, failovers: 3,
+		jobs: 1000, manyJobs: 10_000, jobsAtOnce: 200, rounds: 3, largeRounds: 5, manyReplicas: 1000, quiet: 10 * time.Minute,
+		ownJobs: 1250, foreignPods: 50_000, profile: 30 * time.Second, failures: 200, failovers: 3,
 	}
 	quick = scale{jobs: 20, rounds: 1, quiet: 15 * time.Second, profile: 3 * time.Second}
 )

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -73,6 +72,7 @@ func (b *bench) start(ctx context.Context, kind simulated.Kind, measure func(con
 		// The controller of Jobs is a program of its own, so that what it takes is known.
 		// Nor are pods collected that have ended, which starts with the 12,501st: then jobs that others still work on would run twice.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController, "--terminated-pod-gc-threshold=0"}, tuned...),
+		KwokPerNode:       true,
 	})
 	if err != nil {
 		return err
@@ -154,18 +154,6 @@ func onlyPhase(object any) (any, error) {
 // namespace creates one.
 func (c *cluster) namespace(ctx context.Context, name string) error {
 	return c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-}
-
-// deleteNamespace deletes one and returns when nothing of it is left.
-func (c *cluster) deleteNamespace(ctx context.Context, name string) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := c.Client.Delete(ctx, namespace); err != nil {
-		return err
-	}
-	return c.eventually(ctx, "namespace "+name+" is gone", func(ctx context.Context) (bool, error) {
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
 }
 
 // runJobController starts the controller of batch/v1 Jobs.

@@ -10,27 +10,26 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// manyReplicas measures how soon a large job has all its pods, by turns on one control plane.
+// manyReplicas measures how soon a large job has all its pods, by turns on one control plane. Each job has a node to itself.
 func manyReplicas(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	err := b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
-		for _, who := range []contender{theirs, ours} {
+		contenders := []contender{theirs, ours}
+		for _, who := range contenders {
 			if err := who.start(ctx, c); err != nil {
 				return err
 			}
 		}
-		for round := range b.scale.rounds {
-			for _, who := range []contender{theirs, ours} {
-				w := work{namespace: fmt.Sprintf("%s-%d", who.program, round), replicas: b.scale.manyReplicas}
-				took, err := c.create(ctx, who, w)
-				if err == nil {
-					err = c.deleteNamespace(ctx, w.namespace)
-				}
-				if err != nil {
-					return fmt.Errorf("%d replicas of %s: %w", w.replicas, who.name, err)
-				}
-				b.progress.Printf("%d replicas of %s: %.2f s", w.replicas, who.name, took.Seconds())
-				times[who.name] = append(times[who.name], took.Seconds())
+		for i := range len(contenders) * b.scale.largeRounds {
+			who := contenders[i%len(contenders)]
+			took, err := c.create(ctx, who, work{namespace: fmt.Sprintf("%s-%d", benchNamespace, i), replicas: b.scale.manyReplicas}, i)
+			if err != nil {
+				return fmt.Errorf("%d replicas of %s: %w", b.scale.manyReplicas, who.name, err)
+			}
+			b.progress.Printf("%d replicas of %s: %.2f s", b.scale.manyReplicas, who.name, took.Seconds())
+			times[who.name] = append(times[who.name], took.Seconds())
+			if err := c.settled(ctx, who.program); err != nil { // what is written late is not to fall into the next turn
+				return err
 			}
 		}
 		return nil
@@ -44,13 +43,13 @@ func manyReplicas(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// create creates one job, and returns the time until the last of its pods is created, once all of them run.
-func (c *cluster) create(ctx context.Context, who contender, w work) (time.Duration, error) {
+// create creates the i-th job, and returns the time until the last of its pods is created, once all of them run.
+func (c *cluster) create(ctx context.Context, who contender, w work, i int) (time.Duration, error) {
 	if err := c.namespace(ctx, w.namespace); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if err := who.create(ctx, c, w, 0); err != nil {
+	if err := who.create(ctx, c, w, i); err != nil {
 		return 0, err
 	}
 	if err := c.podsAre(ctx, w.namespace, corev1.PodRunning, int(w.replicas)); err != nil {

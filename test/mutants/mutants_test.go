@@ -55,7 +55,7 @@ var mutants = map[string]mutant{
 		"reconciler.go", "if err == nil && live.hasMoreThan(seen) {", "if false {",
 	},
 	"replicas start beside pods of an earlier attempt": {
-		"plan.go", "if !ofAttempt(pod, all) {\n\t\t\treturn", "if !ofAttempt(pod, all) {\n\t\t\tcontinue",
+		"plan.go", "if p.hasEarlierPods() {", "if false {",
 	},
 	"pods of an earlier attempt stay": {
 		"plan.go", "\tp.removeObsolete()\n\tp.createMissing()", "\tp.createMissing()",
@@ -73,7 +73,7 @@ var mutants = map[string]mutant{
 		"plan.go", "if job.Deleting {", "if false {",
 	},
 	"a failure counts as often as it is seen": {
-		"replica.go", "return r.pod != nil && r.pod.Labels[batchv1beta1.LabelAttempt] != r.attempt().String()", "return false",
+		"replica.go", "return r.pod != nil && r.podAttempt != r.attempt().String()", "return false",
 	},
 	"the aggregate forgets who succeeded": {
 		"replica.go", "aggregate.Succeeded++", "",

@@ -19,11 +19,11 @@ import (
 //go:embed kube-scheduler.yaml
 var kubeSchedulerConfig string
 
-// kwokConfig lets many pods go on at once: a kubelet of each node would.
+// kwokConfig lets as many pods go on at once as is to be filled in.
 const kwokConfig = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
-  podPlayStageParallelism: 16
+  podPlayStageParallelism: %d
   nodePlayStageParallelism: 4
   nodeLeaseParallelism: 4
 ---
@@ -77,12 +77,30 @@ func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, fl
 	return c.Run(ctx, name, argv, Probe("https://"+address.String()+"/healthz", certificate))
 }
 
-func (c *ControlPlane) kwok() (*program, error) {
-	kubeconfig, err := c.Kubeconfig(Kwok, "kwok", "system:masters")
+// kwokOfAllNodes returns the kwok that plays all nodes, or nil if each has its own. It lets many pods go on at once: a kubelet of each node
+// would.
+func (c *ControlPlane) kwokOfAllNodes() (*program, error) {
+	if c.options.KwokPerNode {
+		return nil, nil
+	}
+	return c.kwok(Kwok, "--manage-all-nodes=true", 16)
+}
+
+// kwokOfNode returns the kwok that plays a node, or nil if one plays all. It lets one pod go on after the other, as a kubelet does.
+func (c *ControlPlane) kwokOfNode(node string) (*program, error) {
+	if !c.options.KwokPerNode {
+		return nil, nil
+	}
+	return c.kwok(Kwok+"-"+node, "--manage-single-node="+node, 1)
+}
+
+// kwok plays the nodes that the flag tells, and lets so many of their pods go on at once.
+func (c *ControlPlane) kwok(name, nodes string, atOnce int) (*program, error) {
+	kubeconfig, err := c.Kubeconfig(name, "kwok", "system:masters")
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.file("kwok.yaml", append([]byte(kwokConfig), localcluster.Stages()...))
+	config, err := c.file(name+".yaml", append(fmt.Appendf(nil, kwokConfig, atOnce), localcluster.Stages()...))
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +108,14 @@ func (c *ControlPlane) kwok() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.newProgram(Kwok, c.options.Programs.kwok, Probe("http://"+address.String()+"/healthz", ""),
-		"--kubeconfig="+kubeconfig,
-		"--config="+config,
-		"--manage-all-nodes=true",
+	argv := []string{
+		filepath.Join(c.options.Programs.kwok, Kwok), nodes,
+		"--kubeconfig=" + kubeconfig,
+		"--config=" + config,
 		"--node-lease-duration-seconds=40",
-		"--server-address="+address.String(),
-	), nil
+		"--server-address=" + address.String(),
+	}
+	return &program{name: name, argv: argv, log: c.logFile(name), ready: Probe("http://"+address.String()+"/healthz", "")}, nil
 }
 
 // kubeScheduler runs as the user whose rights Kubernetes ships, as the real one does.

@@ -30,6 +30,11 @@ func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, 
 			return nil, err
 		}
 		names = append(names, node.Name)
+		if kwok, err := c.kwokOfNode(node.Name); err != nil {
+			return nil, err
+		} else if err := c.run(ctx, kwok); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range names {
 		err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {

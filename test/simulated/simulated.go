@@ -42,7 +42,7 @@ const (
 	LabelGroup = "scheduler.tensorstack.dev/group-name"
 )
 
-// Names of the components that may be killed and restarted, beside that of the engine.
+// Names of the components that may be killed and restarted, beside that of the engine. Kwok is one unless there is one for each node.
 const (
 	ControllerManager = "kube-controller-manager"
 	Kwok              = "kwok"
@@ -61,6 +61,10 @@ type Options struct {
 	APIServer map[string]string
 	// ControllerManager are flags of the kube-controller-manager, beside those that it needs.
 	ControllerManager []string
+	// KwokPerNode has a kwok of its own play each node, named kwok-<node>, which sees the pods of that node alone, as a kubelet does. One
+	// for all nodes takes less, but every few minutes it begins its watch again with all pods that there are, and with 10,000 and more it
+	// then falls behind.
+	KwokPerNode bool
 }
 
 // ControlPlane is a cluster with a scheduling engine and simulated nodes.
@@ -184,7 +188,7 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	if err := c.RunControllerManager(ctx, ControllerManager, c.options.ControllerManager...); err != nil {
 		return err
 	}
-	for _, make := range []func() (*program, error){c.kwok, c.engine} {
+	for _, make := range []func() (*program, error){c.kwokOfAllNodes, c.engine} {
 		if p, err := make(); err != nil {
 			return err
 		} else if err := c.run(ctx, p); err != nil {
