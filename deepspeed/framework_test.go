@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -262,11 +261,9 @@ func TestCommand(t *testing.T) {
 
 func TestWire(t *testing.T) {
 	t.Parallel()
-	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	install := corev1.Container{
 		Name: "install-agent", Image: "controller:test", Args: []string{"agent", "install", "/t9k/agent"},
 		VolumeMounts: []corev1.VolumeMount{{Name: "t9k-agent", MountPath: "/t9k/agent"}},
-		Resources:    corev1.ResourceRequirements{Requests: small, Limits: small},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

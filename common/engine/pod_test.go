@@ -39,10 +39,9 @@ func TestBuildPod(t *testing.T) {
 	}
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	wait := corev1.Container{
-		Name:      "wait-for-peers",
-		Image:     "controller:test",
-		Args:      []string{"wait-dns", "--timeout", "10m0s", "job-master-0.job.ns.svc.cluster.local"},
-		Resources: corev1.ResourceRequirements{Requests: small, Limits: small},
+		Name:  "wait-for-peers",
+		Image: "controller:test",
+		Args:  []string{"wait-dns", "--timeout", "10m0s", "job-master-0.job.ns.svc.cluster.local"},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -71,7 +70,8 @@ func TestBuildPod(t *testing.T) {
 		"what waits takes of the resources of the pod, if that has its own": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				Resources: &corev1.ResourceRequirements{Limits: small}, Containers: []corev1.Container{{Name: mainContainer}},
+				Resources:  &corev1.ResourceRequirements{Limits: small},
+				Containers: []corev1.Container{{Name: mainContainer, Resources: corev1.ResourceRequirements{Limits: small}}},
 			}},
 			want: &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
@@ -80,9 +80,10 @@ func TestBuildPod(t *testing.T) {
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
 					Resources:      &corev1.ResourceRequirements{Limits: small},
-					InitContainers: []corev1.Container{{Name: wait.Name, Image: wait.Image, Args: wait.Args, SecurityContext: wait.SecurityContext}},
+					InitContainers: []corev1.Container{wait},
 					Containers: []corev1.Container{{
 						Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+						Resources: corev1.ResourceRequirements{Limits: small},
 					}},
 				},
 			},

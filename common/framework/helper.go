@@ -10,10 +10,13 @@ import (
 )
 
 // AddHelper puts before the init containers of a template one that runs the controller's own image. It meets the restricted Pod Security
-// standard. It asks for little, with limits, so that a pod whose containers all have limits stays Guaranteed; in a pod that has
-// resources of its own it takes of those, which might be less. An error says why the template cannot have it.
+// standard, and leaves the quality of service of the pod as it is: it asks for little, with limits, so that a pod whose containers all have
+// limits stays Guaranteed, and for nothing where no other container does. In a pod that has resources of its own it takes of those, which
+// might be less. An error says why the template cannot have it.
 func AddHelper(roleType string, spec *corev1.PodSpec, name, image string, args []string, mounts ...corev1.VolumeMount) error {
+	haveResources := false
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		haveResources = haveResources || len(c.Resources.Requests) > 0 || len(c.Resources.Limits) > 0
 		if c.Name == name {
 			return fmt.Errorf("the template of type %q has a container named %q, which is reserved", roleType, name)
 		}
@@ -35,7 +38,7 @@ func AddHelper(roleType string, spec *corev1.PodSpec, name, image string, args [
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	if spec.Resources == nil {
+	if haveResources && spec.Resources == nil {
 		resources := corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse("100m"),
 			corev1.ResourceMemory: resource.MustParse("64Mi"),

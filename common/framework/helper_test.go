@@ -26,27 +26,37 @@ func TestAddHelper(t *testing.T) {
 	}
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	main := []corev1.Container{{Name: "main"}}
+	limited := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}}}}
+	requesting := []corev1.Container{{Name: "main"}, {Name: "sidecar", Resources: corev1.ResourceRequirements{Requests: small}}}
 	ofThePod := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
 	for name, tc := range map[string]struct {
 		spec, want corev1.PodSpec
 		// wantErr is the error, empty for none. The pod is then as it was.
 		wantErr string
 	}{
-		"it asks for little": {
+		"it asks for nothing in a pod that asks for nothing, which stays BestEffort": {
 			spec: corev1.PodSpec{Containers: main},
-			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small)}},
+			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil)}},
+		},
+		"it asks for little, with limits, in a pod that has limits, which stays Guaranteed": {
+			spec: corev1.PodSpec{Containers: limited},
+			want: corev1.PodSpec{Containers: limited, InitContainers: []corev1.Container{helper(small)}},
+		},
+		"it asks for little in a pod of which any container asks for something": {
+			spec: corev1.PodSpec{Containers: requesting},
+			want: corev1.PodSpec{Containers: requesting, InitContainers: []corev1.Container{helper(small)}},
 		},
 		"it comes first": {
 			spec: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "a"}, {Name: "b"}}},
-			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small), {Name: "a"}, {Name: "b"}}},
+			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil), {Name: "a"}, {Name: "b"}}},
 		},
 		"it takes of the resources of the pod": {
-			spec: corev1.PodSpec{Containers: main, Resources: ofThePod},
-			want: corev1.PodSpec{Containers: main, Resources: ofThePod, InitContainers: []corev1.Container{helper(nil)}},
+			spec: corev1.PodSpec{Containers: limited, Resources: ofThePod},
+			want: corev1.PodSpec{Containers: limited, Resources: ofThePod, InitContainers: []corev1.Container{helper(nil)}},
 		},
 		"a pod that says that it is for Linux": {
 			spec: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}},
-			want: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}, InitContainers: []corev1.Container{helper(small)}},
+			want: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}, InitContainers: []corev1.Container{helper(nil)}},
 		},
 		"a container of its name": {
 			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "help"}}},
