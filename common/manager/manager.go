@@ -198,7 +198,7 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 		return err
 	}
 	logger.Info("starting", "controller", p.Name, "version", own.version, "revision", own.revision, "clusterDomain", options.ClusterDomain, "image", options.Image)
-	return mgr.Start(ctx)
+	return withBallast(func() error { return mgr.Start(ctx) })
 }
 
 // containerName is the name of the controller's container in its Deployment. Injected sidecars may come before it.
