@@ -43,6 +43,11 @@ func (w work) of(i int) work {
 // name returns that of the i-th job.
 func (w work) name(i int) string { return fmt.Sprintf("job-%d", i) }
 
+// leader returns the name by which the replicas of the i-th job, as one of batch/v1, find their leader.
+func (w work) leader(i int) string {
+	return fmt.Sprintf("%[1]s-0.%[1]s.%[2]s.svc.%[3]s", w.name(i), w.namespace, clusterDomain)
+}
+
 // template returns that of the pods of the i-th job.
 func (w work) template(i int) corev1.PodTemplateSpec {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/test/simulated"
 )
@@ -59,10 +60,7 @@ var (
 		name:  "batch/v1 Job",
 		start: func(ctx context.Context, c *cluster) error { return c.runJobController(ctx) },
 		create: func(ctx context.Context, c *cluster, w work, i int) error {
-			if err := c.Client.Create(ctx, w.service(i, map[string]string{batchv1.JobNameLabel: w.name(i)})); err != nil {
-				return err
-			}
-			return c.Client.Create(ctx, w.batchJob(i))
+			return c.createBatchJob(ctx, w, i, w.batchJob(i))
 		},
 		kind: &batchv1.Job{},
 		succeeded: func(object any) bool {
@@ -73,7 +71,30 @@ var (
 		},
 		program: jobController,
 	}
+	// theirsThatWait is theirs, of Jobs whose users have their pods wait for the leader's name, as those of ours do by themselves.
+	theirsThatWait = contender{
+		name:  "batch/v1 Job that waits",
+		start: theirs.start,
+		create: func(ctx context.Context, c *cluster, w work, i int) error {
+			job := w.batchJob(i)
+			if err := framework.AddHelper("worker", &job.Spec.Template.Spec, "wait-for-peers", image, []string{"wait-dns", w.leader(i)}); err != nil {
+				return err
+			}
+			return c.createBatchJob(ctx, w, i, job)
+		},
+		kind:      theirs.kind,
+		succeeded: theirs.succeeded,
+		program:   theirs.program,
+	}
 )
+
+// createBatchJob creates the i-th job as one of batch/v1, after its Service.
+func (c *cluster) createBatchJob(ctx context.Context, w work, i int, job *batchv1.Job) error {
+	if err := c.Client.Create(ctx, w.service(i, map[string]string{batchv1.JobNameLabel: job.Name})); err != nil {
+		return err
+	}
+	return c.Client.Create(ctx, job)
+}
 
 // result is how a contender did.
 type result struct {
@@ -229,7 +250,7 @@ func (c *cluster) inParallel(ctx context.Context, n int, do func(ctx context.Con
 
 // throughput measures many jobs at once, side by side.
 func throughput(ctx context.Context, b *bench) error {
-	contenders := []contender{theirs, ours, floor}
+	contenders := []contender{theirs, theirsThatWait, ours, floor}
 	if b.options.Quick {
 		contenders = []contender{ours}
 	}
@@ -256,11 +277,14 @@ func throughput(ctx context.Context, b *bench) error {
 	}
 	b.record("jobs-time", median(times[ours.name]))
 	b.record("batch-job-jobs-time", median(times[theirs.name]))
+	b.record("waiting-batch-job-jobs-time", median(times[theirsThatWait.name]))
 	b.record("floor-jobs-time", median(times[floor.name]))
 	b.record("jobs-to-batch-job", median(times[ours.name])/median(times[theirs.name]))
+	b.record("jobs-to-waiting-batch-job", median(times[ours.name])/median(times[theirsThatWait.name]))
 	b.record("jobs-to-floor", median(times[ours.name])/median(times[floor.name]))
 	b.record("cpu", median(cpu[ours.name])/jobs*1000)
 	b.record("cpu-to-batch-job", median(cpu[ours.name])/median(cpu[theirs.name]))
+	b.record("cpu-to-waiting-batch-job", median(cpu[ours.name])/median(cpu[theirsThatWait.name]))
 	return nil
 }
 
