@@ -74,7 +74,7 @@ func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member f
 			DefaultMode: ptr.To[int32](0o444), // whoever the container runs as must be able to read it
 		}}},
 	)
-	return framework.AddHelper(member.Role.Type, &template.Spec, installContainer, gang.Image, []string{"agent", "install", agent.Folder}, shared)
+	return gang.AddHelper(member, &template.Spec, installContainer, []string{"agent", "install", agent.Folder}, shared)
 }
 
 // leavesRoom returns an error if the template has what the controller adds to it.

@@ -413,7 +413,7 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv
 }
 
 // inParallel calls do for 0 to n-1, one at first, and with each that returns one more at a time, up to maxParallel: so their number doubles
-// with each round trip, and a refusal that all calls would meet, such as a quota, costs few of them. It starts no more after an error past
+// with each round trip, and a refusal that all calls meet from the first on, such as of an admission webhook, costs one. It starts no more after an error past
 // which it may not go on. It returns the first of those, or else the first of all, in the order of the calls, so that what is said of a
 // refusal does not depend on which call is faster.
 func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
@@ -439,5 +439,6 @@ func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	return cmp.Or(errs...)
 }
 
-// maxParallel bounds how many requests of one job are under way at once, as many as of a batch/v1 Job.
+// maxParallel bounds how many requests of one job are under way at once. The controller of batch/v1 Jobs creates as many pods in one go, of
+// which it has half under way.
 const maxParallel = 500

@@ -16,8 +16,9 @@ func (p *planner) endRun() {
 	status := &p.decision.Status
 	status.Pauses++
 	status.StartTime = nil
+	p.gang.Attempt = jobAttempt(*status)
 	for _, r := range p.replicas {
-		r.jobAttempt = jobAttempt(*status)
+		r.jobAttempt = p.gang.Attempt
 		r.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name}
 	}
 	p.decision.Irrevocable = true

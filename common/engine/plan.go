@@ -304,6 +304,7 @@ func (p *planner) formGang(roles []batchv1beta1.Role) {
 	p.job.Spec.Roles = roles
 	p.gang = framework.NewGang(p.job.Namespace, p.job.Name, p.job.UID, p.job.ClusterDomain, jobAttempt(p.decision.Status), roles)
 	p.gang.Image = p.job.Image
+	p.gang.AllOrNothing = t9kScheduler(p.job.Spec) != nil
 }
 
 // jobAttempt counts how often the pods of all replicas were replaced together. It never falls.

@@ -70,7 +70,7 @@ func buildPod(kind string, owner metav1.OwnerReference, gang framework.Gang, mem
 	if len(awaited) > 0 {
 		// Frameworks give up on a name that does not resolve, while they wait for a peer that does not listen yet.
 		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)
-		if err := framework.AddHelper(member.Role.Type, &pod.Spec, waitContainer, gang.Image, args); err != nil {
+		if err := gang.AddHelper(member, &pod.Spec, waitContainer, args); err != nil {
 			return nil, err
 		}
 	}

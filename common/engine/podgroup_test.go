@@ -21,6 +21,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 )
 
@@ -29,6 +30,32 @@ func (b *jobBuilder) inQueue() *jobBuilder {
 	b.Spec.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab", Priority: new(int32(10))}}
 	b.DependentRetry = time.Minute
 	return b
+}
+
+func TestGangIsAllOrNothingInAQueue(t *testing.T) {
+	t.Parallel()
+	nowhere := job(role("worker", 1))
+	nowhere.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		want bool
+	}{
+		"in a queue":                   {job(role("worker", 1)).inQueue(), true},
+		"without a scheduler":          {job(role("worker", 1)), false},
+		"with a scheduler of no queue": {nowhere, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []bool
+			build := tc.job.BuildPod
+			tc.job.BuildPod = func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
+				got = append(got, gang.AllOrNothing)
+				return build(gang, member, awaited, current)
+			}
+			tc.job.sees()
+			diff(t, "all or nothing", []bool{tc.want}, got)
+		})
+	}
 }
 
 // group returns a PodGroup of the job, of one role, that nobody has looked at yet.

@@ -192,8 +192,8 @@ func (p *planner) observeReplicas() []*replica {
 	return replicas
 }
 
-// recordedReplicas returns a function that returns the entry of a replica of the given name, nil if there is none. It is at once with those
-// that are asked for in the order of the status, as most often they are.
+// recordedReplicas returns a function that returns the entry of a replica of the given name, nil if there is none. It needs no map as long
+// as names are asked for in the order of the status, as most often they are.
 func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
 	var all []*batchv1beta1.ReplicaStatus
 	for _, task := range tasks {

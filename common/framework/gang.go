@@ -21,6 +21,8 @@ type Gang struct {
 	ClusterDomain string
 	// Image of the controller, which helper containers run.
 	Image string
+	// AllOrNothing says that the members are scheduled as a gang: all that the job needs at once, or none.
+	AllOrNothing bool
 	// Members in rank order; the first is the leader.
 	Members []Member
 }

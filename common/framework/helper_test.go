@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 func TestAddHelper(t *testing.T) {
@@ -25,18 +27,28 @@ func TestAddHelper(t *testing.T) {
 		}
 	}
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	worker := Member{Role: batchv1beta1.Role{Type: "worker"}}
 	main := []corev1.Container{{Name: "main"}}
-	limited := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}}}}
+	limited := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: small}}}
+	bestEffort := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")},
+		Limits:   corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
+	}}}
 	requesting := []corev1.Container{{Name: "main"}, {Name: "sidecar", Resources: corev1.ResourceRequirements{Requests: small}}}
 	ofThePod := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
 	for name, tc := range map[string]struct {
-		spec, want corev1.PodSpec
+		allOrNothing bool
+		spec, want   corev1.PodSpec
 		// wantErr is the error, empty for none. The pod is then as it was.
 		wantErr string
 	}{
 		"it asks for nothing in a pod that asks for nothing, which stays BestEffort": {
 			spec: corev1.PodSpec{Containers: main},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil)}},
+		},
+		"it asks for nothing in a pod with GPUs alone, which stays BestEffort": {
+			spec: corev1.PodSpec{Containers: bestEffort},
+			want: corev1.PodSpec{Containers: bestEffort, InitContainers: []corev1.Container{helper(nil)}},
 		},
 		"it asks for little, with limits, in a pod that has limits, which stays Guaranteed": {
 			spec: corev1.PodSpec{Containers: limited},
@@ -46,6 +58,11 @@ func TestAddHelper(t *testing.T) {
 			spec: corev1.PodSpec{Containers: requesting},
 			want: corev1.PodSpec{Containers: requesting, InitContainers: []corev1.Container{helper(small)}},
 		},
+		"it asks for little in a pod that is scheduled all or nothing": {
+			allOrNothing: true,
+			spec:         corev1.PodSpec{Containers: main},
+			want:         corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small)}},
+		},
 		"it comes first": {
 			spec: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "a"}, {Name: "b"}}},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil), {Name: "a"}, {Name: "b"}}},
@@ -53,6 +70,10 @@ func TestAddHelper(t *testing.T) {
 		"it takes of the resources of the pod": {
 			spec: corev1.PodSpec{Containers: limited, Resources: ofThePod},
 			want: corev1.PodSpec{Containers: limited, Resources: ofThePod, InitContainers: []corev1.Container{helper(nil)}},
+		},
+		"a pod that has resources of its own, but none": {
+			spec: corev1.PodSpec{Containers: limited, Resources: &corev1.ResourceRequirements{}},
+			want: corev1.PodSpec{Containers: limited, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)}},
 		},
 		"a pod that says that it is for Linux": {
 			spec: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}},
@@ -76,7 +97,8 @@ func TestAddHelper(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := AddHelper("worker", &tc.spec, "help", "controller:test", []string{"help", "me"}, corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
+			gang := Gang{Image: "controller:test", AllOrNothing: tc.allOrNothing}
+			err := gang.AddHelper(worker, &tc.spec, "help", []string{"help", "me"}, corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
 			got := ""
 			if err != nil {
 				got = err.Error()
@@ -96,7 +118,7 @@ func TestAddHelperLeavesTheListAlone(t *testing.T) {
 	t.Parallel()
 	shared := append(make([]corev1.Container, 0, 4), corev1.Container{Name: "a"})
 	spec := corev1.PodSpec{InitContainers: shared}
-	if err := AddHelper("worker", &spec, "help", "controller:test", nil); err != nil {
+	if err := (Gang{}).AddHelper(Member{}, &spec, "help", nil); err != nil {
 		t.Fatalf("unexpected error: %v", err)
 	}
 	if shared[0].Name != "a" {

@@ -7,7 +7,8 @@ import "runtime"
 const ballast = 24 << 20
 
 // withBallast calls do with a ballast in the heap. The collector counts it, and starts when the heap has doubled; but it takes no memory of
-// the machine, since nobody touches it. GOGC in the environment means what it always does.
+// the machine, since nobody touches it. GOGC means what it always does; GOMEMLIMIT and the metrics of the heap
+// include the ballast.
 func withBallast(do func() error) error {
 	untouched := make([]byte, ballast)
 	defer runtime.KeepAlive(untouched)

@@ -27,7 +27,7 @@ type figure struct {
 var figures = []figure{
 	{name: "jobs-time", unit: "s", about: "1,000 jobs of 4 replicas, from the first create to all Succeeded"},
 	{name: "batch-job-jobs-time", unit: "s", about: "the same by batch/v1 Job"},
-	{name: "waiting-batch-job-jobs-time", unit: "s", about: "the same by batch/v1 Job whose pods wait for the leader's name, as ours do"},
+	{name: "waiting-batch-job-jobs-time", unit: "s", about: "the same by batch/v1 Job whose pods wait for the leader's name, too"},
 	{name: "floor-jobs-time", unit: "s", about: "the same by the floor"},
 	{name: "jobs-to-batch-job", unit: "ratio", bar: 0.95, about: "1,000 jobs of 4 replicas: time, to that of batch/v1 Job"},
 	{name: "jobs-to-waiting-batch-job", unit: "ratio", about: "the same, to that of batch/v1 Job whose pods wait"},

@@ -61,7 +61,7 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 		}
 		if member.Rank > 0 {
 			waits := []string{"wait-dns", gang.FQDN(gang.Leader())}
-			if err := framework.AddHelper(member.Role.Type, &template.Spec, "wait-for-peers", gang.Image, waits); err != nil {
+			if err := gang.AddHelper(member, &template.Spec, "wait-for-peers", waits); err != nil {
 				return err
 			}
 		}

@@ -71,13 +71,15 @@ var (
 		},
 		program: jobController,
 	}
-	// theirsThatWait is theirs, of Jobs whose users have their pods wait for the leader's name, as those of ours do by themselves.
+	// theirsThatWait is theirs, of Jobs whose users have their pods wait for the leader's name, as those of ours do by themselves. All of
+	// them do, since they have one template; of ours the leader does not.
 	theirsThatWait = contender{
 		name:  "batch/v1 Job that waits",
 		start: theirs.start,
 		create: func(ctx context.Context, c *cluster, w work, i int) error {
 			job := w.batchJob(i)
-			if err := framework.AddHelper("worker", &job.Spec.Template.Spec, "wait-for-peers", image, []string{"wait-dns", w.leader(i)}); err != nil {
+			gang := framework.Gang{Image: image}
+			if err := gang.AddHelper(framework.Member{}, &job.Spec.Template.Spec, "wait-for-peers", []string{"wait-dns", w.leader(i)}); err != nil {
 				return err
 			}
 			return c.createBatchJob(ctx, w, i, job)
