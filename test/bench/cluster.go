@@ -122,7 +122,8 @@ func unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// follow calls update for each change of an object of a kind that the selector matches, one after the other, until the context ends.
+// follow calls update for each change of an object of a kind that the selector matches, one after the other, until the context ends. Before
+// is nil of an object that was not known, which may have changed several times since its creation if a watch was interrupted.
 func (c *cluster) follow(ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any)) error {
 	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{
 		Scheme: c.Client.Scheme(), DefaultLabelSelector: selector, DefaultTransform: onlyPhase,
@@ -134,7 +135,9 @@ func (c *cluster) follow(ctx context.Context, kind client.Object, selector label
 	if err != nil {
 		return err
 	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: update}); err != nil {
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { update(nil, object) }, UpdateFunc: update,
+	}); err != nil {
 		return err
 	}
 	go func() { _ = seen.Start(ctx) }() // it fails when the context is over

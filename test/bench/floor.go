@@ -106,7 +106,10 @@ func startFloor(ctx context.Context, c *cluster) error {
 	}
 	reached := map[string]map[corev1.PodPhase]int32{}
 	return c.follow(ctx, &corev1.Pod{}, labels.NewSelector().Add(*isOurs), func(before, after any) {
-		was, is := before.(*corev1.Pod).Status.Phase, after.(*corev1.Pod) //nolint:forcetypeassert // it is an informer of pods
+		was, is := corev1.PodPending, after.(*corev1.Pod) //nolint:forcetypeassert // it is an informer of pods
+		if pod, known := before.(*corev1.Pod); known {
+			was = pod.Status.Phase
+		}
 		phase := is.Status.Phase
 		if phase == was {
 			return
