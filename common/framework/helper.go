@@ -12,8 +12,8 @@ import (
 // AddHelper puts before the init containers of a member's template one that runs the controller's own image. It meets the restricted Pod
 // Security standard, and leaves the quality of service of the pod as it is: it asks for little, with limits, so that a pod whose containers
 // all have limits stays Guaranteed, and for nothing in a pod that is BestEffort. In a pod that has resources of its own it takes of those,
-// which might be less. Where all or nothing is scheduled it asks for little even so, since Volcano binds BestEffort pods one by one.
-// An error says why the template cannot have it.
+// which might be less. Where all or nothing is scheduled it asks for little even so, since Volcano counts a BestEffort pod as placed while it
+// is pending (JobInfo.IsReady). An error says why the template cannot have it.
 func (g Gang) AddHelper(member Member, spec *corev1.PodSpec, name string, args []string, mounts ...corev1.VolumeMount) error {
 	roleType, needsResources := member.Role.Type, g.AllOrNothing
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
