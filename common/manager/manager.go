@@ -65,11 +65,12 @@ type Options struct {
 }
 
 // DefaultOptions returns the settings that fit a busy cluster. Those of the leader election are Kubernetes' own, but for the period: a
-// candidate waits for up to 2.2 of them from one look at the Lease to the next, for which every job waits after the leader has gone.
+// candidate waits for up to 2.2 of them from one look at the Lease to the next, and after a crash every job waits for up to two looks: one is
+// late to see the last renewal, from which the candidate counts, and one to see that the Lease is free.
 func DefaultOptions() Options {
 	return Options{
 		MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", PprofBindAddress: "0",
-		LeaderElect: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: time.Second,
+		LeaderElect: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 600 * time.Millisecond,
 		QPS: 500, Burst: 1000,
 	}
 }
