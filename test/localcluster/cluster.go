@@ -22,7 +22,8 @@ import (
 // Addresses and ports. The ports are below the ephemeral range and above what services commonly use.
 const (
 	bridge        = "tsjobs0"
-	nodeIP        = "10.244.0.1" // of the bridge: the node, the API server and the DNS server of a real cluster
+	nodeIP        = "10.244.0.1"        // of the bridge: the node, the API server and the DNS server of a real cluster
+	bridgeMAC     = "0a:58:0a:f4:00:01" // made of the address, as the plugins of CNI do
 	podCIDR       = "10.244.0.0/24"
 	serviceCIDR   = "10.96.0.0/16"
 	apiServiceIP  = "10.96.0.1"

@@ -22,10 +22,8 @@ func (p Paths) ensureNetwork(ctx context.Context, r *record) error {
 	if err := subnetFree(); err != nil {
 		return err
 	}
-	if _, err := net.InterfaceByName(bridge); err != nil {
-		if _, err := run(ctx, "ip", "link", "add", bridge, "type", "bridge"); err != nil {
-			return err
-		}
+	if err := ensureBridge(ctx, bridge, bridgeMAC); err != nil {
+		return err
 	}
 	_, subnet, err := net.ParseCIDR(podCIDR)
 	if err != nil {
@@ -63,6 +61,18 @@ table ip %[1]s {
 		return err
 	}
 	return allowForward(ctx)
+}
+
+// ensureBridge makes a bridge with that hardware address. Without one of its own it has the lowest of those of its ports, which changes as pods
+// come and go, and then pods that run lose what they send to the node, such as their questions for names, for ten seconds.
+func ensureBridge(ctx context.Context, name, mac string) error {
+	if _, err := net.InterfaceByName(name); err != nil {
+		if _, err := run(ctx, "ip", "link", "add", name, "type", "bridge"); err != nil {
+			return err
+		}
+	}
+	_, err := run(ctx, "ip", "link", "set", name, "address", mac)
+	return err
 }
 
 // subnetFree fails if another interface of the host has addresses of ours.
