@@ -43,6 +43,7 @@ var figures = []figure{
 	{name: "idle-writes", unit: "writes", zero: true, exact: true, about: "writes while jobs run as gangs and nothing happens, of the pytorch-controller and the scheduler-controller"},
 	{name: "resync-writes", unit: "writes", zero: true, exact: true, about: "writes after both are restarted, so that they look at all anew"},
 	{name: "growth", unit: "ratio", bar: 1.1, about: "time of 10,000 jobs, to 10 times that of 1,000, 200 at a time"},
+	{name: "batch-job-growth", unit: "ratio", about: "the same of batch/v1 Job"},
 	{name: "memory", unit: "MiB", bar: 150, about: "resident memory of the controller with 5,000 pods of its own and 50,000 of others, at most"},
 	{name: "cpu", unit: "s", about: "CPU time of the controller for 1,000 jobs of 4 replicas"},
 	{name: "cpu-to-batch-job", unit: "ratio", bar: 0.7, about: "CPU time of the controller, to that of the controller of batch/v1 Jobs"},
