@@ -14,12 +14,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -85,23 +88,44 @@ const (
 	TensorBoard = "tensorboard"
 )
 
+// How long CRDs may take to come or to go, and the time between two looks at them.
+const (
+	patience     = time.Minute
+	pollInterval = 100 * time.Millisecond
+)
+
 // InstallCRDs applies the CRDs of a controller that others depend on, and returns once the API server serves them.
 func (c *ControlPlane) InstallCRDs(controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {
 		return err
 	}
-	_, err = envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects})
+	_, err = envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects, MaxTime: patience, PollInterval: pollInterval})
 	return err
 }
 
-// UninstallCRDs deletes the CRDs of a controller that others depend on. The API server then deletes their objects.
-func (c *ControlPlane) UninstallCRDs(controller string) error {
+// UninstallCRDs deletes the CRDs of a controller that others depend on, and returns once the API server has deleted their objects and all
+// of them: one that was applied again before that would be gone a moment later. It fails when ctx ends first.
+func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {
 		return err
 	}
-	return envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects})
+	if err := envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects}); err != nil {
+		return err
+	}
+	for _, object := range objects {
+		crd := &metav1.PartialObjectMetadata{}
+		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		err := wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, func(ctx context.Context) (bool, error) {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), crd)
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the API server to delete %s: %w", object.Name, err)
+		}
+	}
+	return nil
 }
 
 func crdsOf(controller string) ([]*apiextensionsv1.CustomResourceDefinition, error) {

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -172,12 +171,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		first := c.Admit(ctx, job)
 		c.runAll(ctx, job)
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		Expect(c.UninstallCRDs(controlplane.Scheduler)).To(Succeed())
-		crd := &metav1.PartialObjectMetadata{}
-		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		Eventually(ctx, func() error {
-			return c.Client.Get(ctx, client.ObjectKey{Name: "podgroups.scheduler.tensorstack.dev"}, crd)
-		}).Should(Satisfy(apierrors.IsNotFound))
+		Expect(c.UninstallCRDs(ctx, controlplane.Scheduler)).To(Succeed())
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
 		Expect(job.JobStatus().Phase).To(Equal(batchv1beta1.JobPhaseRunning))
 

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -153,15 +152,10 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		uid := c.tensorBoard(ctx, job).UID
 		c.runAll(ctx, job)
-		Expect(c.UninstallCRDs(controlplane.TensorBoard)).To(Succeed())
+		Expect(c.UninstallCRDs(ctx, controlplane.TensorBoard)).To(Succeed())
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Reason", batchv1beta1.ReasonNotInstalled))
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
-		crd := &metav1.PartialObjectMetadata{}
-		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		Eventually(ctx, func() error {
-			return c.Client.Get(ctx, client.ObjectKey{Name: "tensorboards.tensorstack.dev"}, crd)
-		}).Should(Satisfy(apierrors.IsNotFound))
 		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		Expect(c.tensorBoard(ctx, job).UID).NotTo(Equal(uid))
 		Eventually(ctx, c.tensorBoardStatus(ctx, job), "60s").Should(HaveField("Dependent", Not(BeNil())), "the watch comes back by itself")
