@@ -109,6 +109,17 @@ func (b *jobBuilder) peerGrace(grace time.Duration) *jobBuilder {
 	return b
 }
 
+// ttl is how long, in seconds, the job stays after its end.
+func (b *jobBuilder) ttl(seconds int32) *jobBuilder {
+	b.Spec.RunPolicy.TTLSecondsAfterFinished = &seconds
+	return b
+}
+
+func (b *jobBuilder) nodeLostDelay(delay time.Duration) *jobBuilder {
+	b.NodeLostDelay = delay
+	return b
+}
+
 // refusing lets every pod be refused for its template.
 func (b *jobBuilder) refusing(message string) *jobBuilder {
 	b.BuildPod = func(framework.Gang, framework.Member, []string, attempt) (*corev1.Pod, error) {

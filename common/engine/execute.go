@@ -71,6 +71,9 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, d decision) (reconci
 	if !d.WakeAt.IsZero() {
 		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
 	}
+	if result.RequeueAfter > 0 {
+		result.Priority = new(priorityOf(d))
+	}
 	return result, nil
 }
 

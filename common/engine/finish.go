@@ -169,7 +169,7 @@ func (p *planner) cleanUp() {
 			pending = pending || !policy.Ended(pod)
 		case status.Phase == batchv1beta1.JobPhaseSucceeded && !p.isLeader(name) && !policy.Ended(pod) && p.now.Before(peersMayEnd):
 			pending = true
-			p.wakeAt(peersMayEnd)
+			p.wakeUrgentlyAt(peersMayEnd)
 		default:
 			pending = true
 			p.decision.CleanUps = append(p.decision.CleanUps, pod)

@@ -461,9 +461,8 @@ func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 // Once the job is gone nobody frees what a lost node holds, and the next job of the name would wait for it.
 func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
-	j.Spec.RunPolicy.TTLSecondsAfterFinished = new(int32(1))
-	j.NodeLostDelay = time.Minute
+	j := job(role("worker", 2)).ttl(1).nodeLostDelay(time.Minute).
+		saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
 	lost := pod("job-worker-1", running, onLostNode, deleting)
 	d := j.sees(pod("job-worker-0", exited(0)), lost)
 	diff(t, "deletion of the job", false, d.DeleteJob)

@@ -107,6 +107,8 @@ type decision struct {
 	RecoveryDuration *time.Duration
 	// WakeAt is when the job must be looked at again without any event; zero is never.
 	WakeAt time.Time
+	// Urgent says that nodes of the job may do nothing until then, so that it goes before jobs that are new.
+	Urgent bool
 }
 
 // restarted is one restart, of a replica or of the whole job.
@@ -319,7 +321,7 @@ func (p *planner) forceDelete() {
 		}
 		p.hasLostPods = true
 		if p.now.Before(due) {
-			p.wakeAt(due)
+			p.wakeUrgentlyAt(due)
 			continue
 		}
 		p.decision.ForceDeletes = append(p.decision.ForceDeletes, pod)
@@ -392,7 +394,7 @@ func (p *planner) createMissing() {
 			continue
 		}
 		if r.recorded.RestartTime != nil && r.recorded.RestartTime.After(p.now) {
-			p.wakeAt(r.recorded.RestartTime.Time)
+			p.wakeUrgentlyAt(r.recorded.RestartTime.Time)
 			continue
 		}
 		own := p.gang.FQDN(*r.member)
@@ -425,6 +427,12 @@ func (p *planner) wakeAt(t time.Time) {
 	if p.decision.WakeAt.IsZero() || t.Before(p.decision.WakeAt) {
 		p.decision.WakeAt = t
 	}
+}
+
+// wakeUrgentlyAt is wakeAt where nodes may do nothing until then.
+func (p *planner) wakeUrgentlyAt(t time.Time) {
+	p.wakeAt(t)
+	p.decision.Urgent = true
 }
 
 // timestamp returns t as the API server stores it, so that a status compares equal to itself after a round trip.

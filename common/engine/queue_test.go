@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,66 +20,144 @@ import (
 // TestQueue lists what happens to jobs and to their pods, and how soon the job is reconciled then.
 func TestQueue(t *testing.T) {
 	const newJob, atStart = 0, handler.LowPriority
-	r := &Reconciler[framework.Job]{gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}}
-	pods, user := r.podEvents(), changesOfUser()
-	pod := func(phase corev1.PodPhase, resourceVersion string) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "ns", Name: "job-worker-0", ResourceVersion: resourceVersion,
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", Controller: new(true)}},
-			},
-			Status: corev1.PodStatus{Phase: phase},
-		}
+	r := &Reconciler[framework.Job]{
+		gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}, framework: mainNamed{},
+	}
+	version := func(resourceVersion string, options ...podOption) *corev1.Pod {
+		p := pod("job-worker-0", options...)
+		p.ResourceVersion = resourceVersion
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", Controller: new(true)}}
+		return p
 	}
 	trainingJob := func(resourceVersion string) *corev1.Pod { // whose kind does not matter
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", ResourceVersion: resourceVersion}}
 	}
+
+	type happens = func(queue)
+	created := func(pod *corev1.Pod, atStart bool) happens {
+		return func(q queue) {
+			r.podEvents().Create(t.Context(), ctrlevent.CreateEvent{Object: pod, IsInInitialList: atStart}, q)
+		}
+	}
+	updated := func(before, after *corev1.Pod) happens {
+		return func(q queue) {
+			r.podEvents().Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		}
+	}
+	gone := func(pod *corev1.Pod) happens {
+		return func(q queue) { r.podEvents().Delete(t.Context(), ctrlevent.DeleteEvent{Object: pod}, q) }
+	}
+	edited := func(before, after *corev1.Pod) happens {
+		return func(q queue) {
+			changesOfUser().Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		}
+	}
 	for _, test := range []struct {
 		name    string
-		happens func(queue)
+		happens []happens
 		want    int
 	}{
-		{"a pod is created", func(q queue) {
-			pods.Create(t.Context(), ctrlevent.CreateEvent{Object: pod(corev1.PodPending, "1")}, q)
-		}, newJob},
-		{"a pod begins to run", func(q queue) {
-			pods.Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: pod(corev1.PodPending, "1"), ObjectNew: pod(corev1.PodRunning, "2")}, q)
-		}, newJob},
-		{"a pod succeeds", func(q queue) {
-			pods.Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: pod(corev1.PodRunning, "1"), ObjectNew: pod(corev1.PodSucceeded, "2")}, q)
-		}, newJob},
-		{"a pod fails", func(q queue) {
-			pods.Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: pod(corev1.PodRunning, "1"), ObjectNew: pod(corev1.PodFailed, "2")}, q)
-		}, urgentPriority},
-		{"something changes of a pod that has failed", func(q queue) {
-			pods.Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: pod(corev1.PodFailed, "1"), ObjectNew: pod(corev1.PodFailed, "2")}, q)
-		}, newJob},
-		{"a pod is gone", func(q queue) {
-			pods.Delete(t.Context(), ctrlevent.DeleteEvent{Object: pod(corev1.PodRunning, "1")}, q)
-		}, urgentPriority},
-		{"a pod that has failed is found at the start", func(q queue) {
-			pods.Create(t.Context(), ctrlevent.CreateEvent{Object: pod(corev1.PodFailed, "1"), IsInInitialList: true}, q)
-		}, atStart},
-		{"a pod fails of a job that waits since the start", func(q queue) {
-			pods.Create(t.Context(), ctrlevent.CreateEvent{Object: pod(corev1.PodRunning, "1"), IsInInitialList: true}, q)
-			pods.Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: pod(corev1.PodRunning, "1"), ObjectNew: pod(corev1.PodFailed, "2")}, q)
-		}, urgentPriority},
-		{"the user changes the job", func(q queue) {
-			user.Update(t.Context(), ctrlevent.UpdateEvent{ObjectOld: trainingJob("1"), ObjectNew: trainingJob("2")}, q)
-		}, urgentPriority},
+		{"a pod is created", []happens{created(version("1"), false)}, newJob},
+		{"a pod begins to run", []happens{updated(version("1"), version("2", running))}, newJob},
+		{"a pod succeeds", []happens{updated(version("1", running), version("2", exited(0)))}, newJob},
+		{"a pod fails", []happens{updated(version("1", running), version("2", exited(1)))}, urgentPriority},
+		{
+			"the main container fails, and a sidecar runs on",
+			[]happens{updated(version("1", running), version("2", exited(1), sidecarRunning))},
+			urgentPriority,
+		},
+		{"something else changes of a pod that has failed", []happens{updated(version("1", exited(1)), version("2", exited(1)))}, newJob},
+		{"a pod is to go", []happens{updated(version("1", running), version("2", running, deleting))}, urgentPriority},
+		{"a pod that has succeeded is to go", []happens{updated(version("1", exited(0)), version("2", exited(0), deleting))}, newJob},
+		{"a pod that ran is gone", []happens{gone(version("1", running))}, urgentPriority},
+		{"a pod that has failed is gone", []happens{gone(version("1", exited(1)))}, urgentPriority},
+		{"a pod that has succeeded is gone", []happens{gone(version("1", exited(0)))}, newJob},
+		{"a pod that has failed is found at the start", []happens{created(version("1", exited(1)), true)}, atStart},
+		{"the informer tells again of a pod", []happens{updated(version("1", running), version("1", running))}, atStart},
+		{
+			"a pod is found at the start, and fails",
+			[]happens{created(version("1", running), true), updated(version("1", running), version("2", exited(1)))},
+			urgentPriority,
+		},
+		{"the user edits the job", []happens{edited(trainingJob("1"), trainingJob("2"))}, urgentPriority},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := priorityqueue.New[reconcile.Request](t.Name())
 			defer q.ShutDown()
-			test.happens(q)
+			for _, happens := range test.happens {
+				happens(q)
+			}
+			if q.Len() != 1 {
+				t.Fatalf("%d jobs are in the queue", q.Len())
+			}
 			request, priority, _ := q.GetWithPriority()
 			want := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "job"}}
 			if diff := cmp.Diff(want, request); diff != "" {
-				t.Error("Another job is reconciled (-want +got):\n" + diff)
+				t.Error("another job is reconciled (-want +got):\n" + diff)
 			}
 			if priority != test.want {
-				t.Errorf("The priority is %d, not %d", priority, test.want)
+				t.Errorf("the priority is %d, not %d", priority, test.want)
 			}
 		})
 	}
 }
+
+// TestPriorityOfWakingUp lists what jobs wait for by themselves: those before which nodes may do nothing go before jobs that are new.
+func TestPriorityOfWakingUp(t *testing.T) {
+	t.Parallel()
+	ran := func(j *jobBuilder, pods ...*corev1.Pod) *jobBuilder { return j.saw(time.Hour, pods...) }
+	for name, tc := range map[string]struct {
+		decision decision
+		wakeIn   time.Duration
+		want     int
+	}{
+		"the deadline": {
+			decision: ran(job(role("worker", 1)).deadline(4000), pod("job-worker-0", running)).sees(pod("job-worker-0", running)),
+			wakeIn:   400 * time.Second,
+			want:     0,
+		},
+		"the time to live": {
+			decision: ran(job(role("worker", 1)).ttl(60), pod("job-worker-0", running)).sees(pod("job-worker-0", exited(0))),
+			wakeIn:   time.Minute,
+			want:     0,
+		},
+		"what peers report of a failure": {
+			decision: ran(job(role("worker", 2)).window(2*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+				sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			wakeIn: 2 * time.Second,
+			want:   urgentPriority,
+		},
+		"the second restart": {
+			decision: ran(job(role("worker", 1)), pod("job-worker-0", running)).
+				saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
+				saw(0, pod("job-worker-0", exited(1), again(1))).sees(),
+			wakeIn: 10 * time.Second,
+			want:   urgentPriority,
+		},
+		"the peers of a leader that succeeded": {
+			decision: ran(job(role("worker", 2)).peerGrace(30*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+				sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
+			wakeIn: 30 * time.Second,
+			want:   urgentPriority,
+		},
+		"a node that was lost": {
+			decision: ran(job(role("worker", 1)).nodeLostDelay(time.Minute), pod("job-worker-0", running)).
+				sees(pod("job-worker-0", running, onLostNode, deleting)),
+			wakeIn: 90 * time.Second,
+			want:   urgentPriority,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "wake-up", tc.wakeIn, summarize(tc.decision).WakeIn)
+			diff(t, "priority", tc.want, priorityOf(tc.decision))
+		})
+	}
+}
+
+// mainNamed knows the name of the main container, and no more.
+type mainNamed struct {
+	framework.Framework[framework.Job]
+}
+
+func (mainNamed) MainContainers() []string { return []string{mainContainer} }

@@ -4,7 +4,6 @@ package engine
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -147,7 +146,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		return err
 	}
 	c, err := builder.ControllerManagedBy(mgr).
-		For(r.framework.NewJob(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
 		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
@@ -161,21 +160,14 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	return nil
 }
 
+// noUpdates lets nothing through of an object that was known.
+var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
+
 // deletions lets through that an object is gone: nothing else about a Service matters to a job.
 var deletions = predicate.Funcs{
 	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
 	UpdateFunc:  func(ctrlevent.UpdateEvent) bool { return false },
 	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
-}
-
-// requestsOfPod returns the job that controls a pod. The builder's Owns would do the same, but looks up with each event whether jobs have
-// namespaces, which was a twentieth of the controller's CPU time where many jobs started.
-func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []reconcile.Request {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != r.gvk.Kind || !strings.HasPrefix(owner.APIVersion, r.gvk.Group+"/") {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name}}}
 }
 
 func ownerUID(object client.Object) []string {

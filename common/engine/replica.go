@@ -177,7 +177,7 @@ func (p *planner) observeReplicas() []*replica {
 			r.podAttempt = r.pod.Labels[batchv1beta1.LabelAttempt]
 		}
 		r.gone = r.pod == nil && isAlive(r.recorded)
-		r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))
+		r.outcome = policy.Judge(r.pod, mainContainerName(p.job.MainContainers, r.pod))
 		if r.pod != nil && r.recorded.UID != r.pod.UID && p.mayBePast(r) {
 			p.decision.Irrevocable = true
 		}
@@ -249,11 +249,12 @@ func (r *replica) restart(n int32, due *metav1.Time) {
 	r.restarts++
 }
 
-func (p *planner) mainContainerName(pod *corev1.Pod) string {
+// mainContainerName returns which container of a pod is the main one, which has the first of the names that any has.
+func mainContainerName(names []string, pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
 	}
-	if main := framework.MainContainer(p.job.MainContainers, pod.Spec.Containers); main != nil {
+	if main := framework.MainContainer(names, pod.Spec.Containers); main != nil {
 		return main.Name
 	}
 	return ""

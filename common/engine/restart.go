@@ -143,7 +143,7 @@ func (p *planner) reportsDue() (time.Time, bool) {
 // awaitReports decides nothing yet. It records what has failed first, so that it counts whatever becomes of its pod; the peers,
 // of which there may be many, are only looked at when their time is over.
 func (p *planner) awaitReports(due time.Time) {
-	p.wakeAt(due)
+	p.wakeUrgentlyAt(due)
 	if p.awaitsReports() {
 		return
 	}

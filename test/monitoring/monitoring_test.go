@@ -77,8 +77,9 @@ var situations = map[string]struct{ bad, good []string }{
 		good: []string{`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+1x100`},
 	},
 	"TensorStackControllerBehind": {
-		bad:  []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 500x100`},
-		good: []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 5x100`},
+		bad: []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 60x100` + "\n" +
+			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="-100"} 60x100`},
+		good: []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 5x100`},
 	},
 	"TensorStackJobsNotStarting": {
 		bad: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" +

@@ -61,7 +61,7 @@ var mutants = map[string]mutant{
 		"plan.go", "\tp.removeObsolete()\n\tp.createMissing()", "\tp.createMissing()",
 	},
 	"nobody wakes for a restart that has to wait": {
-		"plan.go", "p.wakeAt(r.recorded.RestartTime.Time)\n", "",
+		"plan.go", "p.wakeUrgentlyAt(r.recorded.RestartTime.Time)\n", "",
 	},
 	"nobody wakes for the deadline": {
 		"plan.go", "if deadline, ok := p.deadline(); ok {\n\t\tp.wakeAt(deadline)", "if deadline, ok := p.deadline(); ok {\n\t\t_ = deadline",
