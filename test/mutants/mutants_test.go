@@ -79,8 +79,8 @@ var mutants = map[string]mutant{
 		"replica.go", "aggregate.Succeeded++", "",
 	},
 	"only the first failure counts": {
-		"replica.go", "r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))\n",
-		"r.outcome = policy.Judge(r.pod, p.mainContainerName(r.pod))\nif r.outcome.Failure != nil && p.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Free = true\n}\n",
+		"replica.go", "r.outcome = policy.Judge(r.pod, mainContainerName(p.job.MainContainers, r.pod))\n",
+		"r.outcome = policy.Judge(r.pod, mainContainerName(p.job.MainContainers, r.pod))\nif r.outcome.Failure != nil && p.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Free = true\n}\n",
 	},
 	"what is not to blame counts": {
 		"restart.go", "if !cause.failure.Free {\n\t\tp.decision.Status.BackoffCount++", "if true {\n\t\tp.decision.Status.BackoffCount++",
