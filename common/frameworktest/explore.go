@@ -1,6 +1,7 @@
 package frameworktest
 
 import (
+	"cmp"
 	"flag"
 	"testing"
 	"time"
@@ -24,10 +25,12 @@ type exploration struct {
 	edits    []edit
 	// queueEdits are what may befall the queue of the job and its PodGroup.
 	queueEdits []edit
-	// budget is how often things may go wrong in one life, each of them. In every run of the tests no more than one may in all,
-	// unless briefly says otherwise; if the whole is explored, no more than most may, 0 being all of the budget.
+	// budget is how often each thing may go wrong in one life. With full coverage no more than one thing goes wrong in all, or briefly if that
+	// is set. With -explore.everything no more than most do, where 0 is all of the budget.
 	budget        spent
 	briefly, most int
+	// added says that each framework explores the job too, for what it adds to the engine.
+	added bool
 	// timeTravel says that a controller which starts may be shown a past that its predecessor had left behind.
 	timeTravel bool
 }
@@ -45,15 +48,15 @@ func explorations() []exploration {
 	queue := []edit{closesQueue, opensQueue, deletesGroup}
 	return []exploration{
 		{
-			name: "one replica, and all that may go wrong in one life", shape: one(onFailure, limit(1)),
+			name: "one replica, and all that may go wrong in one life", added: true, shape: one(onFailure, limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: []edit{pauses, deletes}, budget: all, briefly: 3,
 		},
 		{
-			name: "one replica, and a new controller is shown the past", shape: one(onFailure, limit(1)), timeTravel: true,
+			name: "one replica, and a new controller is shown the past", added: true, shape: one(onFailure, limit(1)), timeTravel: true,
 			failures: []string{"fails"}, edits: []edit{pauses}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
-			name: "one failure restarts all", shape: two(onFailure, scopeJob, limit(1)),
+			name: "one failure restarts all", added: true, shape: two(onFailure, scopeJob, limit(1)),
 			failures: lost, edits: user, budget: all, most: 2,
 		},
 		{
@@ -97,11 +100,11 @@ func explorations() []exploration {
 			failures: lost, edits: user, budget: all, most: 2,
 		},
 		{
-			name: "elastic, each restarts alone", shape: elastic(1, 2, scopeReplica, limit(1)),
+			name: "elastic, each restarts alone", added: true, shape: elastic(1, 2, scopeReplica, limit(1)),
 			failures: lost, edits: []edit{pauses, scales(1), scales(2)}, budget: all, most: 2,
 		},
 		{
-			name: "elastic with a rendezvous", shape: elastic(1, 1, "", limit(1)),
+			name: "elastic with a rendezvous", added: true, shape: elastic(1, 1, "", limit(1)),
 			failures: []string{"fails", "is killed", "is deleted"}, edits: []edit{pauses, scales(2), scales(1)}, budget: all, most: 3,
 		},
 		{
@@ -133,7 +136,7 @@ func explorations() []exploration {
 			failures: []string{"fails"}, edits: []edit{deletes}, budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
-			name: "a gang of one, whose queue closes unseen", shape: inQueue(one(onFailure, limit(1))),
+			name: "a gang of one, whose queue closes unseen", added: true, shape: inQueue(one(onFailure, limit(1))),
 			failures: []string{"fails"}, queueEdits: queue, budget: spent{failures: 1, edits: 1, staleReads: 1, lostEvents: 1}, briefly: 2,
 		},
 		{
@@ -159,25 +162,24 @@ func one(restart batchv1beta1.RestartPolicy, options ...func(*batchv1beta1.RunPo
 }
 
 // testExplorations explores small jobs.
-func testExplorations(t *testing.T, k kind) {
+func testExplorations(t *testing.T, k kind, c coverage) {
 	t.Helper()
 	for _, x := range explorations() {
 		t.Run(x.name, func(t *testing.T) {
 			if !k.runs(x.shape) {
 				t.Skip("jobs of this kind do not do that")
 			}
-			if testing.Short() && x.shape.Replicas > 1 {
-				t.Skip("it takes long")
+			if c == quick && x.shape.Replicas > 1 || c == added && !x.added {
+				t.Skip("it takes long, and is explored with the engine")
 			}
-			most := max(1, x.briefly)
-			if testing.Short() {
-				most = 1
-			}
-			if *everything {
-				most = x.most
-			}
-			if most == 0 {
-				most = x.budget.total()
+			most := 1
+			switch {
+			case *everything:
+				most = cmp.Or(x.most, x.budget.total())
+			case c == full:
+				most = max(1, x.briefly)
+			case c == thorough:
+				most = max(1, min(x.briefly, 2))
 			}
 			started := time.Now()
 			got, err := x.explore(k, most)

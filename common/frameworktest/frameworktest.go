@@ -4,6 +4,8 @@
 package frameworktest
 
 import (
+	"flag"
+	"runtime/debug"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,13 +85,49 @@ func (k kind) edited(job framework.Job, s Shape) framework.Job {
 	return edited
 }
 
-// Run checks a controller. The function makes a job of the given shape, without a name. With -short it only stops the controller at
-// each write, and explores only jobs of one replica.
+// fullConformance is a flag of the tests of this package, and of those of frameworks.
+var fullConformance = flag.Bool("conformance.full", false, "check everything, and not only as much as time allows")
+
+// coverage is how much of the suite runs.
+type coverage int
+
+const (
+	// quick stops the controller once at each write of each scenario, and explores jobs of one replica in which one thing goes wrong.
+	quick coverage = iota
+	// added also explores some jobs of two replicas. It finds what a framework does wrong by itself.
+	added
+	// thorough is everything but what takes longest: caches of which only some are stale, and lives in which three things go wrong.
+	thorough
+	// full is each fault at each write with each stale cache, up to three things that go wrong in one life, and random walks.
+	full
+)
+
+// Run checks a controller. The function makes a job of the given shape, without a name.
+//
+// What the engine does is the same for all frameworks and is covered thoroughly by the tests of this package, on a kind that adds nothing.
+// Of a framework, Run checks what it adds to that. With -conformance.full it checks everything, with -short what takes a few seconds.
 func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+	t.Helper()
+	runSuite(t, controller, newJob, added)
+}
+
+// runSuite runs the suite with the coverage, unless a flag says otherwise.
+func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c coverage) {
+	t.Helper()
+	switch {
+	case testing.Short():
+		c = quick
+	case *fullConformance:
+		c = full
+	}
+	collected := debug.SetGCPercent(400) // there is much garbage, and memory enough for it
+	t.Cleanup(func() { debug.SetGCPercent(collected) })
 	k := kindOf(t, controller, newJob)
-	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k) })
-	t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k) })
-	t.Run("small jobs live through everything", func(t *testing.T) { testExplorations(t, k) })
+	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k, c) })
+	if c >= thorough {
+		t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k) })
+	}
+	t.Run("small jobs live through everything", func(t *testing.T) { testExplorations(t, k, c) })
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 	t.Run("the log tells of each decision, once", func(t *testing.T) { testLog(t, k) })
 	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })

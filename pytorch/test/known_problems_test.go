@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
 	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
@@ -108,7 +107,7 @@ var _ = Describe("A job of many replicas", func() {
 		Expect(job.Status.Tasks[0].RestartCount).To(Equal(int32(replicas)))
 
 		// What only follows the replicas is written at intervals, however many they are.
-		intervals := int(time.Since(began)/engine.DefaultOptions().StatusInterval) + 1
+		intervals := int(time.Since(began)/integration.StatusInterval) + 1
 		Expect(len(cluster.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals", intervals)
 	})
 })

@@ -162,11 +162,11 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 		m := mutants[name]
 		t.Run(name, func(t *testing.T) {
 			overlay := m.overlay(t, filepath.Join(root, "common", "engine", m.file))
-			jobs := "Conformance/small_jobs"
+			jobs := "Engine/small_jobs"
 			if strings.HasPrefix(name, ofGangs) {
 				jobs += ".*/a_gang"
 			}
-			test := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-run", jobs, "./pytorch")
+			test := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-run", jobs, "./common/frameworktest", "-conformance.full")
 			test.Dir = root
 			output, err := test.CombinedOutput()
 			_, trace, found := strings.Cut(string(output), "1. the user creates the job")

@@ -39,6 +39,9 @@ import (
 	"tensorstack.dev/jobs/common/manager"
 )
 
+// StatusInterval is that of the controller: shorter than its default, since specs wait for what it writes.
+const StatusInterval = 500 * time.Millisecond
+
 // config is where the CRD and the RBAC of the controller are, seen from its tests.
 const config = "../config"
 
@@ -83,6 +86,7 @@ func (c *Cluster[J]) start() {
 	DeferCleanup(c.Stop)
 
 	options := engine.DefaultOptions()
+	options.StatusInterval = StatusInterval
 	options.PeerGrace = time.Second
 	options.FailureWindow = 0 // these pods report when the test says so
 	options.DependentRetry = time.Second

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	jobs = flag.Int("jobs", 2000, "how many jobs to ask about")
+	jobs = flag.Int("jobs", 1000, "how many jobs to ask about")
 	seed = flag.Uint64("seed", rand.Uint64(), "what the jobs are drawn from")
 )
 
