@@ -121,7 +121,12 @@ func (b *Builder) component(folder string) (component, error) {
 	if err != nil {
 		return component{}, err
 	}
-	sum, err := hashFiles(file, filepath.Join(dir, "go.sum"))
+	inputs := []string{file, filepath.Join(dir, "go.sum")}
+	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return component{}, err
+	}
+	sum, err := hashFiles(append(inputs, sources...)...)
 	if err != nil {
 		return component{}, err
 	}

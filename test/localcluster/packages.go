@@ -92,6 +92,12 @@ func (c *Cluster) installPackages(ctx context.Context, packages ...string) error
 	if len(packages) == 0 {
 		return nil
 	}
+	// Only one apt-get may update the package lists at a time, and others fail instead of waiting.
+	unlock, err := lockFile(c.Paths.cache("apt-get.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return c.Progress.Step("install Debian packages "+strings.Join(packages, " "), func() error {
 		install := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
 		if aptGet(ctx, install...) == nil {

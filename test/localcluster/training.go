@@ -19,6 +19,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
 )
 
 // trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. So is that of
@@ -190,13 +191,9 @@ func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) erro
 	if len(frameworks) == 0 {
 		frameworks = TrainingFrameworks()
 	}
-	var images []trainingImage
-	for _, framework := range frameworks {
-		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool { return image.Framework == framework })
-		if i < 0 {
-			return fmt.Errorf("no training image for %q: there are those for %s", framework, strings.Join(TrainingFrameworks(), ", "))
-		}
-		images = append(images, trainingImages[i])
+	images, err := trainingImagesOf(frameworks)
+	if err != nil {
+		return err
 	}
 	kind, err := c.NodeKind()
 	if err != nil {
@@ -206,47 +203,81 @@ func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) erro
 		c.Progress.Printf("the nodes are simulated: there is nothing to build or load")
 		return nil
 	}
-	for _, image := range images {
-		if err := c.ensureTrainingImage(ctx, image); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.eachTrainingImage(ctx, images, c.loadTrainingImage)
 }
 
-func (c *Cluster) ensureTrainingImage(ctx context.Context, image trainingImage) error {
+// trainingImagesOf returns the images of the named frameworks. It returns an error if there is none for one of them.
+func trainingImagesOf(frameworks []string) ([]trainingImage, error) {
+	var images []trainingImage
+	for _, framework := range frameworks {
+		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool { return image.Framework == framework })
+		if i < 0 {
+			return nil, fmt.Errorf("no training image for %q: there are those for %s", framework, strings.Join(TrainingFrameworks(), ", "))
+		}
+		images = append(images, trainingImages[i])
+	}
+	return images, nil
+}
+
+// eachTrainingImage builds images, each once, two at a time since they download much, and does something with the archive of each.
+func (c *Cluster) eachTrainingImage(
+	ctx context.Context, images []trainingImage, do func(ctx context.Context, image trainingImage, path string) error,
+) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2)
+	for _, image := range images {
+		group.Go(func() error {
+			path, unlock, err := c.buildTrainingImage(ctx, image)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			return do(ctx, image, path)
+		})
+	}
+	return group.Wait()
+}
+
+// buildTrainingImage builds an image unless it is cached. It returns the path of its archive, which nothing else changes before the unlock.
+func (c *Cluster) buildTrainingImage(ctx context.Context, image trainingImage) (path string, unlock func(), err error) {
 	file, err := image.file()
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	path := c.Paths.cache("images", file)
-	unlock, err := lockFile(path + ".lock")
+	path = c.Paths.cache("images", file)
+	if unlock, err = lockFile(path + ".lock"); err != nil {
+		return "", nil, err
+	}
+	if exists(path) {
+		return path, unlock, nil
+	}
+	programs := map[string]string{"mmdebstrap": "mmdebstrap"}
+	if image.Requirements != "" {
+		programs["pip3"] = "python3-pip"
+	}
+	err = c.installPackages(ctx, packagesOfMissing(programs)...)
+	if err == nil {
+		err = c.Progress.Step("build "+image.tag()+" (minutes)", func() error { return buildTraining(ctx, image, path) })
+	}
 	if err != nil {
-		return err
+		unlock()
 	}
-	defer unlock()
+	return path, unlock, err
+}
+
+// loadTrainingImage loads the archive of an image into the real node unless it has the image.
+func (c *Cluster) loadTrainingImage(ctx context.Context, image trainingImage, path string) error {
 	tag := image.tag()
-	if !exists(path) {
-		programs := map[string]string{"mmdebstrap": "mmdebstrap"}
-		if image.Requirements != "" {
-			programs["pip3"] = "python3-pip"
-		}
-		if err := c.installPackages(ctx, packagesOfMissing(programs)...); err != nil {
-			return err
-		}
-		if err := c.Progress.Step("build "+tag+" (minutes)", func() error { return buildTraining(ctx, image, path) }); err != nil {
-			return err
-		}
-	}
-	loaded := c.Paths.state("training-image-" + image.Framework)
-	if was, err := os.ReadFile(loaded); err == nil && string(was) == file && c.hasImage(ctx, "docker.io/"+tag) {
+	loaded := c.Paths.state("containerd", unpackedMarks, filepath.Base(path))
+	if exists(loaded) && c.hasImage(ctx, "docker.io/"+tag) {
 		c.Progress.Printf("%s is loaded", tag)
 		return nil
 	}
 	if err := c.Progress.Step("load "+tag, func() error { return c.importImage(ctx, path) }); err != nil {
 		return err
 	}
-	return writeFile(loaded, []byte(file))
+	removeOthers(loaded, image.name()+"-*.tar")
+	return writeFile(loaded, nil)
 }
 
 func buildTraining(ctx context.Context, image trainingImage, path string) error {

@@ -54,6 +54,9 @@ func (c *Cluster) Up(ctx context.Context, options UpOptions) error {
 		if pauseTag, pauseFile, err = c.pauseImage(ctx); err != nil {
 			return err
 		}
+		if err := c.linkImages(ctx); err != nil {
+			return err
+		}
 	}
 	daemons, err := c.daemons(ctx, r.Kind)
 	if err != nil {
@@ -140,6 +143,32 @@ func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record,
 	return r, c.Paths.save(r)
 }
 
+// Build builds what Up builds, and the training images of the named frameworks, which clusters that are brought up later begin with. They are
+// built side by side: programs are mostly compiled, and images mostly downloaded. Where no real node can run, no image is built.
+func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
+	images, err := trainingImagesOf(frameworks)
+	if err != nil {
+		return err
+	}
+	if why := noRealNode(); why != "" {
+		c.Progress.Printf("no image is built, as no real node can run here: %s", why)
+		return c.buildAll(ctx, Simulated)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.buildAll(ctx, Real) })
+	group.Go(func() error {
+		_, _, err := c.pauseImage(ctx)
+		return err
+	})
+	group.Go(func() error {
+		if err := c.installPackages(ctx, missingPackages()...); err != nil {
+			return err
+		}
+		return c.eachTrainingImage(ctx, images, func(ctx context.Context, _ trainingImage, path string) error { return c.unpack(ctx, path) })
+	})
+	return group.Wait()
+}
+
 func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 	want := []struct {
 		folder string
@@ -153,12 +182,15 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 		want[1].names = append(want[1].names, "kubelet", "kube-proxy")
 		want[2].folder, want[2].names = "coredns", []string{"coredns"}
 	}
+	// Side by side: each ends with a link that uses one processor.
+	group, ctx := errgroup.WithContext(ctx)
 	for _, w := range want {
-		if _, err := c.Binaries(ctx, w.folder, w.names...); err != nil {
+		group.Go(func() error {
+			_, err := c.Binaries(ctx, w.folder, w.names...)
 			return err
-		}
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // prepareHost makes what the daemons of a real node expect of the host.

@@ -53,7 +53,7 @@ TENSORSTACK_STATE (default: ~/.local/state/tensorstack-jobs/localcluster) and le
 	root.PersistentFlags().StringVar(&repo, "repo", "", "root of the repository (default: found from the working directory)")
 	root.PersistentFlags().StringVar(&kubernetes, "kubernetes", localcluster.DefaultKubernetes,
 		"folder of test/localcluster/components to take Kubernetes from")
-	root.AddCommand(append(simple(cluster), up(cluster))...)
+	root.AddCommand(append(simple(cluster), up(cluster), cache(cluster))...)
 	return root
 }
 
@@ -75,8 +75,32 @@ func up(cluster *localcluster.Cluster) *cobra.Command {
 	return cmd
 }
 
+func cache(cluster *localcluster.Cluster) *cobra.Command {
+	var empty bool
+	cmd := &cobra.Command{
+		Use:   "cache",
+		Short: "Print how large the parts of the cache are, or delete them",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if empty {
+				return cluster.Paths.ClearCache()
+			}
+			return cluster.Paths.PrintCache(os.Stdout)
+		},
+	}
+	cmd.Flags().BoolVar(&empty, "clear", false, "delete everything in the cache; what is needed is built again")
+	return cmd
+}
+
 func simple(cluster *localcluster.Cluster) []*cobra.Command {
 	return []*cobra.Command{
+		{
+			Use:   "build [FRAMEWORK...]",
+			Short: "Build what up builds, and the training images of the named frameworks, which later clusters begin with; bring nothing up",
+			RunE: func(cmd *cobra.Command, frameworks []string) error {
+				return cluster.Build(cmd.Context(), frameworks...)
+			},
+		},
 		{
 			Use:   "down",
 			Short: "Remove the cluster and all it left on this machine, except the cache",
