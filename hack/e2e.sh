@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed, or else against the
-# local cluster, which it brings up and installs them into. The arguments are a label filter and
-# the controllers.
+# local cluster, which it brings up and installs them into. The arguments are a label filter and the controllers. $E2E_PROCESSES (4) specs
+# run at a time, but for those that change what others use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$1" = scheduling ]; then # on control planes of their own, with simulated nodes
 	E2E=true exec go test ./test/scheduling -count=1 -timeout 40m -v -ginkgo.v -ginkgo.no-color
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
+	bin/localcluster build pytorch tensorflow deepspeed tensorboard
 	bin/localcluster up
 	if [ "$(bin/localcluster kind)" = simulated ]; then
 		echo "Error: the nodes of the local cluster are simulated, and the end-to-end tests need real ones." >&2
@@ -21,4 +22,6 @@ if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)
 	hack/install.sh "${@:2}"
 	eval "$(bin/localcluster env)"
 fi
-PATH=$PWD/bin:$PATH E2E=true go test ./test/e2e -count=1 -timeout 70m -v -ginkgo.v -ginkgo.no-color -ginkgo.label-filter="$1"
+cd test
+PATH=$PWD/../bin:$PATH E2E=true ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=80m --poll-progress-after=5m \
+	--label-filter="$1" ./e2e

@@ -2,6 +2,8 @@ module tensorstack.dev/jobs/test
 
 go 1.26.0
 
+tool github.com/onsi/ginkgo/v2/ginkgo
+
 require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/google/go-cmp v0.7.0

@@ -14,19 +14,19 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		func(ctx context.Context, example, job string, processes int) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, example)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/"+job, "--timeout=240s")
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/"+job, patience)
 
-			logs := n.kubectl(ctx, "logs", job+"-worker-0", "-c", "worker")
+			logs := now(n.output(ctx, "logs", job+"-worker-0", "-c", "worker"))
 			for rank := range processes {
 				Expect(logs).To(ContainSubstring(fmt.Sprintf("rank %d of %d on %s-worker-%d", rank, processes, job, rank*2/processes)))
 			}
 			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "rank 0 prints the loss")
-			Expect(n.kubectl(ctx, "get", "dsjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).To(Equal("Succeeded 0"))
+			Eventually(ctx, n.output(ctx, "get", "dsjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).Should(Equal("Succeeded 0"))
 
 			n.kubectl(ctx, "delete", "dsjob", job)
 			Eventually(ctx, n.names(ctx, leftovers+",secrets")).Should(BeEmpty(), "deleting the job leaves nothing, the key included")
 		},
-		Entry("a script on two workers with two slots each, by ZeRO stage 1", "zero.yaml", "digits-zero", 4),
+		Entry("a script on two workers with two slots each, by ZeRO stage 1", Label("always"), "zero.yaml", "digits-zero", 4),
 		Entry("a module", "module.yaml", "digits-module", 4),
 		Entry("an executable", "exec.yaml", "digits-exec", 4),
 		Entry("a launch command of the user's own", "custom-command.yaml", "digits-custom-command", 2),
@@ -35,47 +35,36 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 	It("gives every process a variable from a Secret, and shows its value and the key of the job to nobody", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "secret-env.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", "--timeout=240s")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", patience)
 
 		shown := ""
 		for _, pod := range []string{"digits-secret-env-worker-0", "digits-secret-env-worker-1"} {
-			shown += n.kubectl(ctx, "logs", pod, "--all-containers") + n.kubectl(ctx, "get", "pod", pod, "-o", "yaml")
+			shown += now(n.output(ctx, "logs", pod, "--all-containers")) + now(n.output(ctx, "get", "pod", pod, "-o", "yaml"))
 		}
 		for rank := range 4 {
 			Expect(shown).To(ContainSubstring(fmt.Sprintf("rank %d has API_TOKEN, of 16 characters", rank)))
 		}
-		shown += n.kubectl(ctx, "get", "dsjob,events,configmaps", "-o", "yaml")
+		shown += now(n.output(ctx, "get", "dsjob,events,configmaps", "-o", "yaml"))
 		controller, err := kubectl(ctx, "-n", "t9k-deepspeed", "logs", "deployment/deepspeed-controller")
 		Expect(err).NotTo(HaveOccurred())
-		key := n.kubectl(ctx, "get", "secrets", "-l", "batch.tensorstack.dev/job-name=digits-secret-env", "-o", `jsonpath={.items[0].data.ssh-privatekey}`)
+		key := now(n.output(ctx, "get", "secrets", "-l", "batch.tensorstack.dev/job-name=digits-secret-env", "-o", `jsonpath={.items[0].data.ssh-privatekey}`))
 		Expect(key).NotTo(BeEmpty())
 		for _, secret := range []string{"not-a-real-token", key, "OPENSSH PRIVATE KEY"} {
 			Expect(strings.Contains(shown+controller, secret)).To(BeFalse(), "a secret is shown")
 		}
 	})
 
-	It("restarts all workers once when one is killed, and completes", func(ctx context.Context) {
+	It("restarts all workers once when one is killed, and completes", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
-		n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
-		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
-			{"op": "add", "path": "/spec/config/run/python/-", "value": "--epochs=$(EPOCHS)"},
-			{"op": "add", "path": "/spec/worker/template/spec/shareProcessNamespace", "value": true},
-			{"op": "add", "path": "/spec/worker/template/spec/containers/0/env/-", "value":
-				{"name": "EPOCHS", "valueFrom": {"configMapKeyRef": {"name": "schedule", "key": "epochs"}}}}]`)
-		Eventually(ctx, func() (string, error) {
-			return kubectl(ctx, "-n", string(n), "logs", "digits-zero-worker-0", "-c", "worker")
-		}).Should(ContainSubstring("epoch  2  loss"), "it is in the middle of the training")
-		// What runs has read it; what starts from here on ends soon.
-		n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
-		lost := n.replicas(ctx)
+		n.trainsLongWithDeepSpeed(ctx)
+		lost := now(n.replicas(ctx))
 
 		n.kubectl(ctx, "exec", "digits-zero-worker-1", "-c", "worker", "--", "sh", "-c", "kill -9 -1")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero", "--timeout=240s")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero", patience)
 
-		Expect(n.kubectl(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
-			To(Equal("1 1 2"))
-		Expect(n.failures(ctx, "dsjob/digits-zero")).To(ConsistOf("digits-zero-worker-1 Error 137 counted=true on " + lost["digits-zero-worker-1"].node))
+		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+			Should(Equal("1 1 2"))
+		Eventually(ctx, n.failures(ctx, "dsjob/digits-zero")).Should(ConsistOf("digits-zero-worker-1 Error 137 counted=true on " + lost["digits-zero-worker-1"].node))
 	})
 
 	It("fails with the exit code and the last output of a process that failed on any worker, whatever the others do", func(ctx context.Context) {
@@ -83,8 +72,8 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.kubectl(ctx, "create", "configmap", "digits-deepspeed", "--from-literal=train.py="+
 			"import os, sys, time\nif os.environ['RANK'] == '3':\n    sys.exit('the data has no labels')\ntime.sleep(600)\n")
 		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", "--timeout=180s")
-		Expect(n.kubectl(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).To(And(
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
+		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
 			HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
 			MatchRegexp(`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n(.*\n)*the data has no labels$`)))
 	})
@@ -95,16 +84,16 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
 			{"op": "replace", "path": "/spec/worker/template/spec/containers/0/image", "value": "tensorstack/pytorch-example:1.13.1"},
 			{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", "--timeout=120s")
-		Expect(n.kubectl(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).To(
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
+		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(
 			ContainSubstring("the image lacks deepspeed and pdsh"))
 	})
 
 	It("tunes: the autotuner tries what it is given, on all workers", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "autotune.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", "--timeout=420s")
-		Expect(n.kubectl(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).To(
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", patience)
+		Eventually(ctx, n.output(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).Should(
 			MatchRegexp(`z1_gas\d+_tmbspg\d+ is the optimal setup after tuning`))
 	})
 
@@ -113,31 +102,46 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.deepspeed(ctx, "elastic.yaml")
 		trainsOn := func(processes int) {
 			GinkgoHelper()
-			Eventually(ctx, func() (string, error) {
-				return kubectl(ctx, "-n", string(n), "logs", "digits-elastic-worker-0", "-c", "worker", "--tail=3")
-			}).Should(MatchRegexp(`epoch +\d+  loss .* processes %d`, processes))
+			Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker", "--tail=3")).Should(MatchRegexp(`epoch +\d+  loss .* processes %d`, processes))
 		}
 		trainsOn(2)
-		before := n.replicas(ctx)
+		before := now(n.replicas(ctx))
 		n.kubectl(ctx, "scale", "dsjob/digits-elastic", "--replicas=3")
 		trainsOn(3)
 		n.kubectl(ctx, "scale", "dsjob/digits-elastic", "--replicas=1")
 		trainsOn(1)
-		Expect(n.replicas(ctx)["digits-elastic-worker-0"]).To(Equal(before["digits-elastic-worker-0"]), "the leader's pod stays")
-		Expect(n.kubectl(ctx, "get", "dsjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.failures}")).To(Equal("0"))
-		Expect(n.kubectl(ctx, "logs", "digits-elastic-worker-0", "-c", "worker")).To(ContainSubstring("going on after epoch"))
+		Expect(now(n.replicas(ctx))["digits-elastic-worker-0"]).To(Equal(before["digits-elastic-worker-0"]), "the leader's pod stays")
+		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.failures}")).Should(Equal("0"))
+		Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker")).Should(ContainSubstring("going on after epoch"))
 	})
 
 	It("waits in debug mode for somebody to launch by hand", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "debug.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "dsjob/digits-debug", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=Running", "dsjob/digits-debug", patience)
 		output := n.kubectl(ctx, "exec", "digits-debug-worker-0", "-c", "worker", "--", "/t9k/agent/agent", "run", "--",
 			"deepspeed", "--hostfile", "/t9k/hostfile", "/code/train.py", "--deepspeed_config", "/code/ds_config.json", "--epochs=1")
 		Expect(output).To(ContainSubstring("rank 3 of 4 on digits-debug-worker-1"))
 		Expect(output).To(ContainSubstring("epoch  1  loss"))
 	})
 })
+
+// trainsLongWithDeepSpeed waits until the job digits-zero trains. It would train for very long, but ends soon once it has been restarted or
+// resumed. Its processes can be killed from within their containers.
+func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
+	GinkgoHelper()
+	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
+	n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
+	n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
+		{"op": "add", "path": "/spec/config/run/python/-", "value": "--epochs=$(EPOCHS)"},
+		{"op": "add", "path": "/spec/worker/template/spec/shareProcessNamespace", "value": true},
+		{"op": "add", "path": "/spec/worker/template/spec/terminationGracePeriodSeconds", "value": 2},
+		{"op": "add", "path": "/spec/worker/template/spec/containers/0/env/-", "value":
+			{"name": "EPOCHS", "valueFrom": {"configMapKeyRef": {"name": "schedule", "key": "epochs"}}}}]`)
+	Eventually(ctx, n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker")).Should(ContainSubstring("epoch  2  loss"), "it is in the middle of the training")
+	// What runs has read it; what starts from here on ends soon.
+	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
+}
 
 // deepspeed applies an example for DeepSpeed.
 func (n namespace) deepspeed(ctx context.Context, example string) {

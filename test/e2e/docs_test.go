@@ -87,7 +87,8 @@ func (s step) looks() bool {
 // try types the command. It returns an error if the command does not print what is shown, line by line and maybe with others
 // between them, or if it fails and nothing is shown. Where the document has "..." anything may stand, and any age where it has one.
 func (s step) try(ctx context.Context, kubeconfig string) error {
-	command := exec.CommandContext(ctx, "bash", "-c", s.command)
+	// The reader's machine is not busy with other specs.
+	command := exec.CommandContext(ctx, "bash", "-c", shownTimeout.ReplaceAllString(s.command, patience))
 	command.Dir = root
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	output, err := command.CombinedOutput()
@@ -116,6 +117,9 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 	}
 	return nil
 }
+
+// shownTimeout is how long a document lets kubectl wait.
+var shownTimeout = regexp.MustCompile(`--timeout=\d+[sm]`)
 
 // age is how kubectl prints the age of an object.
 var age = regexp.MustCompile(`^\d+[smhd]$`)

@@ -10,15 +10,15 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch"), func() {
+var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), func() {
 	It("is scaled by kubectl, by an edit and by an autoscaler as the document shows, and its leader's pod stays", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.follow(ctx, "docs/elastic.md", "Scale")
 		// All of it is in the log of one pod.
-		Expect(n.kubectl(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch")).To(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
-		Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
-			To(Equal("0"), "no failure and no restart")
+		Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch")).Should(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
+			Should(Equal("0"), "no failure and no restart")
 		n.follow(ctx, "docs/elastic.md", "Autoscale")
 	})
 
@@ -36,17 +36,17 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch"), func() {
 			"-p", `[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
 		n.kubectlWith(ctx, job, "apply", "-f", "-")
 		n.trains(ctx, "digits-elastic-worker-0", 2)
-		before := n.replicas(ctx)
+		before := now(n.replicas(ctx))
 
 		n.kubectl(ctx, "scale", "ptjob/digits-elastic", "--replicas=3")
 		n.kubectl(ctx, "exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1")
 		n.trains(ctx, "digits-elastic-worker-0", 3)
 
-		after := n.replicas(ctx)
+		after := now(n.replicas(ctx))
 		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid), "the leader's pod stays")
 		Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
-		Expect(n.failures(ctx, "ptjob/digits-elastic")).To(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
-		Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).To(Equal("1"))
+		Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
 	})
 
 	DescribeTable("starts all replicas anew, and trains again, when the rendezvous has ended",
@@ -55,19 +55,17 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch"), func() {
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "apply", "-f", "examples/pytorch/elastic.yaml")
 			n.trains(ctx, "digits-elastic-worker-0", 2)
-			before := n.replicas(ctx)
+			before := now(n.replicas(ctx))
 
 			end(ctx, n)
-			Eventually(ctx, func() string {
-				return n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.attempt} {.status.phase} {.status.ready}")
-			}).Should(Equal("1 Running 2/2"))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.attempt} {.status.phase} {.status.ready}")).Should(Equal("1 Running 2/2"))
 			n.trains(ctx, "digits-elastic-worker-0", 2)
 
-			for name, replica := range n.replicas(ctx) {
+			for name, replica := range now(n.replicas(ctx)) {
 				Expect(replica.uid).NotTo(Equal(before[name].uid), "%s is a new pod", name)
 			}
-			Expect(n.kubectl(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).To(Equal(counted))
-			Expect(n.failures(ctx, "ptjob/digits-elastic")).To(ConsistOf(HavePrefix(cause)))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal(counted))
+			Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).Should(ConsistOf(HavePrefix(cause)))
 		},
 		Entry("with its leader, whose pod is deleted", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "delete", "pod", "digits-elastic-worker-0")
@@ -84,10 +82,10 @@ func (n namespace) trains(ctx context.Context, pod string, processes int) {
 	Eventually(ctx, func() (string, error) {
 		log, err := kubectl(ctx, "-n", string(n), "logs", pod, "-c", "pytorch")
 		return log[max(0, strings.LastIndex(log, "rank 0 of ")):], err
-	}).WithTimeout(3 * time.Minute).Should(MatchRegexp(`(?s)^rank 0 of %d .*epoch .* processes %d`, processes, processes))
+	}).Should(MatchRegexp(`(?s)^rank 0 of %d .*epoch .* processes %d`, processes, processes))
 }
 
-var _ = Describe("A replica that starts long before its leader", Label("pytorch"), func() {
+var _ = Describe("A replica that starts long before its leader", Label("pytorch", "elastic"), func() {
 	It("waits for it, with torchrun and without", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -116,13 +114,13 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 				g.Expect(time.Since(started)).To(BeNumerically(">", 30*time.Second))
 			}).Should(Succeed(), "it has waited for 30 s")
 		}
-		node := n.kubectl(ctx, "get", "pod", "plain-worker-0", "-o", "jsonpath={.spec.nodeName}")
+		node := now(n.output(ctx, "get", "pod", "plain-worker-0", "-o", "jsonpath={.spec.nodeName}"))
 		n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late="+string(n))
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late-") })
 		for name := range jobs {
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, "--timeout=180s")
-			Expect(n.kubectl(ctx, "get", "ptjob", name, "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).To(Equal("0"), "%s", name)
-			Expect(n.kubectl(ctx, "get", "pod", name+"-worker-0", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")).To(Equal("0"))
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, patience)
+			Eventually(ctx, n.output(ctx, "get", "ptjob", name, "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).Should(Equal("0"), "%s", name)
+			Eventually(ctx, n.output(ctx, "get", "pod", name+"-worker-0", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")).Should(Equal("0"))
 		}
 	})
 })

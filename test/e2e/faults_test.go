@@ -32,17 +32,17 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		kill(controllers(ctx)[0], "pytorch-controller")
 		holdLease(ctx)
 		kill(lost["steady-worker-1"], "steady.py")
-		hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", "--timeout=60s")
-		Expect(leader(ctx)).To(Equal(noLeader))
+		hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", patience)
+		Eventually(ctx, leader(ctx)).Should(Equal(noLeader))
 		releaseLease(ctx)
 
 		hurt.isRestarted(ctx, lost)
 		hurt.completes(ctx)
-		Expect(hurt.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-		Expect(hurt.failures(ctx, "ptjob/steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+		Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+		Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
 		well.completes(ctx)
-		Expect(well.account(ctx)).To(Equal(account{pods: 2}))
-		Expect(well.replicas(ctx)).To(Equal(trained))
+		Eventually(ctx, well.account(ctx)).Should(Equal(account{pods: 2}))
+		Eventually(ctx, well.replicas(ctx)).Should(Equal(trained))
 	})
 
 	DescribeTable("trains on while there is no cluster, and a worker that dies meanwhile counts once",
@@ -59,15 +59,15 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			later := startSteady(ctx)
 			hurt.isRestarted(ctx, lost)
 			hurt.completes(ctx)
-			Expect(hurt.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+			Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
 			// Both have died by the time that the kubelet can say so, and it may tell of the other first.
-			Expect(hurt.failures(ctx, "ptjob/steady")).To(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
+			Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).Should(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
 			well.completes(ctx)
-			Expect(well.account(ctx)).To(Equal(account{pods: 2}))
-			Expect(well.replicas(ctx)).To(Equal(trained))
+			Eventually(ctx, well.account(ctx)).Should(Equal(account{pods: 2}))
+			Eventually(ctx, well.replicas(ctx)).Should(Equal(trained))
 			later.trainsSteadily(ctx)
 			later.completes(ctx)
-			Expect(later.account(ctx)).To(Equal(account{pods: 2}))
+			Eventually(ctx, later.account(ctx)).Should(Equal(account{pods: 2}))
 		},
 		// The scheduler is one of them: that of Kubernetes 1.37 ends when it missed that a pod was replaced by one of the same name.
 		Entry("without a control plane", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"),
@@ -93,10 +93,10 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		n.completes(ctx)
 		// When the node is back, Kubernetes may put new pods there before it has taken off the taint that evicts them: they are lost
 		// too, and that is one more loss of all.
-		losses := n.account(ctx).attempt
+		losses := now(n.account(ctx)).attempt
 		Expect(losses).To(BeNumerically(">=", 1))
-		Expect(n.account(ctx)).To(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
-		Expect(n.failures(ctx, "ptjob/steady")).To(And(HaveLen(losses),
+		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
+		Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(And(HaveLen(losses),
 			HaveEach(MatchRegexp("^steady-worker-. NodeLost counted=false on "+lost["steady-worker-0"].node))))
 	})
 
@@ -115,8 +115,8 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 
 		n.isRestarted(ctx, lost)
 		n.completes(ctx)
-		Expect(n.account(ctx)).To(Equal(account{attempt: 1, restarts: 2, pods: 4}))
-		Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
+		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: 1, restarts: 2, pods: 4}))
+		Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
 	})
 
 	DescribeTable("is restarted once for a worker that dies as another copy of the controller takes over from one",
@@ -125,18 +125,18 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			n := startSteady(ctx)
 			lost := n.trainsSteadily(ctx)
 
-			former := leader(ctx)
+			former := now(leader(ctx))
 			failing := controllerOf(ctx, former)
 			signal(failing, "pytorch-controller", failure)
 			kill(lost["steady-worker-1"], "steady.py")
-			Eventually(ctx, leader).WithArguments(ctx).ShouldNot(Equal(former))
+			Eventually(ctx, leader(ctx)).ShouldNot(Equal(former))
 			signal(failing, "pytorch-controller", recovery)
 
 			n.isRestarted(ctx, lost)
 			n.completes(ctx)
-			Expect(n.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-			Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
-			Expect(leader(ctx)).NotTo(Equal(former))
+			Eventually(ctx, n.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+			Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+			Expect(now(leader(ctx))).NotTo(Equal(former))
 		},
 		Entry("that is killed", syscall.SIGKILL, syscall.SIGCONT),
 		Entry("that hangs, and comes back when it has lost the lead", syscall.SIGSTOP, syscall.SIGCONT),
@@ -159,10 +159,10 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 				kill(lost["steady-worker-1"], "steady.py")
 				n.isRestarted(ctx, lost)
 				n.completes(ctx)
-				Expect(n.account(ctx)).To(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-				Expect(n.failures(ctx, "ptjob/steady")).To(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+				Eventually(ctx, n.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+				Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
 				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p", `{"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}}`)
-				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", "--timeout=60s")
+				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", patience)
 			},
 			Entry("10 minutes behind", "-10m"),
 			Entry("10 minutes ahead", "10m"),
@@ -182,11 +182,9 @@ func startSteady(ctx context.Context) namespace {
 // trainsSteadily waits until the job trains, and returns its pods.
 func (n namespace) trainsSteadily(ctx context.Context) map[string]replica {
 	GinkgoHelper()
-	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/steady", "--timeout=120s")
-	Eventually(ctx, func() (string, error) {
-		return kubectl(ctx, "-n", string(n), "logs", "steady-worker-0", "-c", "pytorch")
-	}).Should(MatchRegexp(`step +\d+  loss`))
-	return n.replicas(ctx)
+	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/steady", patience)
+	Eventually(ctx, n.output(ctx, "logs", "steady-worker-0", "-c", "pytorch")).Should(MatchRegexp(`step +\d+  loss`))
+	return now(n.replicas(ctx))
 }
 
 // isRestarted waits until the job trains with new pods.
@@ -200,47 +198,57 @@ func (n namespace) isRestarted(ctx context.Context, lost map[string]replica) {
 func (n namespace) completes(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "exec", "steady-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
-	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", "--timeout=120s")
+	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", patience)
 }
 
-// account is what the job says of its failures, and what was done about them.
+// account is what the status says of failures and what was done about them.
 type account struct {
 	counted, attempt, restarts int
 	// pods is how many the job ever had on a node.
 	pods int
 }
 
-func (n namespace) account(ctx context.Context) account {
-	GinkgoHelper()
-	var a account
-	status := n.kubectl(ctx, "get", "ptjob", "steady", "-o", "jsonpath={.status.backoffCount},{.status.attempt},{.status.tasks[0].restartCount}")
-	for i, field := range strings.Split(status, ",") {
-		value, err := strconv.Atoi("0" + field)
-		Expect(err).NotTo(HaveOccurred())
-		*[]*int{&a.counted, &a.attempt, &a.restarts}[i] = value
+func (n namespace) account(ctx context.Context) func() (account, error) {
+	return func() (account, error) {
+		var a account
+		status, err := n.output(ctx, "get", "ptjob", "steady", "-o",
+			"jsonpath=0{.status.backoffCount} 0{.status.attempt} 0{.status.tasks[0].restartCount}")()
+		if err != nil {
+			return a, err
+		}
+		if _, err := fmt.Sscanf(status, "%d %d %d", &a.counted, &a.attempt, &a.restarts); err != nil {
+			return a, fmt.Errorf("%q: %w", status, err)
+		}
+		restarting, err := n.events(ctx, "Restarting")
+		if err != nil {
+			return a, err
+		}
+		if restarting > a.attempt {
+			return a, fmt.Errorf("%d events tell of %d restarts", restarting, a.attempt)
+		}
+		a.pods, err = n.events(ctx, "Scheduled")
+		return a, err
 	}
-	Expect(n.events(ctx, "Restarting")).To(BeNumerically("<=", a.attempt), "nothing is told twice")
-	a.pods = n.events(ctx, "Scheduled")
-	return a
 }
 
 // events returns how often the events of the namespace say that something of that reason happened.
-func (n namespace) events(ctx context.Context, reason string) int {
-	GinkgoHelper()
+func (n namespace) events(ctx context.Context, reason string) (int, error) {
 	total := 0
-	for line := range strings.Lines(n.kubectl(ctx, "get", "events", "--field-selector=reason="+reason, "-o",
-		`jsonpath={range .items[*]}{.series.count},{"\n"}{end}`)) {
+	output, err := n.output(ctx, "get", "events", "--field-selector=reason="+reason, "-o", `jsonpath={range .items[*]}{.series.count},{"\n"}{end}`)()
+	for line := range strings.Lines(output) {
 		times, err := strconv.Atoi("0" + strings.TrimRight(line, ",\n"))
-		Expect(err).NotTo(HaveOccurred())
+		if err != nil {
+			return 0, err
+		}
 		total += max(1, times)
 	}
-	return total
+	return total, err
 }
 
-// pods returns what the UIDs of the namespace's pods are.
+// pods returns a function that returns the UIDs of the namespace's pods.
 func (n namespace) pods(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
-		output, err := kubectl(ctx, "-n", string(n), "get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
+		output, err := n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")()
 		return strings.Fields(output), err
 	}
 }
@@ -302,7 +310,7 @@ const controllersNamespace = namespace("t9k-pytorch")
 func controllers(ctx context.Context) []replica {
 	GinkgoHelper()
 	var pods []replica
-	for _, pod := range controllersNamespace.replicas(ctx) {
+	for _, pod := range now(controllersNamespace.replicas(ctx)) {
 		pods = append(pods, pod)
 	}
 	return pods
@@ -311,17 +319,16 @@ func controllers(ctx context.Context) []replica {
 // noLeader holds the Lease while no controller may work.
 const noLeader = "nobody"
 
-// leader returns who holds the Lease of the controller.
-func leader(ctx context.Context) string {
-	GinkgoHelper()
-	return controllersNamespace.kubectl(ctx, "get", "lease", "pytorch-controller", "-o", "jsonpath={.spec.holderIdentity}")
+// leader returns a function that returns who holds the Lease of the controller.
+func leader(ctx context.Context) func() (string, error) {
+	return controllersNamespace.output(ctx, "get", "lease", "pytorch-controller", "-o", "jsonpath={.spec.holderIdentity}")
 }
 
 // controllerOf returns the pod of the controller that holds the Lease by that name.
 func controllerOf(ctx context.Context, holder string) replica {
 	GinkgoHelper()
 	name, _, _ := strings.Cut(holder, "_")
-	pods := controllersNamespace.replicas(ctx)
+	pods := now(controllersNamespace.replicas(ctx))
 	Expect(pods).To(HaveKey(name))
 	return pods[name]
 }
@@ -336,7 +343,7 @@ func holdLease(ctx context.Context) {
 
 func releaseLease(ctx context.Context) {
 	GinkgoHelper()
-	if leader(ctx) == noLeader {
+	if now(leader(ctx)) == noLeader {
 		controllersNamespace.kubectl(ctx, "delete", "lease", "pytorch-controller")
 	}
 }
@@ -355,8 +362,8 @@ func scaleController(ctx context.Context, copies int) {
 // redeploy changes the controller by a JSON patch of its Deployment until the end of the test.
 func redeploy(ctx context.Context, patch string) {
 	GinkgoHelper()
-	revision := controllersNamespace.kubectl(ctx, "get", "deployment/pytorch-controller", "-o",
-		`jsonpath={.metadata.annotations.deployment\.kubernetes\.io/revision}`)
+	revision := now(controllersNamespace.output(ctx, "get", "deployment/pytorch-controller", "-o",
+		`jsonpath={.metadata.annotations.deployment\.kubernetes\.io/revision}`))
 	change := func(ctx context.Context, args ...string) {
 		former, err := controllersNamespace.pods(ctx)()
 		Expect(err).NotTo(HaveOccurred())
@@ -372,7 +379,7 @@ func redeploy(ctx context.Context, patch string) {
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)
-	controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", "--timeout=120s")
+	controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
 }
 
 // keepAnotherNode keeps the cluster from losing all its nodes at once, since it would then evict nothing. Nothing runs on it.

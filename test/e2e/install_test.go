@@ -23,8 +23,8 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "the garbage collector deletes the pods of TensorBoards that are no more")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", "--timeout=180s")
-		Expect(n.kubectl(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.reason}")).To(Equal("NotInstalled"))
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.reason}")).Should(Equal("NotInstalled"))
 		n.kubectl(ctx, "delete", "ptjob", "digits-board")
 
 		n.follow(ctx, "docs/installing.md", "Helm")
@@ -47,9 +47,9 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 			n.kubectl(ctx, "apply", "-f", "examples/tensorflow/multi-worker.yaml")
 		}
-		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", "--timeout=240s")
-		Expect(other.kubectl(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.observedGeneration}")).To(BeEmpty(), "no controller has looked at it")
-		Expect(other.kubectl(ctx, "get", "pods", "--output=name")).To(BeEmpty())
+		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", patience)
+		Eventually(ctx, other.output(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.observedGeneration}")).Should(BeEmpty(), "no controller has looked at it")
+		Eventually(ctx, other.output(ctx, "get", "pods", "--output=name")).Should(BeEmpty())
 	})
 
 	It("is watched by the Prometheus operator", func(ctx context.Context) {
@@ -61,7 +61,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			crd := filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+resource+".yaml")
 			n.kubectl(ctx, "create", "-f", crd)
 			DeferCleanup(func(ctx context.Context) error { _, err := kubectl(ctx, "delete", "-f", crd); return err })
-			n.kubectl(ctx, "wait", "--for=condition=Established", "-f", crd, "--timeout=60s")
+			n.kubectl(ctx, "wait", "--for=condition=Established", "-f", crd, patience)
 		}
 		DeferCleanup(func(ctx context.Context) {
 			for _, args := range [][]string{
@@ -73,9 +73,9 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 		})
 		n.follow(ctx, "docs/installing.md", "Metrics")
 
-		endpoints := namespace("t9k-pytorch").kubectl(ctx, "get", "endpointslices", "-l", "kubernetes.io/service-name=pytorch-controller-metrics",
+		endpoints := namespace("t9k-pytorch").output(ctx, "get", "endpointslices", "-l", "kubernetes.io/service-name=pytorch-controller-metrics",
 			"-o", "jsonpath={.items[0].ports[0].name} {.items[0].ports[0].port}")
-		Expect(endpoints).To(Equal("metrics 8080"), "the ServiceMonitor leads to the controller's port")
+		Eventually(ctx, endpoints).Should(Equal("metrics 8080"), "the ServiceMonitor leads to the controller's port")
 	})
 })
 
@@ -84,7 +84,7 @@ func isInstalledAgain(controller string) {
 	DeferCleanup(func(ctx context.Context) {
 		for _, args := range [][]string{
 			{"apply", "-k", "deploy/" + controller},
-			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", "--timeout=120s"},
+			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", patience},
 		} {
 			// A namespace that is being deleted takes nothing new yet.
 			Eventually(ctx, func() error { _, err := kubectl(ctx, args...); return err }).Should(Succeed(), strings.Join(args, " "))

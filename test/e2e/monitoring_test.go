@@ -21,8 +21,8 @@ var _ = Describe("Alerts and dashboard", Label("install"), func() {
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.holdsQueue(ctx, n.queue(ctx, "300m"), "gang")
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", "--timeout=180s")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/gang", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/gang", patience)
 
 		queries, err := monitoring.Queries(root)
 		Expect(err).NotTo(HaveOccurred())

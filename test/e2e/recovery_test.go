@@ -20,31 +20,29 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 			n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/"+manifest)
 			// A counted restart more than these would fail the job.
 			n.kubectl(ctx, "patch", "ptjob", "digits", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
-			Eventually(ctx, func() (string, error) {
-				return kubectl(ctx, "-n", string(n), "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")
-			}).Should(MatchRegexp(`epoch +\d+  loss`), "it is in the middle of the training")
+			Eventually(ctx, n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")).Should(MatchRegexp(`epoch +\d+  loss`), "it is in the middle of the training")
 			// What runs has read it; what starts from here on ends soon.
 			n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
-			lost := n.replicas(ctx)
+			lost := now(n.replicas(ctx))
 			Expect(lost).To(HaveLen(2))
 
 			lose(ctx, n)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", "--timeout=180s")
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", patience)
 
-			Expect(n.kubectl(ctx, "get", "ptjob", "digits", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
-				To(Equal(fmt.Sprintf("%d 1 2", counted)))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+				Should(Equal(fmt.Sprintf("%d 1 2", counted)))
 			var failures []string
 			for _, cause := range causes {
 				failures = append(failures, cause+" on "+lost[strings.Fields(cause)[0]].node)
 			}
-			Expect(n.failures(ctx, "ptjob/digits")).To(ConsistOf(BeElementOf(failures)))
-			replacements := n.replicas(ctx)
+			Eventually(ctx, n.failures(ctx, "ptjob/digits")).Should(ConsistOf(BeElementOf(failures)))
+			replacements := now(n.replicas(ctx))
 			Expect(replacements).To(HaveLen(2))
 			for name, replacement := range replacements {
 				Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s is a new pod", name)
 			}
 		},
-		Entry("when a worker is killed", "plain.yaml", func(ctx context.Context, n namespace) {
+		Entry("when a worker is killed", Label("always"), "plain.yaml", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "exec", "digits-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1")
 		}, 1, "digits-worker-1 Error 137 counted=true"),
 		Entry("when one of torchrun's processes is killed", "torchrun.yaml", func(ctx context.Context, n namespace) {
@@ -84,11 +82,11 @@ spec:
               resources:
                 limits: {%s}
 `, script, limits), "apply", "-f", "-")
-			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", "--timeout=180s")
+			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", patience)
 
-			Expect(n.kubectl(ctx, "get", "ptjob", "greedy", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
-				To(Equal("BackoffLimitExceeded 0"))
-			Expect(n.failures(ctx, "ptjob/greedy")).To(ConsistOf(failure + " on " + n.replicas(ctx)["greedy-worker-0"].node))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "greedy", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
+				Should(Equal("BackoffLimitExceeded 0"))
+			Eventually(ctx, n.failures(ctx, "ptjob/greedy")).Should(ConsistOf(failure + " on " + now(n.replicas(ctx))["greedy-worker-0"].node))
 		},
 		Entry("more memory than its limit", "memory: 128Mi",
 			"b'x' * 2**30",
@@ -100,30 +98,36 @@ spec:
 	)
 })
 
-// failures returns what status.failures says, a failure a line: replica, reason, exit code if there is one, whether it
+// failures returns a function that returns status.failures, a line for each: replica, reason, exit code if there is one, whether it
 // counted, and the node.
-func (n namespace) failures(ctx context.Context, job string) []string {
-	GinkgoHelper()
-	var failures []string
-	for line := range strings.Lines(n.kubectl(ctx, "get", job, "-o",
-		`jsonpath={range .status.failures[*]}{.replica} {.reason} {.exitCode} counted={.counted} on {.node}{"\n"}{end}`)) {
-		failures = append(failures, strings.Join(strings.Fields(line), " "))
+func (n namespace) failures(ctx context.Context, job string) func() ([]string, error) {
+	return func() ([]string, error) {
+		var failures []string
+		output, err := n.output(ctx, "get", job, "-o",
+			`jsonpath={range .status.failures[*]}{.replica} {.reason} {.exitCode} counted={.counted} on {.node}{"\n"}{end}`)()
+		for line := range strings.Lines(output) {
+			failures = append(failures, strings.Join(strings.Fields(line), " "))
+		}
+		return failures, err
 	}
-	return failures
 }
 
 // replica is the pod of a replica.
 type replica struct{ uid, node string }
 
-// replicas returns the pods of the namespace by name.
-func (n namespace) replicas(ctx context.Context) map[string]replica {
-	GinkgoHelper()
-	replicas := map[string]replica{}
-	for line := range strings.Lines(n.kubectl(ctx, "get", "pods", "-o",
-		`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.spec.nodeName}{"\n"}{end}`)) {
-		fields := strings.Fields(line)
-		Expect(fields).To(HaveLen(3), "the pod has a node")
-		replicas[fields[0]] = replica{uid: fields[1], node: fields[2]}
+// replicas returns a function that returns the pods of the namespace by name. It fails if one has no node yet.
+func (n namespace) replicas(ctx context.Context) func() (map[string]replica, error) {
+	return func() (map[string]replica, error) {
+		replicas := map[string]replica{}
+		output, err := n.output(ctx, "get", "pods", "-o",
+			`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.spec.nodeName}{"\n"}{end}`)()
+		for line := range strings.Lines(output) {
+			fields := strings.Fields(line)
+			if len(fields) != 3 {
+				return nil, fmt.Errorf("pod %s has no node", fields[0])
+			}
+			replicas[fields[0]] = replica{uid: fields[1], node: fields[2]}
+		}
+		return replicas, err
 	}
-	return replicas
 }

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 var _ = Describe("Run modes", Label("pytorch"), func() {
@@ -14,7 +16,28 @@ var _ = Describe("Run modes", Label("pytorch"), func() {
 			n.follow(ctx, "docs/run-modes.md", section)
 		},
 		Entry("debug", "Debug"),
-		Entry("pause and resume", "Pause and resume"),
+		Entry("pause and resume", Label("always"), "Pause and resume"),
 		Entry("a change of a paused job", "Change a paused job"),
+	)
+})
+
+var _ = Describe("A paused job", Label("always"), func() {
+	DescribeTable("has no pods, and trains again when it is resumed",
+		func(ctx context.Context, train func(namespace, context.Context), job string) {
+			n := newNamespace(ctx)
+			train(n, ctx)
+			pause := func(paused bool) {
+				n.kubectl(ctx, "patch", job, "--type=merge", "-p", fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
+			}
+			pause(true)
+			n.kubectl(ctx, "wait", "--for=condition=Paused", job, patience)
+			Expect(now(n.names(ctx, "pods"))).To(BeEmpty())
+			pause(false)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", job, patience)
+			Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.pauses} {.status.backoffCount}")).
+				Should(Equal("Succeeded 1 0"))
+		},
+		Entry("with TensorFlow", Label("tensorflow"), namespace.trainsLongWithTensorFlow, "tfjob/digits-multi-worker"),
+		Entry("with DeepSpeed", Label("deepspeed"), namespace.trainsLongWithDeepSpeed, "dsjob/digits-zero"),
 	)
 })

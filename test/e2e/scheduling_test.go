@@ -8,7 +8,7 @@ import (
 )
 
 var _ = Describe("A job in a queue", Label("queues"), func() {
-	It("is a gang, as the document shows", func(ctx context.Context) {
+	It("is a gang, as the document shows", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "-f", "examples/scheduler/queue.yaml") })
@@ -20,17 +20,17 @@ var _ = Describe("A job in a queue", Label("queues"), func() {
 		queue := n.queue(ctx, "300m")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.holdsQueue(ctx, queue, "first")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", "--timeout=120s")
-		Expect(n.kubectl(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o", "jsonpath={.spec.minMember} {.status.running}")).To(Equal("3 3"))
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", patience)
+		Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o", "jsonpath={.spec.minMember} {.status.running}")).Should(Equal("3 3"))
 
 		By("applying another")
 		n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`]`)
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded", "ptjob/digits-gang", "--timeout=60s")
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded", "ptjob/digits-gang", patience)
 
 		By("pausing the first")
 		n.kubectl(ctx, "patch", "ptjob", "first", "--type=merge", "-p", `{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", "--timeout=240s")
-		Expect(n.kubectl(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).To(BeEmpty(), "one is paused, the other has ended")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", patience)
+		Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).Should(BeEmpty(), "one is paused, the other has ended")
 		Eventually(ctx, func() (string, error) {
 			return kubectl(ctx, "get", "queue.scheduler.tensorstack.dev", queue, "-o", "jsonpath={.status.podGroups.total}{.status.allocated.cpu}")
 		}).Should(BeEmpty(), "nothing is left of either")

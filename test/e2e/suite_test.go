@@ -21,7 +21,7 @@ func TestE2E(t *testing.T) {
 	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyTimeout(5 * time.Minute)
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	RunSpecs(t, "end to end")
 }
@@ -52,7 +52,7 @@ type namespace string
 
 // newNamespace returns a fresh namespace, which is deleted after the test. A failed test leaves what it had in the report.
 func newNamespace(ctx context.Context) namespace {
-	n := namespace(fmt.Sprintf("e2e-%d-%d", GinkgoRandomSeed(), time.Now().UnixNano()%1e9))
+	n := namespace(fmt.Sprintf("e2e-%d-%d-%d", GinkgoRandomSeed(), GinkgoParallelProcess(), time.Now().UnixNano()%1e9))
 	_, err := kubectl(ctx, "create", "namespace", string(n))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx context.Context) {
@@ -68,7 +68,11 @@ func newNamespace(ctx context.Context) namespace {
 	return n
 }
 
-// kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints.
+// patience is how long kubectl waits. What a spec waits for comes much earlier, unless the machine is busy.
+const patience = "--timeout=5m"
+
+// kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints. It is for commands that change something or
+// wait; what reads is for output.
 func (n namespace) kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	return n.kubectlWith(ctx, "", args...)
@@ -82,7 +86,24 @@ func (n namespace) kubectlWith(ctx context.Context, input string, args ...string
 	return output
 }
 
-// names returns what kubectl get lists, by name.
-func (n namespace) names(ctx context.Context, kinds string) func() []string {
-	return func() []string { return strings.Fields(n.kubectl(ctx, "get", kinds, "-o", "name")) }
+// output returns a function that runs kubectl in the namespace and returns what it prints. What other processes bring about takes time:
+// Eventually calls the function until it returns what is expected. For what cannot change any more there is now.
+func (n namespace) output(ctx context.Context, args ...string) func() (string, error) {
+	return func() (string, error) { return kubectl(ctx, append([]string{"-n", string(n)}, args...)...) }
+}
+
+// now calls a function that reads the cluster, once.
+func now[T any](read func() (T, error)) T {
+	GinkgoHelper()
+	value, err := read()
+	Expect(err).NotTo(HaveOccurred())
+	return value
+}
+
+// names returns a function that returns what kubectl get lists, by name.
+func (n namespace) names(ctx context.Context, kinds string) func() ([]string, error) {
+	return func() ([]string, error) {
+		output, err := n.output(ctx, "get", kinds, "-o", "name")()
+		return strings.Fields(output), err
+	}
 }

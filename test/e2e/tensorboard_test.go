@@ -16,17 +16,15 @@ import (
 )
 
 var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
-	It("shows in a browser what a job logs, outlives the run, and goes with the job", func(ctx context.Context) {
+	It("shows in a browser what a job logs, outlives the run, and goes with the job", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.volume(ctx, "digits-logs")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", "--timeout=180s")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", "--timeout=120s")
-		Eventually(ctx, func() string {
-			return n.kubectl(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}")
-		}).Should(Equal("true Normal digits-board"))
-		Expect(n.kubectl(ctx, "get", "tb")).To(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", patience)
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}")).Should(Equal("true Normal digits-board"))
+		Eventually(ctx, n.output(ctx, "get", "tb")).Should(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
 
 		address := n.forward(ctx, "service/digits-board-tb", "80")
 		text := screenshot(ctx, "http://"+address+"/", scalarCharts, "tensorboard.png")
@@ -41,9 +39,9 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.volume(ctx, "digits-logs")
 		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 		n.kubectl(ctx, "apply", "-f", "examples/tensorflow/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker-board", "--timeout=240s")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", "--timeout=120s")
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", "--timeout=60s")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker-board", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", patience)
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", patience)
 		address := n.forward(ctx, "service/digits-multi-worker-board-tb", "80")
 		Eventually(ctx, func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") }).Should(Equal(10))
 	})
@@ -51,11 +49,11 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	It("shows claims, S3 and web servers as runs of one page, and keeps credentials from it", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/storage.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/storage", "pod/files", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/storage", "pod/files", patience)
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/s3.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", "--timeout=120s")
-		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", "--timeout=90s")
-		Expect(n.kubectl(ctx, "describe", "tb", "remote")).To(ContainSubstring("s3://trainings/digits"), "there is no such bucket yet")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", patience)
+		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", patience)
+		Eventually(ctx, n.output(ctx, "describe", "tb", "remote")).Should(ContainSubstring("s3://trainings/digits"), "there is no such bucket yet")
 
 		address := n.forward(ctx, "service/remote-tb", "80")
 		runs := func() ([]string, error) { return runsOf(ctx, address) }
@@ -66,7 +64,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events[:len(events)/2])
 		bucket.upload(ctx, "digits/first/checkpoint.pt", []byte("large"))
 		Eventually(ctx, runs).Should(ConsistOf("files:8000-events.out.tfevents.1", "trainings-digits/first"))
-		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable", "tb/remote", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable", "tb/remote", patience)
 		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events)
 		n.volume(ctx, "digits-logs")
 		n.kubectlWith(ctx, claim, "apply", "-f", "-")
@@ -76,7 +74,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Expect(n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first")).To(Equal("events.out.tfevents.1"))
 
 		By("showing filesets, of a claim and of the same bucket")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", patience)
 		Expect(n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs")).To(Equal("digits-logs-runs\ntrainings-digits"))
 		other := n.forward(ctx, "service/filesets-tb", "80")
 		Eventually(ctx, func() ([]string, error) { return runsOf(ctx, other) }).Should(ConsistOf("trainings-digits/first"))
@@ -84,9 +82,9 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		seen := n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "sh", "-c", "env; cat /logs/*/* /secrets/* 2>&1 || true")
 		Expect(seen).NotTo(ContainSubstring("not-a-real-key"))
 		for _, elsewhere := range []string{"tb,configmaps,pods", "events"} {
-			Expect(n.kubectl(ctx, "get", elsewhere, "-o", "yaml")).NotTo(MatchRegexp(`: not-a-real-key`), elsewhere)
+			Expect(now(n.output(ctx, "get", elsewhere, "-o", "yaml"))).NotTo(MatchRegexp(`: not-a-real-key`), elsewhere)
 		}
-		Expect(n.kubectl(ctx, "logs", "remote-tb", "--all-containers")).NotTo(ContainSubstring("not-a-real-key"))
+		Expect(now(n.output(ctx, "logs", "remote-tb", "--all-containers"))).NotTo(ContainSubstring("not-a-real-key"))
 	})
 
 	It("stops when nobody looks at it, and comes back when it is wanted", Serial, func(ctx context.Context) {
@@ -97,37 +95,37 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`)
 		DeferCleanup(func(ctx context.Context) {
 			controller.kubectl(ctx, "rollout", "undo", deployment)
-			controller.kubectl(ctx, "rollout", "status", deployment, "--timeout=120s")
+			controller.kubectl(ctx, "rollout", "status", deployment, patience)
 		})
-		controller.kubectl(ctx, "rollout", "status", deployment, "--timeout=120s")
+		controller.kubectl(ctx, "rollout", "status", deployment, patience)
 
 		n := newNamespace(ctx)
 		n.volume(ctx, "digits-logs")
 		n.kubectlWith(ctx, claim, "apply", "-f", "-")
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/claim.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
 		address := n.forward(ctx, "service/digits-logs-tb", "80")
 		By("following its URL, as a gateway would pass it on")
-		Expect(n.kubectl(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}")).To(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
+		Eventually(ctx, n.output(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}")).Should(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
 		address += "/" + string(n) + "/digits-logs"
-		state := func() string {
-			return n.kubectl(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`)
-		}
+		state := n.output(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`)
 		By("looking at it for longer than it may be without that")
 		look := func(g Gomega) {
 			_, err := runsOf(ctx, address)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(state()).To(Equal("Running False"))
+			shown, err := state()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(shown).To(Equal("Running False"))
 		}
 		Eventually(ctx, look).Should(Succeed())
 		Consistently(ctx, look, "20s", "1s").Should(Succeed())
 		By("looking away")
 		Eventually(ctx, state).Should(Equal("Suspended True true"))
-		Expect(n.kubectl(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).To(ContainSubstring("set spec.suspend to false"))
-		Expect(n.names(ctx, "service,configmap")()).To(ContainElements("service/digits-logs-tb", "configmap/digits-logs-tb"))
+		Eventually(ctx, n.output(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).Should(ContainSubstring("set spec.suspend to false"))
+		Eventually(ctx, n.names(ctx, "service,configmap")).Should(ContainElements("service/digits-logs-tb", "configmap/digits-logs-tb"))
 
 		n.kubectl(ctx, "patch", "tb", "digits-logs", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", "--timeout=120s")
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
 	})
 
 	It("is looked after by a controller that tells Prometheus of them", func(ctx context.Context) {

@@ -16,11 +16,11 @@ import (
 )
 
 var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
-	It("trains for real on workers alone, each with the whole network: MultiWorkerMirroredStrategy", func(ctx context.Context) {
+	It("trains for real on workers alone, each with the whole network: MultiWorkerMirroredStrategy", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.completesExample(ctx, "multi-worker.yaml", "digits-multi-worker")
 
-		Expect(n.names(ctx, "pods")()).To(ConsistOf("pod/digits-multi-worker-worker-0", "pod/digits-multi-worker-worker-1"))
+		Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/digits-multi-worker-worker-0", "pod/digits-multi-worker-worker-1"))
 		logs, err := n.logs(ctx, "digits-multi-worker")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(logs).To(ContainSubstring("worker 0, replicas in the cluster 2, on digits-multi-worker-worker-0"))
@@ -35,9 +35,9 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 		n := newNamespace(ctx)
 		n.completesExample(ctx, "parameter-server.yaml", "digits-parameter-server")
 
-		Expect(n.kubectl(ctx, "get", "tfjob", "digits-parameter-server", "-o", "jsonpath={.status.conditions[?(@.type=='Completed')].message}")).
-			To(Equal("leader digits-parameter-server-chief-0 succeeded"))
-		logs := n.kubectl(ctx, "logs", "digits-parameter-server-chief-0", "-c", "tensorflow")
+		Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-parameter-server", "-o", "jsonpath={.status.conditions[?(@.type=='Completed')].message}")).
+			Should(Equal("leader digits-parameter-server-chief-0 succeeded"))
+		logs := now(n.output(ctx, "logs", "digits-parameter-server-chief-0", "-c", "tensorflow"))
 		Expect(logs).To(ContainSubstring("chief 0, replicas in the cluster 4"))
 		Expect(logs).To(ContainSubstring("epoch 10  loss"))
 		Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/digits-parameter-server-chief-0"))
@@ -48,12 +48,10 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 		n.volume(ctx, "digits-checkpoints")
 		n.completesExample(ctx, "evaluator.yaml", "digits-evaluator")
 
-		evaluator := func() string { return n.kubectl(ctx, "logs", "digits-evaluator-evaluator-0", "-c", "tensorflow") }
-		Expect(evaluator()).To(ContainSubstring("evaluator 0, replicas in the cluster 1"), "the evaluator is not in it")
+		evaluator := n.output(ctx, "logs", "digits-evaluator-evaluator-0", "-c", "tensorflow")
+		Eventually(ctx, evaluator).Should(ContainSubstring("evaluator 0, replicas in the cluster 1"), "the evaluator is not in it")
 		Eventually(ctx, evaluator).Should(ContainSubstring("epoch 10  loss"))
-		Eventually(ctx, func() string {
-			return n.kubectl(ctx, "get", "tfjob", "digits-evaluator", "-o", "jsonpath={.status.aggregate.succeeded}")
-		}).Should(Equal("2"), "the evaluator has time to end by itself")
+		Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-evaluator", "-o", "jsonpath={.status.aggregate.succeeded}")).Should(Equal("2"), "the evaluator has time to end by itself")
 	})
 
 	It("replaces a worker alone that is killed beside a parameter server, while the others train on", func(ctx context.Context) {
@@ -61,40 +59,33 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 		n.kubectl(ctx, "apply", "-f", n.killable(ctx, "parameter-server.yaml", "ExitCode", "/code/parameter_server.py", "--epochs=1000000"))
 		n.hasTrained(ctx, "digits-parameter-server", 2)
-		lost := n.replicas(ctx)
+		lost := now(n.replicas(ctx))
 
 		n.kubectl(ctx, "exec", "digits-parameter-server-worker-1", "-c", "tensorflow", "--", "sh", "-c", "kill -9 -1")
-		Eventually(ctx, func() string { // which may have no node yet
-			return n.kubectl(ctx, "get", "pod", "digits-parameter-server-worker-1", "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
-		}).ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
-		n.kubectl(ctx, "wait", "--for=condition=Running", "tfjob/digits-parameter-server", "--timeout=120s")
+		Eventually(ctx, n.output(ctx, "get", "pod", "digits-parameter-server-worker-1", "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")).ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
+		n.kubectl(ctx, "wait", "--for=condition=Running", "tfjob/digits-parameter-server", patience)
 		n.kubectl(ctx, "exec", "digits-parameter-server-chief-0", "-c", "tensorflow", "--", "touch", "/tmp/enough")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-parameter-server", "--timeout=180s")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-parameter-server", patience)
 
-		Expect(n.failures(ctx, "tfjob/digits-parameter-server")).To(ConsistOf(
+		Eventually(ctx, n.failures(ctx, "tfjob/digits-parameter-server")).Should(ConsistOf(
 			"digits-parameter-server-worker-1 Error 137 counted=true on " + lost["digits-parameter-server-worker-1"].node))
-		Expect(n.kubectl(ctx, "get", "tfjob", "digits-parameter-server", "-o", "jsonpath={.status.backoffCount}")).To(Equal("1"))
-		Expect(n.replicas(ctx)["digits-parameter-server-chief-0"]).To(Equal(lost["digits-parameter-server-chief-0"]), "the chief has trained on")
+		Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-parameter-server", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
+		Expect(now(n.replicas(ctx))["digits-parameter-server-chief-0"]).To(Equal(lost["digits-parameter-server-chief-0"]), "the chief has trained on")
 	})
 
-	It("restarts all workers once when one is killed that trains with nothing but its like", func(ctx context.Context) {
+	It("restarts all workers once when one is killed that trains with nothing but its like", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
-		n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
-		n.kubectl(ctx, "apply", "-f", n.killable(ctx, "multi-worker.yaml", "ExitCode", "/code/multi_worker.py", "--epochs=$(EPOCHS)"))
-		n.hasTrained(ctx, "digits-multi-worker", 2)
-		// What runs has read it; what starts from here on ends soon.
-		n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
-		lost := n.replicas(ctx)
+		n.trainsLongWithTensorFlow(ctx)
+		lost := now(n.replicas(ctx))
 
 		n.kubectl(ctx, "exec", "digits-multi-worker-worker-1", "-c", "tensorflow", "--", "sh", "-c", "kill -9 -1")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", "--timeout=180s")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", patience)
 
-		Expect(n.failures(ctx, "tfjob/digits-multi-worker")).To(ConsistOf(
+		Eventually(ctx, n.failures(ctx, "tfjob/digits-multi-worker")).Should(ConsistOf(
 			"digits-multi-worker-worker-1 Error 137 counted=true on " + lost["digits-multi-worker-worker-1"].node))
-		Expect(n.kubectl(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
-			To(Equal("1 1 2"))
-		for name, replacement := range n.replicas(ctx) {
+		Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+			Should(Equal("1 1 2"))
+		for name, replacement := range now(n.replicas(ctx)) {
 			Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s is a new pod", name)
 		}
 	})
@@ -118,8 +109,8 @@ func (n namespace) completesExample(ctx context.Context, example, job string) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 	n.kubectl(ctx, "apply", "-f", "examples/tensorflow/"+example)
-	n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/"+job, "--timeout=240s")
-	Expect(n.kubectl(ctx, "get", "tfjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).To(Equal("Succeeded 0"))
+	n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/"+job, patience)
+	Eventually(ctx, n.output(ctx, "get", "tfjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).Should(Equal("Succeeded 0"))
 }
 
 // logs returns a function that reads what the main containers of a job have printed, which fails before they start.
@@ -127,6 +118,18 @@ func (n namespace) logs(ctx context.Context, job string) func() (string, error) 
 	return func() (string, error) {
 		return kubectl(ctx, "-n", string(n), "logs", "-l", "batch.tensorstack.dev/job-name="+job, "-c", "tensorflow", "--tail=-1")
 	}
+}
+
+// trainsLongWithTensorFlow waits until the job digits-multi-worker trains. It would train for very long, but ends soon once it has been
+// restarted or resumed. Its processes can be killed from within their containers.
+func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
+	GinkgoHelper()
+	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
+	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
+	n.kubectl(ctx, "apply", "-f", n.killable(ctx, "multi-worker.yaml", "ExitCode", "/code/multi_worker.py", "--epochs=$(EPOCHS)"))
+	n.hasTrained(ctx, "digits-multi-worker", 2)
+	// What runs has read it; what starts from here on ends soon.
+	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 }
 
 // hasTrained waits until a job has trained for some epochs.
@@ -176,6 +179,7 @@ func (n namespace) killable(ctx context.Context, example, restartPolicy string, 
 		replicas["restartPolicy"] = restartPolicy
 		pod := replicas["template"].(map[string]any)["spec"].(map[string]any)
 		pod["shareProcessNamespace"] = true
+		pod["terminationGracePeriodSeconds"] = 2 // a training that saves nothing needs no more
 		container := pod["containers"].([]any)[0].(map[string]any)
 		container["command"] = append([]string{"python3"}, command...)
 		container["env"] = append(container["env"].([]any), map[string]any{"name": "EPOCHS", "valueFrom": map[string]any{

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 		tree = version{name: "this version", source: root, manifests: "deploy"}
 		before = buildBefore(ctx, cluster, all)
 		DeferCleanup(func(ctx context.Context) { tree.install(ctx, all...) })
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	DescribeTable("leaves jobs as they are, and goes on with them",
 		func(ctx context.Context, versions func() (from, to version)) {
@@ -63,8 +64,8 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 			paused.waits(ctx)
 			paused.ends(ctx)
 		},
-		Entry("from the version before to this one", func() (from, to version) { return before, tree }, SpecTimeout(10*time.Minute)),
-		Entry("from this version back to the one before", func() (from, to version) { return tree, before }, SpecTimeout(10*time.Minute)),
+		Entry("from the version before to this one", func() (from, to version) { return before, tree }, SpecTimeout(30*time.Minute)),
+		Entry("from this version back to the one before", func() (from, to version) { return tree, before }, SpecTimeout(30*time.Minute)),
 	)
 
 	It("is made as the document shows", func(ctx context.Context) {
@@ -131,7 +132,7 @@ func (v version) install(ctx context.Context, controllers ...controller) {
 	}
 	for _, c := range controllers {
 		n := c.namespace()
-		n.kubectl(ctx, "rollout", "status", "deployment/"+c.name(), "--timeout=120s")
+		n.kubectl(ctx, "rollout", "status", "deployment/"+c.name(), patience)
 		Eventually(ctx, n.pods(ctx)).Should(HaveLen(1), "the pod of the former version is gone")
 	}
 }
@@ -177,10 +178,8 @@ func (c controller) hasSeenAll(ctx context.Context) {
 	objects, err := kubectl(ctx, "get", c.kind(), "--all-namespaces", "-o", "name")
 	Expect(err).NotTo(HaveOccurred())
 	n := c.namespace()
-	pod := n.kubectl(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}")
-	Eventually(ctx, func() string {
-		return n.kubectl(ctx, "get", "lease", c.name(), "-o", "jsonpath={.spec.holderIdentity}")
-	}).Should(HavePrefix(pod + "_"))
+	pod := now(n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}"))
+	Eventually(ctx, n.output(ctx, "get", "lease", c.name(), "-o", "jsonpath={.spec.holderIdentity}")).Should(HavePrefix(pod + "_"))
 	Eventually(ctx, func(g Gomega) {
 		metrics, err := kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -219,24 +218,23 @@ func startWaiting(ctx context.Context) namespace {
 func (n namespace) waits(ctx context.Context) {
 	GinkgoHelper()
 	n.eachIs(ctx, "Running", "Running", "Running")
-	n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "ptjob/pytorch", "--timeout=60s")
-	n.kubectl(ctx, "wait", "--for=jsonpath={.status.running}=2", "podgroup.scheduler.tensorstack.dev/pytorch", "--timeout=60s")
+	n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "ptjob/pytorch", patience)
+	n.kubectl(ctx, "wait", "--for=jsonpath={.status.running}=2", "podgroup.scheduler.tensorstack.dev/pytorch", patience)
 }
 
 // eachIs waits until the phase of each job, and the states of its replicas' containers, are these.
 func (n namespace) eachIs(ctx context.Context, phase string, states ...string) {
 	GinkgoHelper()
-	for _, job := range n.names(ctx, jobKinds)() {
-		Eventually(ctx, func() []string {
-			return strings.Fields(n.kubectl(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.tasks[*].replicas[*].containers[*].state}"))
-		}).Should(Equal(append([]string{phase}, states...)), job)
+	for _, job := range now(n.names(ctx, jobKinds)) {
+		Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.tasks[*].replicas[*].containers[*].state}")).
+			Should(WithTransform(strings.Fields, Equal(append([]string{phase}, states...))), job)
 	}
 }
 
 // pause pauses the jobs, or resumes them.
 func (n namespace) pause(ctx context.Context, paused bool) {
 	GinkgoHelper()
-	for _, job := range n.names(ctx, jobKinds)() {
+	for _, job := range now(n.names(ctx, jobKinds)) {
 		n.kubectl(ctx, "patch", job, "--type=merge", "-p", fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
 	}
 }
@@ -244,7 +242,7 @@ func (n namespace) pause(ctx context.Context, paused bool) {
 // fails lets the leader of a job fail, and waits until all its replicas have been restarted.
 func (n namespace) fails(ctx context.Context, job string) {
 	GinkgoHelper()
-	leader := n.replicas(ctx)[job+"-worker-0"]
+	leader := now(n.replicas(ctx))[job+"-worker-0"]
 	n.kubectl(ctx, "exec", job+"-worker-0", "-c", "main", "--", "touch", "/tmp/broken")
 	Eventually(ctx, n.pods(ctx)).ShouldNot(ContainElement(leader.uid))
 	n.waits(ctx)
@@ -253,27 +251,24 @@ func (n namespace) fails(ctx context.Context, job string) {
 // haveFailed expects each job to have counted so many failures, of its leader.
 func (n namespace) haveFailed(ctx context.Context, times map[string]int) {
 	GinkgoHelper()
-	for _, job := range n.names(ctx, jobKinds)() {
+	for _, job := range now(n.names(ctx, jobKinds)) {
 		_, name, _ := strings.Cut(job, "/")
-		Expect(n.kubectl(ctx, "get", job, "-o", "jsonpath={.status.backoffCount}")).To(Equal(strconv.Itoa(times[name])), job)
-		failures := n.failures(ctx, job)
-		Expect(failures).To(HaveLen(times[name]), job)
-		for _, failure := range failures {
-			Expect(failure).To(HavePrefix(name + "-worker-0 Error 1 counted=true on "))
-		}
+		Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.backoffCount}")).Should(Equal(strconv.Itoa(times[name])), job)
+		failure := HavePrefix(name + "-worker-0 Error 1 counted=true on ")
+		Eventually(ctx, n.failures(ctx, job)).Should(HaveExactElements(slices.Repeat([]any{failure}, times[name])...), job)
 	}
 }
 
 // ends tells all replicas to end, and waits until the jobs have succeeded.
 func (n namespace) ends(ctx context.Context) {
 	GinkgoHelper()
-	for name := range n.replicas(ctx) {
+	for name := range now(n.replicas(ctx)) {
 		if strings.Contains(name, "-worker-") {
 			n.kubectl(ctx, "exec", name, "-c", "main", "--", "touch", "/tmp/enough")
 		}
 	}
-	for _, job := range n.names(ctx, jobKinds)() {
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", job, "--timeout=120s")
+	for _, job := range now(n.names(ctx, jobKinds)) {
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", job, patience)
 	}
 }
 
@@ -281,10 +276,10 @@ func (n namespace) ends(ctx context.Context) {
 // the kubelet's, which writes their status now and then, and which containers run, so that one that restarts is another.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
-	return n.kubectl(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets,configmaps",
-		"--show-managed-fields", "-o", "yaml") + "\n" +
-		n.kubectl(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
-			` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`)
+	return now(n.output(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets,configmaps",
+		"--show-managed-fields", "-o", "yaml")) + "\n" +
+		now(n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
+			` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))
 }
 
 // localClusterOrSkip returns the local cluster. It skips the test on any other, and says why.

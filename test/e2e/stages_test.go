@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"os"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+
+	"tensorstack.dev/jobs/test/stages"
+)
+
+// Every spec belongs to a stage, and runs only when its turn comes: it is in one stage and no other.
+func TestEverySpecIsInOneStage(t *testing.T) {
+	if os.Getenv("E2E") != "" {
+		t.Skip("the specs are run, and cannot be looked at before")
+	}
+	list, err := stages.Read("../stages/stages.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filters := map[string]types.LabelFilter{}
+	for _, stage := range list.All() {
+		if stage.E2E == "" {
+			continue
+		}
+		if filters[stage.Name], err = types.ParseLabelFilter(stage.E2E); err != nil {
+			t.Fatalf("stage %s: %v", stage.Name, err)
+		}
+	}
+	specs := 0
+	for _, spec := range PreviewSpecs("end to end").SpecReports {
+		if spec.LeafNodeType != types.NodeTypeIt {
+			continue
+		}
+		specs++
+		var in []string
+		for name, filter := range filters {
+			if filter(spec.Labels()) {
+				in = append(in, name)
+			}
+		}
+		if len(in) != 1 {
+			t.Errorf("%q is in the stages %q, want one", spec.FullText(), in)
+		}
+	}
+	if specs < 70 {
+		t.Errorf("%d specs were found: these cannot be all", specs)
+	}
+}
