@@ -5,6 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 job=digits-torchrun
 
+hack/images.sh "linux/$(go env GOARCH)" pytorch &
+bin/localcluster build pytorch
+wait $!
 bin/localcluster up
 bin/localcluster training-image pytorch
 eval "$(bin/localcluster env)"

@@ -1,25 +1,51 @@
 #!/usr/bin/env bash
 # Builds the images of the controllers given for the platforms given, without a container runtime. Of each it leaves in bin/
 # an OCI layout with all platforms (<controller>.oci), its digest in a registry (.digest), and of this machine's platform the archive
-# (.tar) and the SBOM (.cdx.json), which is in the image too.
+# (.tar), the SBOM (.cdx.json), which is in the image too, and the binary. What was built from the same files before, in any clone, is
+# copied from the cache.
 #
 #	hack/images.sh "linux/amd64 linux/arm64" pytorch tensorflow
 set -euo pipefail
 cd "$(dirname "$0")/.."
 native=linux/$(go env GOHOSTARCH)
-for module in "${@:2}"; do
-	image=bin/$module-controller
-	# What an earlier build has left there, of other platforms, would stay beside it.
-	rm -rf "$image" "$image".{oci,digest,tar,cdx.json}
-	folders=()
-	for platform in $1; do
-		folder=bin/build/$module/$platform
-		rm -rf "$folder"
+cache=${TENSORSTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensorstack-jobs}/controllers
+kept=3 # images of each controller in the cache
+
+# What an image is made of: the files of the module, of common and of what builds it, and what is written into it.
+inputs() {
+	echo "$2 $(hack/build.sh --revision "$1")"
+	find common "$1" hack/build.sh hack/images.sh hack/tools Dockerfile versions.yaml -type f -print0 | sort -z | xargs -0 sha256sum
+}
+
+build() {
+	local module=$1 platforms=$2 output=$3 folders=() platform folder
+	for platform in $platforms; do
+		folder=$output/build/$platform
 		GOOS=${platform%%/*} GOARCH=${platform#*/} hack/build.sh "$module" "$folder"
 		folders+=("$platform=$folder")
-		[ "$platform" != "$native" ] || cp "$folder/$module-controller" "$folder/sbom.cdx.json" bin/
+		[ "$platform" != "$native" ] || cp "$folder/$module-controller" "$output/$module-controller"
+		[ "$platform" != "$native" ] || cp "$folder/sbom.cdx.json" "$output/$module-controller.cdx.json"
 	done
-	[ ! -f bin/sbom.cdx.json ] || mv bin/sbom.cdx.json "$image.cdx.json"
 	bin/image -name "$(sed -n 's/^ *image: //p' "$module/config/manager/deployment.yaml")" -revision "$(hack/build.sh --revision "$module")" \
-		-folders "$(IFS=,; echo "${folders[*]}")" -layout "$image.oci" -archive "$image.tar" | tee "$image.digest"
+		-folders "$(IFS=,; echo "${folders[*]}")" -layout "$output/$module-controller.oci" -archive "$output/$module-controller.tar" \
+		>"$output/$module-controller.digest"
+	rm -r "$output/build"
+}
+
+for module in "${@:2}"; do
+	image=$module-controller
+	key=$module-$(inputs "$module" "$1" | sha256sum | head -c 16)
+	if [ ! -d "$cache/$key" ]; then
+		mkdir -p "$cache"
+		new=$(mktemp -d "$cache/.$module-XXXXXX")
+		trap 'rm -rf "$new"' EXIT
+		build "$module" "$1" "$new"
+		mv -T "$new" "$cache/$key" 2>/dev/null || [ -d "$cache/$key" ] # another clone may have been faster
+		find "$cache" -maxdepth 1 -name "$module-*" -printf '%T@ %p\0' | sort -zrn | tail -zn "+$((kept + 1))" | cut -zd' ' -f2- | xargs -0 rm -rf
+	fi
+	touch "$cache/$key" # it is in use, and the last to go
+	# What an earlier build has left there, of other platforms, would stay beside it.
+	rm -rf bin/"$image" bin/"$image".{oci,digest,tar,cdx.json}
+	cp -r --reflink=auto "$cache/$key/." bin/
+	cat "bin/$image.digest"
 done

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Lints the modules given, and hack/tools. The linter caches its results by the paths of the files, so it runs on a copy of the tree at a path
+# that all clones share. It prints paths relative to the module.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+linter=$PWD/bin/golangci-lint
+copy=${TENSORSTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensorstack-jobs}/lint
+mkdir -p "$copy"
+exec 9>"$copy.lock"
+flock 9 # one clone at a time
+find "$copy" -mindepth 1 -delete
+find . \( -path ./.git -o -path ./bin \) -prune -o -type f -print0 | tar --create --null --files-from - | tar --extract --directory "$copy"
+status=0
+for module in "$@"; do
+	echo "$module"
+	(cd "$copy/$module" && "$linter" run ./...) || status=1
+done
+echo hack/tools
+(cd "$copy/hack/tools" && GOWORK=off "$linter" run ./...) || status=1
+exit "$status"
