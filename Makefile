@@ -14,66 +14,41 @@ PART        ?= 1/1
 DRY_RUN     ?= true
 PLATFORMS   ?= linux/$(shell go env GOARCH)
 KUBERNETES  ?= kubernetes-1.34
+# Packages that are tested at a time: those with an API server mostly wait for it.
+PACKAGES    ?= 4
+
+# Packages are compiled alike wherever the clone is and whoever builds them, so that Go's cache serves all clones, tests and images.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
+export CGO_ENABLED := 0
 
 .PHONY: help
-help: ## Say what the targets do
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## Print what the targets do
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Seconds, with warm caches
 
 .PHONY: demo
-demo: images ## Start a local Kubernetes and train on it, from nothing to Succeeded
+demo: $(BIN)/localcluster $(BIN)/image ## Start a local Kubernetes and train on it (on a fresh machine: minutes)
 	hack/demo.sh
 
-.PHONY: test
-test: $(BIN)/localcluster charts ## Run the unit and integration tests of every module
-	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; go test -timeout 30m $(foreach m,$(MODULES),./$m/...); go test -count=1 ./test/repository ./test/mutants ./test/upgrade
-	cd hack/tools && GOWORK=off go test ./...
-
-.PHONY: integration
-integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kubernetes [KUBERNETES=kubernetes-1.34]
-	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster --kubernetes $(KUBERNETES) assets)"; go test -timeout 30m $(CONTROLLERS:%=./%/test) ./test/upgrade
-
-.PHONY: bench
-bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md; takes an hour or more [BENCH=--quick]
-	go run ./test/cmd/bench $(BENCH)
-
-.PHONY: fuzz
-fuzz: ## Look for jobs that a controller makes something wrong of [FUZZTIME=1m]
-	for c in $(FRAMEWORKS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
-
-.PHONY: explore
-explore: ## Look at all lives of small jobs, with all that may go wrong; takes an hour
-	for c in $(FRAMEWORKS); do (cd $$c && go test -run 'Conformance/small' -explore.everything -v -timeout 0 .); done
-
-.PHONY: mutants
-mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine [PART=1/1]
-	MUTANTS=$(PART) go test -count=1 -timeout 60m -v ./test/mutants
-
-.PHONY: outside
-outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module as others get it, from a module proxy
-	hack/outside.sh
-
-.PHONY: release
-release: $(BIN)/helm $(BIN)/kustomize ## Show what a release of a module changes, or make it [MODULE=pytorch VERSION=v0.2.0 DRY_RUN=true]
-	cd hack/tools && GOWORK=off go run ./release -root $(CURDIR) -module "$(MODULE)" -version "$(VERSION)" -dry-run=$(DRY_RUN)
-
-.PHONY: e2e
-e2e: images charts ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS=label]
-	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
+.PHONY: quick
+quick: ## Test the engine: its unit tests and the quick part of conformance
+	go test -short ./common/...
 
 .PHONY: down
 down: $(BIN)/localcluster ## Remove the local cluster
 	$(BIN)/localcluster down
 
-.PHONY: images
-images: $(BIN)/localcluster $(BIN)/image ## Build the controllers' images into bin/ [PLATFORMS="linux/amd64 linux/arm64"]
-	hack/images.sh "$(PLATFORMS)" $(CONTROLLERS)
+.PHONY: cache
+cache: $(BIN)/localcluster ## Print what is cached outside of the repository, and how large it is
+	$(BIN)/localcluster cache
 
-.PHONY: charts
-charts: $(BIN)/helm $(BIN)/kustomize ## Make a Helm chart of each controller in bin/charts
-	hack/charts.sh $(CONTROLLERS)
+.PHONY: clean-cache
+clean-cache: $(BIN)/localcluster ## Delete what is cached outside of the repository
+	$(BIN)/localcluster cache --clear
 
 .PHONY: generate
-generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/trimcrd $(BIN)/reference ## Write the generated code, CRDs and references anew
+generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/trimcrd $(BIN)/reference ## Generate deep copies, CRDs and references
 	hack/generate.sh $(CONTROLLERS)
 
 .PHONY: tidy
@@ -83,18 +58,80 @@ tidy: ## Tidy the go.mod of every module
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Lint every module
-	for m in $(MODULES); do (cd $$m && $(BIN)/golangci-lint run ./...); done
-	cd hack/tools && GOWORK=off $(BIN)/golangci-lint run ./...
+	hack/lint.sh $(MODULES)
 
 .PHONY: verify
-verify: generate tidy lint ## Regenerate, tidy and lint; fail if that changes the tree
+verify: generate tidy lint ## Generate, tidy and lint; fail if that changes the tree
 	@changes=$$(git status --porcelain); if [ -n "$$changes" ]; then \
 		git --no-pager diff; echo "Error: the tree is not clean:"; echo "$$changes"; exit 1; fi
+
+.PHONY: images
+images: $(BIN)/localcluster $(BIN)/image ## Build the controllers' images into bin/ [PLATFORMS="linux/amd64 linux/arm64"]
+	hack/images.sh "$(PLATFORMS)" $(CONTROLLERS)
+
+.PHONY: charts
+charts: $(BIN)/helm $(BIN)/kustomize ## Make a Helm chart of each controller in bin/charts
+	hack/charts.sh $(CONTROLLERS)
+
+.PHONY: release
+release: $(BIN)/helm $(BIN)/kustomize ## Show what a release of a module changes, or make it [MODULE=pytorch VERSION=v0.2.0 DRY_RUN=true]
+	cd hack/tools && GOWORK=off go run ./release -root $(CURDIR) -module "$(MODULE)" -version "$(VERSION)" -dry-run=$(DRY_RUN)
+
+##@ Minutes
+
+.PHONY: test
+# The first three packages read files that Go's cache does not know of.
+test: $(BIN)/localcluster charts ## Run the unit and integration tests of every module
+	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; \
+		go test -count=1 ./test/repository ./test/mutants ./test/upgrade & uncached=$$!; status=0; \
+		go test -p $(PACKAGES) -timeout 30m $$(go list $(MODULES:%=./%/...) | grep -vE '/test/(repository|mutants|upgrade)$$') || status=1; \
+		wait $$uncached || status=1; exit $$status
+	cd hack/tools && GOWORK=off go test ./...
+
+.PHONY: integration
+integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kubernetes [CONTROLLERS=pytorch KUBERNETES=kubernetes-1.34]
+	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster --kubernetes $(KUBERNETES) assets)"; go test -p $(PACKAGES) -timeout 30m $(CONTROLLERS:%=./%/test) ./test/upgrade
+
+.PHONY: fuzz
+fuzz: ## Look for jobs that a controller handles wrongly [FUZZTIME=1m]
+	for c in $(FRAMEWORKS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
+
+.PHONY: outside
+outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module as others get it, from a module proxy
+	hack/outside.sh
+
+.PHONY: e2e
+e2e: images charts $(BIN)/ginkgo ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch"] (all: half an hour)
+	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
+
+.PHONY: ci
+ci: ## Run what each change must pass: the stages of each run, those that failed, and a turn that the tree selects (25 minutes)
+	go run ./test/cmd/stages once
+
+##@ Up to hours
+
+.PHONY: explore
+explore: ## Explore all lives of small jobs, with everything that may go wrong
+	go test ./common/frameworktest -run Engine/small -explore.everything -v -timeout 0
+
+.PHONY: mutants
+mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine [PART=1/6]
+	MUTANTS=$(PART) go test -count=1 -timeout 60m -v ./test/mutants
+
+.PHONY: bench
+bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md [BENCH=--quick: a minute]
+	go run ./test/cmd/bench $(BENCH)
+
+.PHONY: test-all
+test-all: ## Run every check there is, exhaustively; run it again to resume
+	go run ./test/cmd/stages all
 
 # go build finds out by itself what is up to date.
 .PHONY: FORCE
 $(BIN)/localcluster: FORCE
 	go build -o $@ ./test/cmd/localcluster
+$(BIN)/ginkgo: FORCE
+	cd test && go build -o $@ github.com/onsi/ginkgo/v2/ginkgo
 $(BIN)/image $(BIN)/pack $(BIN)/reference $(BIN)/trimcrd: $(BIN)/%: FORCE
 	cd hack/tools && GOWORK=off go build -o $@ ./$*
 $(BIN)/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen

@@ -89,15 +89,15 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 			ContainSubstring("the image lacks deepspeed and pdsh"))
 	})
 
-	It("tunes: the autotuner tries what it is given, on all workers", func(ctx context.Context) {
+	It("tunes: the autotuner tries what it is given, on all workers", Label("tuning"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "autotune.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", "--timeout=30m") // it trains a dozen times
 		Eventually(ctx, n.output(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).Should(
 			MatchRegexp(`z1_gas\d+_tmbspg\d+ is the optimal setup after tuning`))
 	})
 
-	It("trains on with other workers when it is scaled", func(ctx context.Context) {
+	It("trains on with other workers when it is scaled", Label("elastic"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "elastic.yaml")
 		trainsOn := func(processes int) {

@@ -21,7 +21,7 @@ func TestE2E(t *testing.T) {
 	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(5 * time.Minute)
+	SetDefaultEventuallyTimeout(10 * time.Minute)
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	RunSpecs(t, "end to end")
 }
@@ -69,7 +69,7 @@ func newNamespace(ctx context.Context) namespace {
 }
 
 // patience is how long kubectl waits. What a spec waits for comes much earlier, unless the machine is busy.
-const patience = "--timeout=5m"
+const patience = "--timeout=10m"
 
 // kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints. It is for commands that change something or
 // wait; what reads is for output.

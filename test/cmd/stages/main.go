@@ -1,0 +1,81 @@
+// Command stages runs the checks of the repository. See package stages.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"tensorstack.dev/jobs/test/localcluster"
+	"tensorstack.dev/jobs/test/stages"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	runner := &stages.Runner{Output: os.Stdout}
+	root := &cobra.Command{
+		Use:   "stages",
+		Short: "Run the checks of the repository in stages, which test/stages/stages.yaml lists",
+		Long: `Run the checks of the repository in stages, which test/stages/stages.yaml lists.
+
+What failed and what passed is recorded in TENSORSTACK_CACHE/stages (default: ~/.cache/tensorstack-jobs/stages).`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
+			if runner.Root, err = localcluster.FindRepo(""); err != nil {
+				return err
+			}
+			if runner.List, err = stages.Read(filepath.Join(runner.Root, "test/stages/stages.yaml")); err != nil {
+				return err
+			}
+			paths, err := localcluster.DefaultPaths()
+			runner.Records.Folder = filepath.Join(paths.Cache, "stages")
+			return err
+		},
+	}
+	root.AddCommand(
+		&cobra.Command{
+			Use:   "once",
+			Short: "Run what each change must pass: the stages of each run, those that failed before, and a turn that the hash of the tree selects",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.Once(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use:   "all",
+			Short: "Run all stages but those that have passed on this tree",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.All(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use:   "due",
+			Short: "Print the names of the stages that `stages once` would run",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				tree, err := stages.Tree(cmd.Context(), runner.Root)
+				if err != nil {
+					return err
+				}
+				due, err := runner.List.Due(tree, runner.Records.Failed)
+				for _, s := range due {
+					fmt.Println(s.Name)
+				}
+				return err
+			},
+		},
+	)
+	return root
+}

@@ -1,0 +1,145 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Runner runs stages at the root of a repository.
+type Runner struct {
+	Root    string
+	List    List
+	Records Records
+	Output  io.Writer
+}
+
+// Once runs the stages that are due for the files as they are, and stops at the first that fails. The end-to-end specs of all stages run
+// together.
+func (r *Runner) Once(ctx context.Context) error {
+	tree, err := Tree(ctx, r.Root)
+	if err != nil {
+		return err
+	}
+	due, err := r.List.Due(tree, r.Records.Failed)
+	if err != nil {
+		return err
+	}
+	first := slices.IndexFunc(due, func(s Stage) bool { return s.E2E != "" })
+	var groups [][]Stage
+	for i, s := range due {
+		if i <= first || first < 0 {
+			groups = append(groups, []Stage{s})
+		} else {
+			groups[len(groups)-1] = append(groups[len(groups)-1], s)
+		}
+	}
+	return r.run(ctx, tree, groups)
+}
+
+// All runs the stages that have not passed on the files as they are, and stops at the first that fails: run it again to resume.
+func (r *Runner) All(ctx context.Context) error {
+	tree, err := Tree(ctx, r.Root)
+	if err != nil {
+		return err
+	}
+	passed, err := r.Records.Passed(tree)
+	if err != nil {
+		return err
+	}
+	var groups [][]Stage
+	for _, s := range r.List.All() {
+		if slices.Contains(passed, s.Name) {
+			fmt.Fprintf(r.Output, "=== %s has passed on this tree\n", s.Name)
+			continue
+		}
+		groups = append(groups, []Stage{s})
+	}
+	return r.run(ctx, tree, groups)
+}
+
+// run runs groups of stages, each with one command.
+func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage) error {
+	started := time.Now()
+	since := func(t time.Time) int { return int(time.Since(t).Round(time.Second).Seconds()) }
+	var summary strings.Builder
+	passed := 0
+	for _, group := range groups {
+		name := names(group)
+		fmt.Fprintf(r.Output, "=== %s: %s (after %d s)\n", name, command(group), since(started))
+		began := time.Now()
+		if err := r.command(ctx, group); err != nil {
+			for _, s := range group {
+				if failed := r.Records.Fail(tree, s.Name); failed != nil {
+					return failed
+				}
+			}
+			return fmt.Errorf("%s failed after %d s: %w", name, since(began), err)
+		}
+		for _, s := range group {
+			if err := r.Records.Pass(tree, s.Name); err != nil {
+				return err
+			}
+		}
+		passed += len(group)
+		fmt.Fprintf(&summary, "%6d s  %s\n", since(began), name)
+	}
+	_, err := fmt.Fprintf(r.Output, "=== %d stages passed in %d s\n%s", passed, since(started), summary.String())
+	return err
+}
+
+func names(group []Stage) string {
+	var names []string
+	for _, s := range group {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// command returns the shell command that runs a group: one stage, or several with end-to-end specs.
+func command(group []Stage) string {
+	if len(group) == 1 && group[0].Run != "" {
+		return group[0].Run
+	}
+	return fmt.Sprintf("make e2e FOCUS=%q", Filter(group))
+}
+
+func (r *Runner) command(ctx context.Context, group []Stage) error {
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command(group))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, r.Output, r.Output
+	// An interrupted make ends its children, which remove what they have started.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd.Run()
+}
+
+// Tree returns the hash that git gives the files of a working tree, with changes that are not committed and without files that it ignores.
+func Tree(ctx context.Context, root string) (string, error) {
+	folder, err := os.MkdirTemp("", "tree-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	git := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(folder, "index"))
+		output, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("git %s in %s: %w", args[0], root, err)
+		}
+		return strings.TrimSpace(string(output)), nil
+	}
+	if _, err := git("read-tree", "HEAD"); err != nil {
+		return "", err
+	}
+	if _, err := git("add", "--all"); err != nil {
+		return "", err
+	}
+	return git("write-tree")
+}

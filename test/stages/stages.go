@@ -1,0 +1,140 @@
+// Package stages runs the checks of the repository in stages: those that every change must pass, and those that take turns, of which each
+// change must pass some. stages.yaml lists them.
+package stages
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Stage is one check.
+type Stage struct {
+	// Name identifies the stage in output and in records.
+	Name string `json:"name"`
+	// Run is the shell command of the stage, which is run at the root of the repository.
+	Run string `json:"run,omitempty"`
+	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. The stages of one run share an installation.
+	E2E string `json:"e2e,omitempty"`
+	// Seconds is about how long the stage takes on 2 cores. Turns are made of about equal length by it.
+	Seconds int `json:"seconds,omitempty"`
+}
+
+// List is what stages.yaml has.
+type List struct {
+	// Always are the stages of each run, in this order.
+	Always []Stage `json:"always"`
+	// TurnSeconds is how long a turn of commands may take, and E2ETurnSeconds how long one of end-to-end specs.
+	TurnSeconds    int `json:"turnSeconds"`
+	E2ETurnSeconds int `json:"e2eTurnSeconds"`
+	// InTurn are the stages of which each run takes one turn of commands and one of end-to-end specs.
+	InTurn []Stage `json:"inTurn"`
+	// Exhaustive are stages that take too long for a turn. They run only when all stages do.
+	Exhaustive []Stage `json:"exhaustive"`
+}
+
+// Read reads a list from a file. It returns an error if a stage has no name, shares one, or does not have either a command or a filter.
+func Read(file string) (List, error) {
+	var list List
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return list, err
+	}
+	if err := yaml.UnmarshalStrict(content, &list); err != nil {
+		return list, fmt.Errorf("reading %s: %w", file, err)
+	}
+	var errs []error
+	names := map[string]bool{}
+	for _, s := range list.All() {
+		switch {
+		case s.Name == "" || names[s.Name] || strings.ContainsAny(s.Name, "/\n"):
+			errs = append(errs, fmt.Errorf("%s: the name %q is empty, not unique, or contains a slash", file, s.Name))
+		case (s.Run == "") == (s.E2E == ""):
+			errs = append(errs, fmt.Errorf("%s: stage %q needs either run or e2e", file, s.Name))
+		}
+		names[s.Name] = true
+	}
+	for _, s := range list.InTurn {
+		if s.Seconds <= 0 {
+			errs = append(errs, fmt.Errorf("%s: stage %q takes turns and needs seconds", file, s.Name))
+		}
+	}
+	return list, errors.Join(errs...)
+}
+
+// All returns all stages: those of each run first.
+func (l List) All() []Stage { return slices.Concat(l.Always, l.InTurn, l.Exhaustive) }
+
+// Due returns the stages of a run: those of each run, those in turn that failed before and have not passed since, and the turns that the
+// tree selects. The tree is the hexadecimal hash of all files, so that the same tree gets the same turn wherever it is checked out. Commands
+// come before end-to-end specs.
+func (l List) Due(tree string, failed func(name string) bool) ([]Stage, error) {
+	hash, err := hex.DecodeString(tree)
+	if err != nil || len(hash) < 16 {
+		return nil, fmt.Errorf("%q is no hash of a tree", tree)
+	}
+	var commands, specs []Stage
+	for _, s := range l.InTurn {
+		if s.E2E == "" {
+			commands = append(commands, s)
+		} else {
+			specs = append(specs, s)
+		}
+	}
+	// Different bytes, so that every two turns meet at times.
+	selected := slices.Concat(
+		pick(turns(commands, l.TurnSeconds), binary.BigEndian.Uint64(hash[:8])),
+		pick(turns(specs, l.E2ETurnSeconds), binary.BigEndian.Uint64(hash[8:16])))
+	due := slices.Clone(l.Always)
+	for _, s := range slices.Concat(l.InTurn, l.Exhaustive) {
+		if failed(s.Name) || slices.Contains(selected, s) {
+			due = append(due, s)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b Stage) int { return rank(a) - rank(b) })
+	return due, nil
+}
+
+func rank(s Stage) int {
+	if s.E2E == "" {
+		return 0
+	}
+	return 1
+}
+
+// turns divides stages, in order, into turns that take at most so many seconds, or are a single stage.
+func turns(stages []Stage, seconds int) [][]Stage {
+	var all [][]Stage
+	taken := 0
+	for _, s := range stages {
+		if len(all) == 0 || taken+s.Seconds > seconds {
+			all = append(all, nil)
+			taken = 0
+		}
+		all[len(all)-1] = append(all[len(all)-1], s)
+		taken += s.Seconds
+	}
+	return all
+}
+
+func pick(turns [][]Stage, hash uint64) []Stage {
+	if len(turns) == 0 {
+		return nil
+	}
+	return turns[hash%uint64(len(turns))]
+}
+
+// Filter returns the label filter that selects the end-to-end specs of all the stages.
+func Filter(stages []Stage) string {
+	var filters []string
+	for _, s := range stages {
+		filters = append(filters, "("+s.E2E+")")
+	}
+	return strings.Join(filters, " || ")
+}

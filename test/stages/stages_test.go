@@ -1,0 +1,244 @@
+package stages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheListOfTheRepositoryIsValid(t *testing.T) {
+	t.Parallel()
+	if _, err := Read("stages.yaml"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadRefusesStagesThatCannotBeRunOrTold(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ list, want string }{
+		"without a name":                   {`always: [{run: "true"}]`, `the name "" is empty`},
+		"with the name of another":         {`always: [{name: a, run: "true"}, {name: a, run: "true"}]`, `the name "a" is`},
+		"with neither command nor filter":  {`always: [{name: a}]`, `stage "a" needs either run or e2e`},
+		"with both a command and a filter": {`always: [{name: a, run: "true", e2e: b}]`, `stage "a" needs either run or e2e`},
+		"in turn, without a duration":      {`inTurn: [{name: a, run: "true"}]`, `stage "a" takes turns and needs seconds`},
+		"with an unknown field":            {`always: [{name: a, runs: "true"}]`, `unknown field`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "stages.yaml")
+			if err := os.WriteFile(file, []byte(tc.list), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Read(file); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+var list = List{
+	Always:         []Stage{{Name: "test", Run: "true"}, {Name: "e2e-always", E2E: "always"}},
+	TurnSeconds:    10,
+	E2ETurnSeconds: 5,
+	InTurn: []Stage{
+		{Name: "a", Run: "true", Seconds: 6},
+		{Name: "b", Run: "true", Seconds: 4},
+		{Name: "c", Run: "true", Seconds: 20},
+		{Name: "e2e-x", E2E: "x", Seconds: 5},
+		{Name: "e2e-y", E2E: "y", Seconds: 5},
+	},
+}
+
+// tree returns the hash of a tree that selects turns by these numbers.
+func tree(commands, specs int) string { return fmt.Sprintf("%016x%016x%08x", commands, specs, 0) }
+
+func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
+	t.Parallel()
+	never := func(string) bool { return false }
+	for name, tc := range map[string]struct {
+		tree   string
+		failed func(string) bool
+		want   string
+	}{
+		"the first of both":                      {tree(0, 0), never, "test a b e2e-always e2e-x"},
+		"the second of both":                     {tree(1, 1), never, "test c e2e-always e2e-y"},
+		"a number beyond the last starts again":  {tree(2, 3), never, "test a b e2e-always e2e-y"},
+		"what failed before comes with any turn": {tree(0, 0), func(s string) bool { return s == "c" || s == "e2e-y" }, "test a b c e2e-always e2e-x e2e-y"},
+		"what failed before comes once":          {tree(0, 0), func(s string) bool { return s == "a" }, "test a b e2e-always e2e-x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			due, err := list.Due(tc.tree, tc.failed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.ReplaceAll(names(due), ",", ""); got != tc.want {
+				t.Errorf("due are %s, want %s", got, tc.want)
+			}
+		})
+	}
+	if _, err := list.Due("HEAD", never); err == nil {
+		t.Error("no error for what is no hash")
+	}
+}
+
+func TestEveryStageHasItsTurn(t *testing.T) {
+	t.Parallel()
+	list, err := Read("stages.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i := range 200 {
+		due, err := list.Due(tree(i, i), func(string) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range due {
+			seen[s.Name] = true
+		}
+	}
+	for _, s := range slices.Concat(list.Always, list.InTurn) {
+		if !seen[s.Name] {
+			t.Errorf("%s is never due", s.Name)
+		}
+	}
+}
+
+// newRepository returns a repository with one committed file.
+func newRepository(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "file"), []byte("first"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "file"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "first"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = root
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, output)
+		}
+	}
+	return root
+}
+
+func TestTheTreeChangesWithTheFilesAndNotWithTheirCommits(t *testing.T) {
+	t.Parallel()
+	root := newRepository(t)
+	hash := func() string {
+		t.Helper()
+		tree, err := Tree(t.Context(), root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	write := func(file, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(root, file), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := hash()
+	write("file", "second")
+	second := hash()
+	write("another", "untracked")
+	third := hash()
+	if first == second || second == third || first == third {
+		t.Errorf("the hashes are %s, %s and %s, want three", first, second, third)
+	}
+	if err := os.Remove(filepath.Join(root, "another")); err != nil {
+		t.Fatal(err)
+	}
+	write("file", "first")
+	cmd := exec.Command("git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "--allow-empty", "-m", "second")
+	cmd.Dir = root
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if again := hash(); again != first {
+		t.Errorf("the hash is %s, want that of the same files before: %s", again, first)
+	}
+}
+
+func TestWhatFailedRunsAgainUntilItPasses(t *testing.T) {
+	t.Parallel()
+	root := newRepository(t)
+	var output bytes.Buffer
+	r := &Runner{
+		Root: root, Output: &output, Records: Records{Folder: t.TempDir()},
+		List: List{TurnSeconds: 1, InTurn: []Stage{
+			{Name: "wants-good", Run: "grep -q good file", Seconds: 1}, {Name: "other", Run: "true", Seconds: 1},
+		}},
+	}
+	ctx := context.Background()
+	err := r.All(ctx)
+	if err == nil || !strings.HasPrefix(err.Error(), "wants-good failed") {
+		t.Fatalf("error %v, want that wants-good failed", err)
+	}
+	// Whatever turn the trees select, the failed stage is among them.
+	for _, content := range []string{"bad 1", "bad 2", "bad 3"} {
+		if err := os.WriteFile(filepath.Join(root, "file"), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Once(ctx); err == nil {
+			t.Fatalf("no error for %q", content)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "file"), []byte("good"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Once(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r.Records.Failed("wants-good") {
+		t.Error("the stage has passed and still counts as failed")
+	}
+}
+
+func TestAllResumesWhereItStopped(t *testing.T) {
+	t.Parallel()
+	root := newRepository(t)
+	var output bytes.Buffer
+	runs := t.TempDir()
+	r := &Runner{
+		Root: root, Output: &output, Records: Records{Folder: t.TempDir()},
+		List: List{InTurn: []Stage{
+			{Name: "first", Run: "echo first >> " + runs + "/log", Seconds: 1},
+			{Name: "second", Run: "echo second >> " + runs + "/log; test -e " + runs + "/mended", Seconds: 1},
+		}},
+	}
+	if err := r.All(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	if err := os.WriteFile(filepath.Join(runs, "mended"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.All(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(runs, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"first", "second", "second"}, strings.Fields(string(log))); diff != "" {
+		t.Errorf("unexpected runs (-want +got):\n%s", diff)
+	}
+}
+
+func TestEndToEndSpecsOfSeveralStagesRunTogether(t *testing.T) {
+	t.Parallel()
+	if got, want := command(list.InTurn[3:]), `make e2e FOCUS="(x) || (y)"`; got != want {
+		t.Errorf("the command is %s, want %s", got, want)
+	}
+}
