@@ -70,7 +70,7 @@ func (c *Cluster[J]) RunSpecs(t *testing.T) {
 	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	BeforeSuite(c.start)
 	RunSpecs(t, c.Controller.Name)
