@@ -16,7 +16,8 @@ import (
 )
 
 // testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the controller's
-// writes: it ends the same way every time, with the same counts. Where the coverage is less than thorough, the only fault is that the controller stops.
+// writes: it ends the same way every time, with the same counts. With less than
+// thorough coverage the only fault is that the controller stops.
 func testCrashes(t *testing.T, k kind, c coverage) {
 	t.Helper()
 	for _, s := range scenarios {

@@ -25,11 +25,11 @@ type exploration struct {
 	edits    []edit
 	// queueEdits are what may befall the queue of the job and its PodGroup.
 	queueEdits []edit
-	// budget is how often each thing may go wrong in one life. With full coverage no more than one thing goes wrong in all, or briefly if that
-	// is set. With -explore.everything no more than most do, where 0 is all of the budget.
+	// budget is how often each thing may go wrong in one life. All together are limited: with full coverage by briefly, where 0 is one, and with
+	// -explore.everything by most, where 0 is all of the budget.
 	budget        spent
 	briefly, most int
-	// added says that each framework explores the job too, for what it adds to the engine.
+	// added marks a job that each framework explores as well.
 	added bool
 	// timeTravel says that a controller which starts may be shown a past that its predecessor had left behind.
 	timeTravel bool

@@ -94,11 +94,12 @@ type coverage int
 const (
 	// quick stops the controller once at each write of each scenario, and explores jobs of one replica in which one thing goes wrong.
 	quick coverage = iota
-	// added also explores some jobs of two replicas. It finds what a framework does wrong by itself.
+	// added explores the jobs that frameworks explore, some of them with two replicas, in which one thing goes wrong.
 	added
-	// thorough is everything but what takes longest: caches of which only some are stale, and lives in which three things go wrong.
+	// thorough injects each fault at each write, restarts with caches that are all equally stale, explores every small job, in which up to
+	// two things go wrong, and walks at random.
 	thorough
-	// full is each fault at each write with each stale cache, up to three things that go wrong in one life, and random walks.
+	// full also restarts with caches of which only one is stale, and explores lives in which up to three things go wrong.
 	full
 )
 

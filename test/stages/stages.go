@@ -1,5 +1,4 @@
-// Package stages runs the checks of the repository in stages: those that every change must pass, and those that take turns, of which each
-// change must pass some. stages.yaml lists them.
+// Package stages runs the checks of the repository in stages: some for every change, the others in turn. stages.yaml lists them.
 package stages
 
 import (
@@ -33,7 +32,7 @@ type List struct {
 	// TurnSeconds is how long a turn of commands may take, and E2ETurnSeconds how long one of end-to-end specs.
 	TurnSeconds    int `json:"turnSeconds"`
 	E2ETurnSeconds int `json:"e2eTurnSeconds"`
-	// InTurn are the stages of which each run takes one turn of commands and one of end-to-end specs.
+	// InTurn lists the stages that take turns. Each run takes one turn of commands and one of end-to-end specs.
 	InTurn []Stage `json:"inTurn"`
 	// Exhaustive are stages that take too long for a turn. They run only when all stages do.
 	Exhaustive []Stage `json:"exhaustive"`

@@ -213,13 +213,13 @@ func TestAllResumesWhereItStopped(t *testing.T) {
 		Root: root, Output: &output, Records: Records{Folder: t.TempDir()},
 		List: List{InTurn: []Stage{
 			{Name: "first", Run: "echo first >> " + runs + "/log", Seconds: 1},
-			{Name: "second", Run: "echo second >> " + runs + "/log; test -e " + runs + "/mended", Seconds: 1},
+			{Name: "second", Run: "echo second >> " + runs + "/log; test -e " + runs + "/fixed", Seconds: 1},
 		}},
 	}
 	if err := r.All(t.Context()); err == nil {
 		t.Fatal("no error")
 	}
-	if err := os.WriteFile(filepath.Join(runs, "mended"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(runs, "fixed"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
