@@ -5,11 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 job=digits-torchrun
 
-hack/images.sh "linux/$(go env GOARCH)" pytorch &
 bin/localcluster build pytorch
-wait $!
+# Most packages of the controller are compiled by now, for Kubernetes.
+hack/images.sh "linux/$(go env GOARCH)" pytorch &
 bin/localcluster up
 bin/localcluster training-image pytorch
+wait $!
 eval "$(bin/localcluster env)"
 step() { printf '\n\033[1m$ %s\033[0m\n' "$*" >&2; "$@"; }
 

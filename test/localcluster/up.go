@@ -143,8 +143,8 @@ func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record,
 	return r, c.Paths.save(r)
 }
 
-// Build builds what Up builds, and the training images of the named frameworks, which clusters that are brought up later begin with. They are
-// built side by side: programs are mostly compiled, and images mostly downloaded. Where no real node can run, no image is built.
+// Build builds what Up builds, and the training images of the named frameworks, which clusters that are brought up later begin with. Programs,
+// which are mostly compiled, are built beside images, which are mostly downloaded. Where no real node can run, no image is built.
 func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
 	images, err := trainingImagesOf(frameworks)
 	if err != nil {
@@ -170,23 +170,20 @@ func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
 }
 
 func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
-	want := []struct {
-		folder string
-		names  []string
-	}{
-		{"etcd", []string{"etcd"}},
-		{c.Kubernetes, []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}},
-		{"kwok", []string{"kwok"}},
-	}
+	kubernetes := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
+	other := "kwok"
 	if kind == Real {
-		want[1].names = append(want[1].names, "kubelet", "kube-proxy")
-		want[2].folder, want[2].names = "coredns", []string{"coredns"}
+		kubernetes = append(kubernetes, "kubelet", "kube-proxy")
+		other = "coredns"
 	}
-	// Side by side: each ends with a link that uses one processor.
+	// Kubernetes goes first: side by side, each build would compile the packages that they share. The others mostly link then.
+	if _, err := c.Binaries(ctx, c.Kubernetes, kubernetes...); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, w := range want {
+	for _, component := range []string{"etcd", other} {
 		group.Go(func() error {
-			_, err := c.Binaries(ctx, w.folder, w.names...)
+			_, err := c.Binaries(ctx, component, component)
 			return err
 		})
 	}
