@@ -90,6 +90,53 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 	}
 }
 
+// A library of another version is compiled again, with all that imports it, and controllers are tested with other libraries than they ship.
+func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
+	t.Parallel()
+	const components = "test/localcluster/components"
+	want := requirements(t, filepath.Join(components, "kubernetes"))
+	modules, err := filepath.Glob(filepath.Join(root, "*/go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := []string{"hack/tools", filepath.Join(components, "coredns"), filepath.Join(components, "etcd")}
+	for _, module := range modules {
+		folders = append(folders, filepath.Base(filepath.Dir(module)))
+	}
+	for _, folder := range folders {
+		var updates []string
+		for path, version := range requirements(t, folder) {
+			// Kubernetes itself requires its own modules by no version.
+			if newest := want[path]; newest != "" && newest != version && !strings.HasPrefix(path, "k8s.io/") {
+				updates = append(updates, path+"@"+newest)
+			}
+		}
+		if slices.Sort(updates); len(updates) > 0 {
+			t.Errorf("%s has other versions than %s/kubernetes. If they are newer, update that first. Then: cd %s && GOWORK=off go get %s",
+				folder, components, folder, strings.Join(updates, " "))
+		}
+	}
+}
+
+// requirements returns the versions that the go.mod of a folder requires, by module.
+func requirements(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	file := filepath.Join(root, folder, "go.mod")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := modfile.Parse(file, content, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, r := range module.Require {
+		versions[r.Mod.Path] = r.Mod.Version
+	}
+	return versions
+}
+
 // The tests run on what components/ has, and the documents promise what versions.yaml says.
 func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 	t.Parallel()
