@@ -112,7 +112,7 @@ ci: ## Run what each change must pass: the stages of each run, those that failed
 
 .PHONY: explore
 explore: ## Explore all lives of small jobs, with everything that may go wrong
-	go test ./common/frameworktest -run Engine/small -explore.everything -v -timeout 0
+	go test ./common/frameworktest $(FRAMEWORKS:%=./%) -run '(Engine|Conformance)/small' -explore.everything -v -timeout 0
 
 .PHONY: mutants
 mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine [PART=1/6]
