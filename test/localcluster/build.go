@@ -209,7 +209,9 @@ func (c component) goCommand(ctx context.Context, args ...string) (*exec.Cmd, er
 	}
 	cmd := exec.CommandContext(ctx, goTool, args...)
 	cmd.Dir = c.dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
+	// With less garbage collection, the compiler is a sixth faster and the linker twice as fast. The linker then needs 3 GB instead of 2.5.
+	gc := "GOGC=" + cmp.Or(os.Getenv("GOGC"), "400")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=", gc)
 	return cmd, nil
 }
 
