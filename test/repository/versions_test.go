@@ -38,6 +38,9 @@ type modulePins struct {
 	Common  string `json:"common,omitempty"`
 }
 
+// components is the folder with the modules of the local cluster's programs.
+const components = "test/localcluster/components"
+
 // heading is that of a version in a changelog.
 var heading = regexp.MustCompile(`(?m)^## (v\S+) \(([^)]+)\)$`)
 
@@ -67,15 +70,7 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 				break
 			}
 		}
-		required, err := modfile.Parse(file, read(module, "go.mod"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range required.Require {
-			if r.Mod.Path == "tensorstack.dev/jobs/common" {
-				says.Common = r.Mod.Version
-			}
-		}
+		says.Common = requirements(t, module)["tensorstack.dev/jobs/common"]
 		got[module] = says
 		if _, err := os.Stat(filepath.Join(root, module, "config/manager")); err != nil {
 			continue
@@ -93,7 +88,6 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 // A library of another version is compiled again, with all that imports it, and controllers are tested with other libraries than they ship.
 func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	t.Parallel()
-	const components = "test/localcluster/components"
 	want := requirements(t, filepath.Join(components, "kubernetes"))
 	modules, err := filepath.Glob(filepath.Join(root, "*/go.mod"))
 	if err != nil {
@@ -141,24 +135,14 @@ func requirements(t *testing.T, folder string) map[string]string {
 func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 	t.Parallel()
 	want := readVersions(t).Kubernetes
-	files, err := filepath.Glob("../localcluster/components/kubernetes*/go.mod")
+	folders, err := filepath.Glob(filepath.Join(root, components, "kubernetes*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tested []string
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		module, err := modfile.Parse(file, content, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range module.Require {
-			if r.Mod.Path == "k8s.io/kubernetes" {
-				tested = append(tested, semver.MajorMinor(r.Mod.Version))
-			}
+	for _, component := range folders {
+		if version := requirements(t, filepath.Join(components, filepath.Base(component)))["k8s.io/kubernetes"]; version != "" {
+			tested = append(tested, semver.MajorMinor(version))
 		}
 	}
 	slices.SortFunc(tested, semver.Compare)
