@@ -108,9 +108,9 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 	}
 	command := []string{
 		path.Join(agent.Folder, "agent"), subcommand, "--host=" + hostFormat(gang),
-		fmt.Sprintf("--workers=%d", len(gang.Members)), fmt.Sprintf("--slots=%d", job.Slots()),
+		fmt.Sprintf("--workers=%d", len(gang.Members)), fmt.Sprintf("--slots=%d", slotsOf(job)),
 	}
-	if elastic := job.Elastic(); elastic != nil {
+	if elastic := elasticOf(job); elastic != nil {
 		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()), fmt.Sprintf("--max-workers=%d", elastic.Most()))
 	}
 	if job.Spec.DisableCustomEnv {
@@ -139,7 +139,7 @@ func hostFormat(gang framework.Gang) string {
 // resumeSpecs say, after the flags of the agent that are about it.
 func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	config := ptr.Deref(job.Spec.Config, v1beta1.Config{})
-	resume := job.Resume()
+	resume := resumeSpecOf(job)
 	switch {
 	case len(resume.Command) > 0:
 		return slices.Concat([]string{"--"}, resume.Command, resume.Args)

@@ -39,7 +39,7 @@ func jobOf(config *v1beta1.Config, template corev1.PodTemplateSpec, changes ...f
 
 // wire returns the template of the member of a rank, as the framework wires it.
 func wire(job *v1beta1.DeepSpeedJob, rank int) (*corev1.PodTemplateSpec, error) {
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, job.JobSpec().Roles)
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, deepspeed{}.JobSpec(job).Roles)
 	gang.Image = "controller:test"
 	member := gang.Members[rank]
 	template := member.Role.Template.DeepCopy()

@@ -58,8 +58,8 @@ func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, memb
 		{Name: envMasterPort, Value: strconv.Itoa(defaultPort)},
 		{Name: envUnbuffered, Value: "1"},
 	}
-	if job.UsesTorchrun() {
-		main.Command = torchrun(*job.Spec.TorchrunConfig, job.Elastic(), gang, member)
+	if usesTorchrun(job) {
+		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
 	} else {
 		// torchrun sets these itself, for each of its processes.
 		env = append(env,

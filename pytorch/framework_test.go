@@ -32,7 +32,7 @@ func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1be
 // wire returns the template of the member of a rank, as the engine lets it be wired after some restarts of the job.
 func wire(t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32) (framework.Member, *corev1.PodTemplateSpec) {
 	t.Helper()
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, job.JobSpec().Roles)
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, pytorch{}.JobSpec(job).Roles)
 	member := gang.Members[rank]
 	template := member.Role.Template.DeepCopy()
 	if err := (pytorch{}).Wire(job, gang, member, template); err != nil {
@@ -295,7 +295,7 @@ func TestWireChangesTheMainContainerAlone(t *testing.T) {
 func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
 	t.Parallel()
 	job := jobOf(nil, replicas("node", 1, corev1.PodTemplateSpec{}))
-	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, job.JobSpec().Roles)
+	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
 	err := (pytorch{}).Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{})
 	if err == nil {
 		t.Fatal("no error")

@@ -27,7 +27,7 @@ func FuzzSpec(f *testing.F) {
 // checkEnv checks that every replica knows its rank and the leader, unless its template says something else.
 func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 	own := map[string][]corev1.EnvVar{}
-	for _, role := range begun.Job.JobSpec().Roles {
+	for _, role := range begun.Spec.Roles {
 		own[role.Type] = mainContainer(role.Template.Spec).Env
 	}
 	var errs []error
@@ -38,7 +38,7 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 			envMasterPort: func(value string) bool { return value == strconv.Itoa(defaultPort) },
 			envUnbuffered: func(value string) bool { return value == "1" },
 		}
-		if !begun.Job.UsesTorchrun() {
+		if !usesTorchrun(begun.Job) {
 			want[envWorldSize] = func(value string) bool { return value == strconv.Itoa(len(begun.Pods)) }
 			want[envRank] = func(value string) bool {
 				rank, err := strconv.Atoi(value)

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
@@ -79,7 +78,7 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 		Task:    task{Type: member.Role.Type, Index: member.Index},
 	}
 	for _, m := range gang.Members {
-		if v1beta1.ReplicaType(m.Role.Type).InCluster() {
+		if inCluster(v1beta1.ReplicaType(m.Role.Type)) {
 			address := fmt.Sprintf("%s:%d", gang.FQDN(m), t.port(m.Role))
 			config.Cluster[m.Role.Type] = append(config.Cluster[m.Role.Type], address)
 		}
@@ -96,7 +95,7 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 }
 
 // port returns where the replicas of a role listen.
-func (t tensorflow) port(role batchv1beta1.Role) int32 {
+func (t tensorflow) port(role framework.Role) int32 {
 	if main := framework.MainContainer(t.MainContainers(), role.Template.Spec.Containers); main != nil {
 		for _, p := range main.Ports {
 			if p.Name == portName {

@@ -57,7 +57,7 @@ func jobOf(specs ...v1beta1.ReplicaSpec) *v1beta1.TensorFlowTrainingJob {
 
 // wire returns the template of the member of a rank, as the framework wires it.
 func wire(job *v1beta1.TensorFlowTrainingJob, rank int) (framework.Member, *corev1.PodTemplateSpec, error) {
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, job.JobSpec().Roles)
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, tensorflow{}.JobSpec(job).Roles)
 	member := gang.Members[rank]
 	template := member.Role.Template.DeepCopy()
 	return member, template, tensorflow{}.Wire(job, gang, member, template)

@@ -28,7 +28,7 @@ const mainContainer = "main"
 type jobBuilder struct{ snapshot }
 
 // job returns a new job that nobody has looked at yet. Its first role leads. It restarts as one unless told otherwise.
-func job(roles ...batchv1beta1.Role) *jobBuilder {
+func job(roles ...framework.Role) *jobBuilder {
 	b := &jobBuilder{snapshot{
 		Namespace:      "ns",
 		Name:           "job",
@@ -38,7 +38,7 @@ func job(roles ...batchv1beta1.Role) *jobBuilder {
 		ClusterDomain:  "cluster.local",
 		Image:          "controller:test",
 		MainContainers: []string{mainContainer},
-		Spec:           batchv1beta1.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
+		Spec:           framework.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
 	}}
 	b.BuildPod = func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
 		owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: b.Name, UID: b.UID, Controller: new(true)}
@@ -48,8 +48,8 @@ func job(roles ...batchv1beta1.Role) *jobBuilder {
 }
 
 // role returns a role of replicas that are restarted on failure.
-func role(roleType string, replicas int32) batchv1beta1.Role {
-	return batchv1beta1.Role{
+func role(roleType string, replicas int32) framework.Role {
+	return framework.Role{
 		Type:          roleType,
 		Replicas:      replicas,
 		RestartPolicy: batchv1beta1.RestartPolicyOnFailure,
@@ -59,7 +59,7 @@ func role(roleType string, replicas int32) batchv1beta1.Role {
 	}
 }
 
-func restarting(r batchv1beta1.Role, restartPolicy batchv1beta1.RestartPolicy) batchv1beta1.Role {
+func restarting(r framework.Role, restartPolicy batchv1beta1.RestartPolicy) framework.Role {
 	r.RestartPolicy = restartPolicy
 	return r
 }

@@ -17,7 +17,7 @@ import (
 // one that loses its pods to a pause. The others of an elastic job are those that the status records, which is written before any of
 // their pods is created or deleted, and those that are added to them now: of the lowest indices whose former pods are gone, so that no
 // pod is taken for one of another life. One that is new, or has no pods as it is paused, has nothing to keep.
-func (p *planner) presentRoles() []batchv1beta1.Role {
+func (p *planner) presentRoles() []framework.Role {
 	roles := slices.Clone(p.job.Spec.Roles)
 	status := p.job.Status
 	elastic := p.job.Spec.Elastic

@@ -140,7 +140,7 @@ func (r *Reconciler[J]) postponed(job J, d decision) time.Duration {
 	if _, tensorBoard := tensorBoardOf(job); !onlyFollowsTensorBoard(tensorBoard, d.TensorBoard.Status) {
 		return 0
 	}
-	wait := patience(job.JobSpec(), *job.JobStatus(), d, r.options.StatusInterval)
+	wait := patience(r.framework.JobSpec(job), *job.JobStatus(), d, r.options.StatusInterval)
 	if since := r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job)); !since.IsZero() {
 		wait -= r.options.Clock.Now().Sub(since)
 	}
@@ -153,7 +153,7 @@ const endPatience = time.Second
 
 // patience returns for how long the status of a decision is collected, at most for an interval. What can wait is what only follows the
 // replicas, and that the job has begun.
-func patience(spec batchv1beta1.JobSpec, was batchv1beta1.JobStatus, d decision, interval time.Duration) time.Duration {
+func patience(spec framework.JobSpec, was batchv1beta1.JobStatus, d decision, interval time.Duration) time.Duration {
 	switch {
 	case len(d.Restarts) > 0, !begins(spec, was, d) && !onlyFollowsReplicas(was, d.Status):
 		return 0
@@ -180,7 +180,7 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 // begins says that the status would be the first of a job whose replicas are merely on their way. Most run soon, and then the first
 // write says so; until then the API server shows the phase Pending by itself. What a status must not lack cannot wait: when the deadline
 // counts from, how many replicas an elastic job has, which of them a gang waits for, and that a replica failed.
-func begins(spec batchv1beta1.JobSpec, was batchv1beta1.JobStatus, d decision) bool {
+func begins(spec framework.JobSpec, was batchv1beta1.JobStatus, d decision) bool {
 	return was.ObservedGeneration == 0 && d.Status.Phase == batchv1beta1.JobPhasePending && onItsWay(d.Status.Reason) &&
 		len(d.Events) == 0 && !meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure) &&
 		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Elastic == nil && spec.Scheduler == nil

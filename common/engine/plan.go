@@ -29,7 +29,7 @@ type snapshot struct {
 	Created time.Time
 	// Selector matches the job's pods.
 	Selector string
-	Spec     batchv1beta1.JobSpec
+	Spec     framework.JobSpec
 	Status   batchv1beta1.JobStatus
 	// TensorBoardSpec is the TensorBoard that the job wants, nil for none.
 	TensorBoardSpec *tensorboardv1beta1.TensorBoardSpec
@@ -302,7 +302,7 @@ func (p *planner) deadline() (time.Time, bool) {
 }
 
 // formGang lists the members of the job's roles.
-func (p *planner) formGang(roles []batchv1beta1.Role) {
+func (p *planner) formGang(roles []framework.Role) {
 	p.job.Spec.Roles = roles
 	p.gang = framework.NewGang(p.job.Namespace, p.job.Name, p.job.UID, p.job.ClusterDomain, jobAttempt(p.decision.Status), roles)
 	p.gang.Image = p.job.Image

@@ -155,11 +155,10 @@ type idle struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 
-	spec   batchv1beta1.JobSpec
+	spec   framework.JobSpec
 	status batchv1beta1.JobStatus
 }
 
-func (j *idle) JobSpec() batchv1beta1.JobSpec      { return j.spec }
 func (j *idle) JobStatus() *batchv1beta1.JobStatus { return &j.status }
 func (j *idle) DeepCopyObject() kruntime.Object {
 	copied := *j
@@ -171,8 +170,9 @@ func (j *idle) DeepCopyObject() kruntime.Object {
 // ofIdle is its framework, which has no pods to wire.
 type ofIdle struct{ framework.Framework[*idle] }
 
-func (ofIdle) NewJob() *idle            { return &idle{} }
-func (ofIdle) MainContainers() []string { return []string{mainContainer} }
+func (ofIdle) NewJob() *idle                       { return &idle{} }
+func (ofIdle) JobSpec(job *idle) framework.JobSpec { return job.spec }
+func (ofIdle) MainContainers() []string            { return []string{mainContainer} }
 
 // idleCache is a client that reads an idle job as from a cache, which copies the job and not its pods. It writes nothing.
 type idleCache struct {

@@ -118,7 +118,7 @@ func TestPlanDeletesPodsOfNoReplica(t *testing.T) {
 
 func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 	t.Parallel()
-	awaited := func(r batchv1beta1.Role) batchv1beta1.Role {
+	awaited := func(r framework.Role) framework.Role {
 		r.Awaited = true
 		return r
 	}

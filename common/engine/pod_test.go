@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -16,7 +15,7 @@ var owner = metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: 
 
 // build makes the pod of the member of a rank, which waits for those of lower ranks: master-0 is 0, worker-0 is 1.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
-	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []batchv1beta1.Role{role("master", 1), role("worker", 1)})
+	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []framework.Role{role("master", 1), role("worker", 1)})
 	gang.Image = "controller:test"
 	awaited := []string{gang.FQDN(gang.Leader())}[:rank]
 	return buildPod("TestJob", owner, gang, gang.Members[rank], awaited, attempt{job: 3}, template, []string{mainContainer})

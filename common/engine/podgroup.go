@@ -16,6 +16,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/policy"
@@ -45,7 +46,7 @@ type podGroupDecision struct {
 type queued struct{ reason, message string }
 
 // t9kScheduler returns how the replicas are scheduled as one gang, nil if they are not.
-func t9kScheduler(spec batchv1beta1.JobSpec) *batchv1beta1.T9kScheduler {
+func t9kScheduler(spec framework.JobSpec) *batchv1beta1.T9kScheduler {
 	if spec.Scheduler == nil {
 		return nil
 	}
@@ -233,7 +234,7 @@ func (p *planner) announceQueued(reason string) {
 
 // observePodGroup reads the PodGroup of a job that needs one, live from the API server itself. For other jobs it does nothing.
 func (r *Reconciler[J]) observePodGroup(ctx context.Context, job J, live bool) podGroupView {
-	if t9kScheduler(job.JobSpec()) == nil || !job.GetDeletionTimestamp().IsZero() {
+	if t9kScheduler(r.framework.JobSpec(job)) == nil || !job.GetDeletionTimestamp().IsZero() {
 		return podGroupView{}
 	}
 	var reader client.Reader = r.client

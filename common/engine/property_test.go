@@ -23,7 +23,7 @@ func anyJob(t *rapid.T) *jobBuilder {
 		batchv1beta1.RestartPolicyAlways, batchv1beta1.RestartPolicyOnFailure,
 		batchv1beta1.RestartPolicyNever, batchv1beta1.RestartPolicyExitCode,
 	})
-	var roles []batchv1beta1.Role
+	var roles []framework.Role
 	for _, roleType := range []string{"master", "worker", "ps"}[:rapid.IntRange(1, 3).Draw(t, "roles")] {
 		r := role(roleType, rapid.Int32Range(0, 3).Draw(t, roleType+" replicas"))
 		roles = append(roles, restarting(r, policies.Draw(t, roleType+" restartPolicy")))

@@ -243,7 +243,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		Deleting:   !job.GetDeletionTimestamp().IsZero(),
 		Created:    job.GetCreationTimestamp().Time,
 		Selector:   labels.SelectorFromSet(selectorLabels(r.gvk.Kind, job.GetName())).String(),
-		Spec:       job.JobSpec(),
+		Spec:       r.framework.JobSpec(job),
 		Status:     *job.JobStatus(),
 
 		TensorBoardSpec:   tensorBoardSpec,
@@ -258,7 +258,7 @@ func (r *Reconciler[J]) snapshot(job J) snapshot {
 		NodeLostDelay:  r.options.NodeLostDelay,
 		BuildPod: func(gang framework.Gang, member framework.Member, awaited []string, current attempt) (*corev1.Pod, error) {
 			template := member.Role.Template.DeepCopy()
-			start := startOf(job.JobSpec(), job.JobStatus().Pauses, member.Role.Type)
+			start := startOf(r.framework.JobSpec(job), job.JobStatus().Pauses, member.Role.Type)
 			start.prepare(r.framework.MainContainers(), template)
 			if err := r.framework.Wire(job, gang, member, template); err != nil {
 				return nil, err

@@ -33,7 +33,7 @@ type replica struct {
 	// gone says that the pod was alive and no longer exists.
 	gone bool
 	// spec of the job.
-	spec *batchv1beta1.JobSpec
+	spec *framework.JobSpec
 	// met says that the replica ran with all others in this attempt, so that they may depend on each other.
 	met bool
 	// jobAttempt is the attempt of the whole job.

@@ -23,7 +23,6 @@ type testJob struct {
 	status batchv1beta1.JobStatus
 }
 
-func (*testJob) JobSpec() batchv1beta1.JobSpec        { return batchv1beta1.JobSpec{} }
 func (j *testJob) JobStatus() *batchv1beta1.JobStatus { return &j.status }
 
 // plain is a framework without a Secret, secretive one with.

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -18,7 +17,7 @@ type start struct {
 }
 
 // startOf returns how the replicas of a type start: in debug mode, after a pause, or plainly.
-func startOf(spec batchv1beta1.JobSpec, pauses int32, roleType string) start {
+func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
 	mode := spec.RunMode
 	switch {
 	case mode.Debugging():

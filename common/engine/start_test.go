@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 func TestStart(t *testing.T) {
@@ -121,7 +122,7 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := corev1.PodTemplateSpec{Spec: *template.DeepCopy()}
-			s := startOf(batchv1beta1.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}, tc.pauses, "worker")
+			s := startOf(framework.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}, tc.pauses, "worker")
 			s.prepare([]string{mainContainer}, &got)
 			if tc.launcher != nil {
 				got.Spec.Containers[1].Command = tc.launcher // as Wire would
@@ -136,7 +137,7 @@ func TestStart(t *testing.T) {
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}
-	s := startOf(batchv1beta1.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}, 0, "worker")
+	s := startOf(framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}, 0, "worker")
 	s.prepare(nil, template)
 	s.complete(nil, template)
 	diff(t, "template", &corev1.PodTemplateSpec{}, template)

@@ -13,9 +13,6 @@ import (
 type Job interface {
 	client.Object
 
-	// JobSpec returns the engine's view of the spec. Its roles are in rank order, the leader's first.
-	JobSpec() batchv1beta1.JobSpec
-
 	// JobStatus returns the status, to be read and written in place.
 	JobStatus() *batchv1beta1.JobStatus
 }
@@ -24,6 +21,9 @@ type Job interface {
 type Framework[J Job] interface {
 	// NewJob returns an empty job.
 	NewJob() J
+
+	// JobSpec returns the spec of a job in the form that all kinds share.
+	JobSpec(job J) JobSpec
 
 	// MainContainers returns the names by which a template marks its main container, the preferred first. Without a
 	// container of these names the first one is the main container.

@@ -5,8 +5,6 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 // Gang is the replicas of one job and where they find each other.
@@ -30,7 +28,7 @@ type Gang struct {
 // Member is one replica of a gang.
 type Member struct {
 	// Role is what the member is a replica of.
-	Role batchv1beta1.Role
+	Role Role
 	// Index of the member among those of its role.
 	Index int32
 	// Rank of the member among all, from 0; the leader's is 0.
@@ -40,7 +38,7 @@ type Member struct {
 }
 
 // NewGang lists the members of a job: the roles in their order, each by index. The first role that has replicas leads.
-func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []batchv1beta1.Role) Gang {
+func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []Role) Gang {
 	gang := Gang{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
 	for _, role := range roles {
 		list := indices(role)
@@ -57,7 +55,7 @@ func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt
 	return gang
 }
 
-func indices(role batchv1beta1.Role) []int32 {
+func indices(role Role) []int32 {
 	if role.Indices != nil {
 		return role.Indices
 	}

@@ -4,21 +4,19 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 func TestNewGang(t *testing.T) {
 	t.Parallel()
-	master := batchv1beta1.Role{Type: "master", Replicas: 1}
-	worker := batchv1beta1.Role{Type: "worker", Replicas: 2}
-	none := batchv1beta1.Role{Type: "ps"}
+	master := Role{Type: "master", Replicas: 1}
+	worker := Role{Type: "worker", Replicas: 2}
+	none := Role{Type: "ps"}
 	for name, tc := range map[string]struct {
-		roles []batchv1beta1.Role
+		roles []Role
 		want  []Member
 	}{
 		"roles in their order, each by index": {
-			roles: []batchv1beta1.Role{master, worker},
+			roles: []Role{master, worker},
 			want: []Member{
 				{Role: master, Index: 0, Rank: 0, Name: "job-master-0"},
 				{Role: worker, Index: 0, Rank: 1, Name: "job-worker-0"},
@@ -26,13 +24,13 @@ func TestNewGang(t *testing.T) {
 			},
 		},
 		"a role without replicas takes no rank": {
-			roles: []batchv1beta1.Role{none, worker},
+			roles: []Role{none, worker},
 			want: []Member{
 				{Role: worker, Index: 0, Rank: 0, Name: "job-worker-0"},
 				{Role: worker, Index: 1, Rank: 1, Name: "job-worker-1"},
 			},
 		},
-		"nobody": {roles: []batchv1beta1.Role{none}},
+		"nobody": {roles: []Role{none}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +50,7 @@ func TestNewGang(t *testing.T) {
 
 func TestFQDN(t *testing.T) {
 	t.Parallel()
-	gang := NewGang("ns", "job", "uid", "example.org", 0, []batchv1beta1.Role{{Type: "worker", Replicas: 12}})
+	gang := NewGang("ns", "job", "uid", "example.org", 0, []Role{{Type: "worker", Replicas: 12}})
 	if got, want := gang.FQDN(gang.Members[11]), "job-worker-11.job.ns.svc.example.org"; got != want {
 		t.Errorf("the name is %s, want %s", got, want)
 	}

@@ -7,8 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
-
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 func TestAddHelper(t *testing.T) {
@@ -27,7 +25,7 @@ func TestAddHelper(t *testing.T) {
 		}
 	}
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
-	worker := Member{Role: batchv1beta1.Role{Type: "worker"}}
+	worker := Member{Role: Role{Type: "worker"}}
 	main := []corev1.Container{{Name: "main"}}
 	limited := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: small}}}
 	bestEffort := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{

@@ -38,6 +38,8 @@ import (
 type Cluster struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
+	// specOf returns the spec of a job. With it, pods carry how many replicas the job had when they were created.
+	specOf func(framework.Job) framework.JobSpec
 	// states are what the cluster held after each write. Their objects never change.
 	states []objects
 	// versions is how many states there were before these.
@@ -64,10 +66,10 @@ func (o objects) job() framework.Job {
 // controller does not know it.
 const membersAnnotation = "frameworktest/members"
 
-// members is how many replicas a job is to have.
-func members(job framework.Job) int {
+// countReplicas returns how many replicas a job is to have.
+func countReplicas(spec framework.JobSpec) int {
 	sum := 0
-	for _, role := range job.JobSpec().Roles {
+	for _, role := range spec.Roles {
 		sum += int(role.Replicas)
 	}
 	return sum
@@ -165,8 +167,8 @@ func (c *Cluster) create(object client.Object) error {
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-		if job := c.live().job(); job != nil {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membersAnnotation, strconv.Itoa(members(job)))
+		if job := c.live().job(); job != nil && c.specOf != nil {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membersAnnotation, strconv.Itoa(countReplicas(c.specOf(job))))
 		}
 	}
 	stored := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one

@@ -69,10 +69,9 @@ func (j *plainJob) DeepCopyObject() runtime.Object {
 	return c
 }
 
-// JobSpec implements framework.Job.
-func (j *plainJob) JobSpec() batchv1beta1.JobSpec {
-	spec := batchv1beta1.JobSpec{
-		Roles: []batchv1beta1.Role{{
+func (plain) JobSpec(j *plainJob) framework.JobSpec {
+	spec := framework.JobSpec{
+		Roles: []framework.Role{{
 			Type: "worker", Replicas: j.Spec.Replicas, ScalingWeight: 1, RestartPolicy: j.Spec.RestartPolicy, Template: &j.Spec.Template,
 		}},
 		RunPolicy:           j.Spec.RunPolicy,

@@ -51,7 +51,7 @@ type machine struct {
 func newMachine(k kind, options engine.Options) (*machine, error) {
 	m := &machine{
 		kind: k, clock: testingclock.NewFakePassiveClock(birth), memory: &engine.Memory{},
-		encoder: encoder{known: map[client.Object][]token{}},
+		encoder: encoder{specOf: k.specOf, known: map[client.Object][]token{}},
 	}
 	options.Clock, options.Memory = m.clock, m.memory
 	var err error
@@ -81,11 +81,11 @@ func (m *machine) successor(s *state, a action) (*state, []string) {
 // cluster lets something happen at the API server, of which the caches are told.
 func (m *machine) cluster(do func(*Cluster) error) error {
 	s := m.state
-	c := &Cluster{scheme: m.kind.scheme, clock: m.clock, states: []objects{s.live}, versions: s.versions, uids: s.uids}
+	c := &Cluster{scheme: m.kind.scheme, clock: m.clock, specOf: m.kind.specOf, states: []objects{s.live}, versions: s.versions, uids: s.uids}
 	c.onChange = func(_ string, before, after client.Object) {
-		checkLaws(m, c.live(), before, after)
+		checkLaws(m, m.kind, c.live(), before, after)
 		if m.writing {
-			checkDeletion(m, c.live().job(), before, after)
+			checkDeletion(m, m.kind, c.live().job(), before, after)
 		}
 		m.tell(before, after)
 	}

@@ -25,7 +25,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		}
 		return wrong
 	}
-	status := *job.JobStatus()
+	spec, status := m.kind.specOf(job), *job.JobStatus()
 	current := map[string]*corev1.Pod{}
 	for _, pod := range s.live.pods() {
 		current[pod.Name] = pod
@@ -33,7 +33,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			fail("pod %s is of an earlier attempt", pod.Name)
 		}
 	}
-	wantsGroup := job.JobSpec().Scheduler != nil && !status.Finished() && !job.JobSpec().RunMode.Pausing()
+	wantsGroup := spec.Scheduler != nil && !status.Finished() && !spec.RunMode.Pausing()
 	if hasGroup := s.live.podGroup() != nil; hasGroup != wantsGroup {
 		fail("the job has a PodGroup: %t, and wants one: %t", hasGroup, wantsGroup)
 	}
@@ -66,11 +66,11 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	switch {
 	case status.Finished():
 		for _, pod := range current {
-			if cleans := job.JobSpec().RunPolicy.CleanUpPolicy; cleans != batchv1beta1.CleanUpPolicyNone && !policy.Ended(pod) {
+			if cleans := spec.RunPolicy.CleanUpPolicy; cleans != batchv1beta1.CleanUpPolicyNone && !policy.Ended(pod) {
 				fail("the job is finished, but pod %s is %s", pod.Name, pod.Status.Phase)
 			}
 		}
-	case job.JobSpec().RunMode.Pausing():
+	case spec.RunMode.Pausing():
 		if status.Phase != batchv1beta1.JobPhasePaused || len(current) > 0 {
 			fail("the job is to be paused")
 		}
@@ -78,7 +78,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		if status.Reason != schedulerv1beta1.ReasonQueueClosed {
 			fail("the job does not say that its queue is closed")
 		}
-	case job.JobSpec().Elastic != nil && replicas-failed < int(job.JobSpec().Elastic.Least()):
+	case spec.Elastic != nil && replicas-failed < int(spec.Elastic.Least()):
 		if status.Reason != batchv1beta1.ReasonTooFewReplicas {
 			fail("the job has too few replicas")
 		}
@@ -86,8 +86,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		if status.Phase != batchv1beta1.JobPhaseRunning || !isTrue(status, batchv1beta1.ConditionRunning) {
 			fail("the job does not run")
 		}
-		if replicas != members(job) {
-			fail("the job has %d replicas, but is to have %d", replicas, members(job))
+		if replicas != countReplicas(spec) {
+			fail("the job has %d replicas, but is to have %d", replicas, countReplicas(spec))
 		}
 		if isTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
 			fail("%d replicas stay failed, but ReplicaFailure is %t", failed, isTrue(status, batchv1beta1.ConditionReplicaFailure))
@@ -99,7 +99,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	restarts := x.shape.RestartPolicy == onFailure || x.shape.RestartPolicy == always // whatever the exit code
 	if restarts && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
 		limit := batchv1beta1.DefaultBackoffLimit
-		if l := job.JobSpec().RunPolicy.BackoffLimit; l != nil {
+		if l := spec.RunPolicy.BackoffLimit; l != nil {
 			limit = *l
 		}
 		if s.counted > int(limit) && status.Phase != batchv1beta1.JobPhaseFailed && failed == 0 {

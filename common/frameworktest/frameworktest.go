@@ -45,6 +45,7 @@ type kind struct {
 	name          string
 	scheme        *runtime.Scheme
 	newJob        func(Shape) framework.Job
+	specOf        func(framework.Job) framework.JobSpec
 	newReconciler func(engine.Cluster, engine.Options) (reconcile.Reconciler, error)
 	mainContainer string
 }
@@ -59,7 +60,7 @@ func (k kind) runs(s Shape) bool {
 	if s.Elastic == nil {
 		return true
 	}
-	spec := job.JobSpec()
+	spec := k.specOf(job)
 	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 
@@ -150,6 +151,9 @@ func kindOf[J framework.Job](t *testing.T, controller manager.Controller[J], new
 		name:   gvk.Kind,
 		scheme: scheme,
 		newJob: func(s Shape) framework.Job { return newJob(s) },
+		specOf: func(job framework.Job) framework.JobSpec {
+			return controller.Framework.JobSpec(job.(J)) //nolint:forcetypeassert // all jobs of a cluster are of one kind
+		},
 		newReconciler: func(cluster engine.Cluster, options engine.Options) (reconcile.Reconciler, error) {
 			return engine.New(cluster, controller.Framework, options)
 		},

@@ -27,16 +27,16 @@ type reporter interface {
 }
 
 // checkLaws checks what no write may do, whatever went wrong before. The objects are those after the write.
-func checkLaws(t reporter, now objects, before, after client.Object) {
+func checkLaws(t reporter, k kind, now objects, before, after client.Object) {
 	t.Helper()
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
-		checkCreation(t, now, pod)
+		checkCreation(t, k, now, pod)
 	}
 	if tensorBoard, ok := after.(*tensorboardv1beta1.TensorBoard); ok && before == nil && owned(tensorBoard) {
 		checkTensorBoardCreation(t, now)
 	}
 	if group, ok := after.(*schedulerv1beta1.PodGroup); ok && before == nil && owned(group) {
-		checkGroupCreation(t, now)
+		checkGroupCreation(t, k, now)
 	}
 	old, isJob := before.(framework.Job)
 	job, remains := after.(framework.Job)
@@ -49,13 +49,13 @@ func checkLaws(t reporter, now objects, before, after client.Object) {
 	if becomesTrue(batchv1beta1.ConditionPaused) && len(now.pods()) > 0 {
 		t.Errorf("the job is said to be paused, but there are pods: %s", now.describe())
 	}
-	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && job.JobSpec().Elastic == nil && a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
+	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && k.specOf(job).Elastic == nil && a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
 		t.Errorf("the job is said to run, but its aggregate is %+v", *a)
 	}
 }
 
 // checkCreation checks that a pod may be created.
-func checkCreation(t reporter, now objects, pod *corev1.Pod) {
+func checkCreation(t reporter, k kind, now objects, pod *corev1.Pod) {
 	t.Helper()
 	job := now.job()
 	if job == nil {
@@ -65,10 +65,10 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 	if status.Finished() {
 		t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
 	}
-	if job.JobSpec().RunMode.Pausing() {
+	spec := k.specOf(job)
+	if spec.RunMode.Pausing() {
 		t.Errorf("pod %s is created for a job that is to be paused", pod.Name)
 	}
-	spec := job.JobSpec()
 	// The first status of these waits for their replicas to run.
 	firstMayWait := spec.Elastic == nil && spec.Scheduler == nil && spec.RunPolicy.ActiveDeadlineSeconds == nil
 	if !isListed(status, pod.Name) && (status.ObservedGeneration > 0 || !firstMayWait) {
@@ -77,7 +77,7 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 	if want := attemptOf(status, pod.Name); attemptLabel(pod) != want {
 		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, attemptLabel(pod), want)
 	}
-	if job.JobSpec().Scheduler != nil {
+	if spec.Scheduler != nil {
 		checkMembership(t, now, job, pod)
 	}
 	for _, other := range now.pods() {
@@ -85,7 +85,7 @@ func checkCreation(t reporter, now objects, pod *corev1.Pod) {
 			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
 				pod.Name, other.Name, now.describe())
 		}
-		if before := other.Annotations[membersAnnotation]; job.JobSpec().Elastic == nil && before != pod.Annotations[membersAnnotation] {
+		if before := other.Annotations[membersAnnotation]; spec.Elastic == nil && before != pod.Annotations[membersAnnotation] {
 			t.Errorf("pod %s is created in a job of %s replicas, but %s was when they were %s",
 				pod.Name, pod.Annotations[membersAnnotation], other.Name, before)
 		}
@@ -121,20 +121,20 @@ func checkMembership(t reporter, now objects, job framework.Job, pod *corev1.Pod
 
 // checkGroupCreation checks that a PodGroup may be created: for a job that has not finished and is not to be paused, and before its pods
 // unless somebody deleted an earlier one.
-func checkGroupCreation(t reporter, now objects) {
+func checkGroupCreation(t reporter, k kind, now objects) {
 	t.Helper()
 	job := now.job()
 	switch {
 	case job == nil: // it was deleted just now
-	case job.JobSpec().Scheduler == nil:
+	case k.specOf(job).Scheduler == nil:
 		t.Errorf("a PodGroup is created for a job in no queue")
-	case job.JobStatus().Finished() || job.JobSpec().RunMode.Pausing():
-		t.Errorf("a PodGroup is created for a job that is %s, and paused: %t", job.JobStatus().Phase, job.JobSpec().RunMode.Pausing())
+	case job.JobStatus().Finished() || k.specOf(job).RunMode.Pausing():
+		t.Errorf("a PodGroup is created for a job that is %s, and paused: %t", job.JobStatus().Phase, k.specOf(job).RunMode.Pausing())
 	}
 }
 
 // checkDeletion checks that the controller deletes no pod that does its work, or that a finished job has to keep, with its logs.
-func checkDeletion(t reporter, job framework.Job, before, after client.Object) {
+func checkDeletion(t reporter, k kind, job framework.Job, before, after client.Object) {
 	t.Helper()
 	pod, ok := before.(*corev1.Pod)
 	if !ok || pod.DeletionTimestamp != nil || after != nil && after.GetDeletionTimestamp() == nil || job == nil {
@@ -142,7 +142,7 @@ func checkDeletion(t reporter, job framework.Job, before, after client.Object) {
 	}
 	switch status := *job.JobStatus(); {
 	case status.Finished():
-		if !policy.CleansUp(job.JobSpec().RunPolicy, pod) {
+		if !policy.CleansUp(k.specOf(job).RunPolicy, pod) {
 			t.Errorf("the clean-up deletes pod %s, which is %s", pod.Name, pod.Status.Phase)
 		}
 	case isListed(status, pod.Name) && attemptLabel(pod) == attemptOf(status, pod.Name):

@@ -47,7 +47,7 @@ func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
 // wire returns the template of each member as the framework wires it.
 func (w wiring[J]) wire(t *testing.T, job J) []corev1.PodTemplateSpec {
 	t.Helper()
-	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, job.JobSpec().Roles)
+	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
 	var wired []corev1.PodTemplateSpec
 	for _, member := range gang.Members {
 		template := member.Role.Template.DeepCopy()
@@ -65,7 +65,7 @@ func (w wiring[J]) main(template corev1.PodTemplateSpec) *corev1.Container {
 
 func (w wiring[J]) testViews(t *testing.T) {
 	job := w.job(w.template())
-	spec := job.JobSpec()
+	spec := w.framework.JobSpec(job)
 	if len(spec.Roles) != 1 || spec.Roles[0].Replicas != 3 || spec.Roles[0].RestartPolicy != onFailure {
 		t.Errorf("unexpected roles: %+v", spec.Roles)
 	}
@@ -139,7 +139,7 @@ func (w wiring[J]) testSidecars(t *testing.T) {
 
 func (w wiring[J]) testNoContainer(t *testing.T) {
 	job := w.job(corev1.PodTemplateSpec{})
-	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, job.JobSpec().Roles)
+	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
 	if err := w.framework.Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{}); err == nil {
 		t.Error("no error")
 	}

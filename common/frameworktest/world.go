@@ -92,8 +92,9 @@ func newWorld(t rapid.TB, k kind) *world {
 			Clock:          clock,
 		},
 	}
+	w.cluster.specOf = k.specOf
 	w.cluster.onChange = func(kind string, before, after client.Object) {
-		checkLaws(t, w.cluster.live(), before, after)
+		checkLaws(t, k, w.cluster.live(), before, after)
 		w.watch(kind, before, after)
 	}
 	w.start(nil)
@@ -326,7 +327,7 @@ func (w *world) pod(index int) *corev1.Pod {
 
 // podName returns the name that the pod of an index has or will have.
 func (w *world) podName(index int) string {
-	return framework.MemberName(jobKey.Name, w.newJob(Shape{Replicas: 1}).JobSpec().Roles[0].Type, int32(index)) //nolint:gosec // an index is small
+	return framework.MemberName(jobKey.Name, w.kind.specOf(w.newJob(Shape{Replicas: 1})).Roles[0].Type, int32(index)) //nolint:gosec // an index is small
 }
 
 // recorder keeps the events of a process that still runs.

@@ -9,6 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // Annotations by which Volcano knows the group of a pod and its role there.
@@ -22,7 +23,7 @@ const (
 // scheduled again: the others, that is, the pods of a replacement among them, must not wait for those. A job that is elastic needs
 // its least number of replicas and the leader, however many it has.
 func PodGroupSpec(
-	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []batchv1beta1.Role, done map[string]int32,
+	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role, done map[string]int32,
 ) schedulerv1beta1.PodGroupSpec {
 	spec := schedulerv1beta1.PodGroupSpec{Queue: scheduler.Queue, Priority: scheduler.Priority}
 	leads := true

@@ -11,12 +11,13 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 var inLab = batchv1beta1.T9kScheduler{Queue: "lab", Priority: new(int32(70))}
 
-func role(name string, replicas int32) batchv1beta1.Role {
-	return batchv1beta1.Role{Type: name, Replicas: replicas}
+func role(name string, replicas int32) framework.Role {
+	return framework.Role{Type: name, Replicas: replicas}
 }
 
 func least(n int32) *batchv1beta1.ElasticConfig {
@@ -27,46 +28,46 @@ func TestPodGroupSpec(t *testing.T) {
 	t.Parallel()
 	type minimums map[string]int32
 	for name, tc := range map[string]struct {
-		roles     []batchv1beta1.Role
+		roles     []framework.Role
 		elastic   *batchv1beta1.ElasticConfig
 		done      map[string]int32
 		want      int32
 		wantRoles minimums
 	}{
 		"all replicas are needed": {
-			roles: []batchv1beta1.Role{role("master", 1), role("worker", 3)},
+			roles: []framework.Role{role("master", 1), role("worker", 3)},
 			want:  4, wantRoles: minimums{"master": 1, "worker": 3},
 		},
 		"a type without replicas is no role": {
-			roles: []batchv1beta1.Role{role("worker", 2), role("ps", 0)},
+			roles: []framework.Role{role("worker", 2), role("ps", 0)},
 			want:  2, wantRoles: minimums{"worker": 2},
 		},
 		"who is done is not waited for": {
-			roles: []batchv1beta1.Role{role("worker", 4), role("ps", 2)}, done: map[string]int32{"worker": 3},
+			roles: []framework.Role{role("worker", 4), role("ps", 2)}, done: map[string]int32{"worker": 3},
 			want: 3, wantRoles: minimums{"worker": 1, "ps": 2},
 		},
 		"a type that is done stays a role": {
-			roles: []batchv1beta1.Role{role("master", 1), role("worker", 2)}, done: map[string]int32{"worker": 2},
+			roles: []framework.Role{role("master", 1), role("worker", 2)}, done: map[string]int32{"worker": 2},
 			want: 1, wantRoles: minimums{"master": 1, "worker": 0},
 		},
 		"an elastic job needs its least number, the leader among them": {
-			roles: []batchv1beta1.Role{role("worker", 7)}, elastic: least(4),
+			roles: []framework.Role{role("worker", 7)}, elastic: least(4),
 			want: 4, wantRoles: minimums{"worker": 1},
 		},
 		"an elastic job of two types, of which the second has no replica now": {
-			roles: []batchv1beta1.Role{role("worker", 3), role("node", 0)}, elastic: least(2),
+			roles: []framework.Role{role("worker", 3), role("node", 0)}, elastic: least(2),
 			want: 2, wantRoles: minimums{"worker": 1, "node": 0},
 		},
 		"an elastic job of two types, of which the second leads": {
-			roles: []batchv1beta1.Role{role("worker", 0), role("node", 3)}, elastic: least(2),
+			roles: []framework.Role{role("worker", 0), role("node", 3)}, elastic: least(2),
 			want: 2, wantRoles: minimums{"worker": 0, "node": 1},
 		},
 		"who is done in an elastic job is not waited for": {
-			roles: []batchv1beta1.Role{role("worker", 5)}, elastic: least(4), done: map[string]int32{"worker": 2},
+			roles: []framework.Role{role("worker", 5)}, elastic: least(4), done: map[string]int32{"worker": 2},
 			want: 2, wantRoles: minimums{"worker": 1},
 		},
 		"the leader of an elastic job is needed though all others are done": {
-			roles: []batchv1beta1.Role{role("worker", 5)}, elastic: least(2), done: map[string]int32{"worker": 4},
+			roles: []framework.Role{role("worker", 5)}, elastic: least(2), done: map[string]int32{"worker": 4},
 			want: 1, wantRoles: minimums{"worker": 1},
 		},
 	} {
@@ -91,7 +92,7 @@ func TestPodGroupSpec(t *testing.T) {
 func TestPodGroupCanBeScheduled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var roles []batchv1beta1.Role
+		var roles []framework.Role
 		done := map[string]int32{}
 		left := int32(0)
 		for _, name := range []string{"master", "worker", "ps"} {

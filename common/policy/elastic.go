@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // Scale shares the replicas that are expected of an elastic job among its roles, by their scaling weights and with the largest
 // remainder; of equal ones the earlier role's goes first. The role of the given type keeps 1. Without it the first role
 // of any weight leads, and gets 1 at least. If no role has a weight, the first takes all.
-func Scale(fixedType string, roles []batchv1beta1.Role, expected int32) []batchv1beta1.Role {
+func Scale(fixedType string, roles []framework.Role, expected int32) []framework.Role {
 	scaled := slices.Clone(roles)
 	var shares []share
 	sum := int64(0)
@@ -54,7 +54,7 @@ func Scale(fixedType string, roles []batchv1beta1.Role, expected int32) []batchv
 
 // share is a role's part of the replicas of an elastic job.
 type share struct {
-	role                *batchv1beta1.Role
+	role                *framework.Role
 	weight              int64
 	replicas, remainder int64
 }

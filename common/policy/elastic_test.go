@@ -8,24 +8,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // weighted returns roles of the types a, b, ... with these weights.
-func weighted(weights ...int32) []batchv1beta1.Role {
-	var roles []batchv1beta1.Role
+func weighted(weights ...int32) []framework.Role {
+	var roles []framework.Role
 	for i, weight := range weights {
-		roles = append(roles, batchv1beta1.Role{Type: string(rune('a' + i)), ScalingWeight: weight, Replicas: 7})
+		roles = append(roles, framework.Role{Type: string(rune('a' + i)), ScalingWeight: weight, Replicas: 7})
 	}
 	return roles
 }
 
 // master returns the role that keeps one replica.
-func master(weight int32) batchv1beta1.Role {
-	return batchv1beta1.Role{Type: "master", ScalingWeight: weight, Replicas: 7}
+func master(weight int32) framework.Role {
+	return framework.Role{Type: "master", ScalingWeight: weight, Replicas: 7}
 }
 
-func replicasOf(roles []batchv1beta1.Role) []int32 {
+func replicasOf(roles []framework.Role) []int32 {
 	var replicas []int32
 	for _, r := range roles {
 		replicas = append(replicas, r.Replicas)
@@ -36,7 +36,7 @@ func replicasOf(roles []batchv1beta1.Role) []int32 {
 func TestScale(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		roles    []batchv1beta1.Role
+		roles    []framework.Role
 		expected int32
 		want     []int32
 	}{
@@ -52,7 +52,7 @@ func TestScale(t *testing.T) {
 		"the master stays at 1, and counts":                  {roles: append(weighted(1), master(100)), expected: 5, want: []int32{4, 1}},
 		"the master alone":                                   {roles: append(weighted(1, 1), master(0)), expected: 1, want: []int32{0, 0, 1}},
 		"with a master no other role needs a replica":        {roles: append(weighted(1, 9), master(1)), expected: 2, want: []int32{0, 1, 1}},
-		"a job of a master and nothing else does not scale":  {roles: []batchv1beta1.Role{master(1)}, expected: 5, want: []int32{1}},
+		"a job of a master and nothing else does not scale":  {roles: []framework.Role{master(1)}, expected: 5, want: []int32{1}},
 		"weights may be as large as they can be written":     {roles: weighted(1<<31-1, 1<<31-1), expected: 2000, want: []int32{1000, 1000}},
 		"the greatest job of the most roles, without a loss": {roles: weighted(1, 1, 1), expected: 2000, want: []int32{667, 667, 666}},
 	} {
@@ -88,7 +88,7 @@ func TestScaleKeepsItsLaws(t *testing.T) {
 		if sum != expected {
 			t.Fatalf("of %d replicas %d are shared out: %v", expected, sum, replicasOf(now))
 		}
-		if a, b := batchv1beta1.LeaderFirst("master", now)[0].Type, batchv1beta1.LeaderFirst("master", next)[0].Type; a != b {
+		if a, b := framework.LeaderFirst("master", now)[0].Type, framework.LeaderFirst("master", next)[0].Type; a != b {
 			t.Fatalf("%s leads %d replicas, but %s leads one more", a, expected, b)
 		}
 		if len(roles) > 2 || hasMaster {

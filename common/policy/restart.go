@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // retryableExitCodes are the exit codes that RestartPolicyExitCode restarts: SIGINT, SIGKILL (an out-of-memory kill among
@@ -30,7 +31,7 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 }
 
 // Scope returns what a failure of the job restarts, unless a rendezvous depends on it; see FailureScope.
-func Scope(spec batchv1beta1.JobSpec) batchv1beta1.RestartScope {
+func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
 	if spec.RunPolicy.RestartScope != "" {
 		return spec.RunPolicy.RestartScope
 	}
@@ -40,7 +41,7 @@ func Scope(spec batchv1beta1.JobSpec) batchv1beta1.RestartScope {
 // FailureScope returns what one failure restarts, of the leader or of another replica, if its policy restarts it. A rendezvous
 // ends with its leader, and when a member gives up, which it says by an exit code of its own. One that was killed or taken
 // away can be replaced alone.
-func FailureScope(spec batchv1beta1.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure) batchv1beta1.RestartScope {
+func FailureScope(spec framework.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure) batchv1beta1.RestartScope {
 	endsRendezvous := spec.Rendezvous && (leads || failure.gaveUp())
 	if endsRendezvous && spec.RunPolicy.RestartScope == "" && Restarts(restart, &failure) {
 		return batchv1beta1.RestartScopeJob

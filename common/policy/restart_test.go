@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 func TestRestarts(t *testing.T) {
@@ -71,7 +72,7 @@ func TestScope(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Scope(batchv1beta1.JobSpec{
+			got := Scope(framework.JobSpec{
 				RunPolicy:           batchv1beta1.RunPolicy{RestartScope: tc.set},
 				DefaultRestartScope: tc.byDefault,
 			})
@@ -90,14 +91,14 @@ func TestFailureScope(t *testing.T) {
 		replica   = batchv1beta1.RestartScopeReplica
 	)
 	exited := func(code int32) Failure { return Failure{ExitCode: &code} }
-	collective := batchv1beta1.JobSpec{DefaultRestartScope: job}
-	independent := batchv1beta1.JobSpec{DefaultRestartScope: replica}
-	rendezvous := batchv1beta1.JobSpec{DefaultRestartScope: replica, Rendezvous: true}
-	told := batchv1beta1.JobSpec{
+	collective := framework.JobSpec{DefaultRestartScope: job}
+	independent := framework.JobSpec{DefaultRestartScope: replica}
+	rendezvous := framework.JobSpec{DefaultRestartScope: replica, Rendezvous: true}
+	told := framework.JobSpec{
 		DefaultRestartScope: replica, Rendezvous: true, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
 	}
 	for name, tc := range map[string]struct {
-		spec    batchv1beta1.JobSpec
+		spec    framework.JobSpec
 		restart batchv1beta1.RestartPolicy
 		leads   bool
 		failure Failure

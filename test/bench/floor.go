@@ -52,7 +52,7 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 	if err := c.Client.Create(ctx, service); err != nil {
 		return err
 	}
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, clusterDomain, 0, job.JobSpec().Roles)
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, clusterDomain, 0, pytorch.Controller().Framework.JobSpec(job).Roles)
 	gang.Image = image
 	for _, member := range gang.Members {
 		template := member.Role.Template.DeepCopy()

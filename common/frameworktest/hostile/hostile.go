@@ -60,10 +60,10 @@ func Fuzz[J framework.Job](f *testing.F, controller manager.Controller[J], crdFi
 		if err != nil {
 			t.Fatal(err)
 		}
-		if replicas(job) >= many {
+		if countReplicas(controller.Framework.JobSpec(job)) >= many {
 			t.Skip("more of the same")
 		}
-		for _, job := range []J{job, Resumed(job)} {
+		for _, job := range []J{job, resumed(controller, job)} {
 			begun := begin(t, controller, job)
 			if err := errors.Join(Broken(t.Context(), crd, begun), check(begun)); err != nil {
 				t.Error(err)
@@ -101,10 +101,10 @@ func (b Begun[J]) forgetOrder() {
 	}
 }
 
-// replicas returns how many replicas a job has.
-func replicas(job framework.Job) int {
+// countReplicas returns how many replicas a job has.
+func countReplicas(spec framework.JobSpec) int {
 	n := 0
-	for _, role := range job.JobSpec().Roles {
+	for _, role := range spec.Roles {
 		n += int(role.Replicas)
 	}
 	return n

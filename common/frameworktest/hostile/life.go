@@ -32,6 +32,8 @@ import (
 // Begun is a job whose controller has done all that it can do until a kubelet runs the pods.
 type Begun[J framework.Job] struct {
 	Job J
+	// Spec of the job.
+	Spec framework.JobSpec
 	// Pods of the job by name.
 	Pods []corev1.Pod
 }
@@ -81,6 +83,7 @@ func Begin[J framework.Job](
 		}
 		rests := begun.Job.GetResourceVersion() == seen && len(pods.Items) == len(begun.Pods) && !cluster.Admit()
 		if begun.Pods = pods.Items; rests {
+			begun.Spec = controller.Framework.JobSpec(begun.Job)
 			return begun, nil
 		}
 	}
@@ -95,10 +98,10 @@ var _ events.EventRecorder = nobody{}
 // Eventf implements events.EventRecorder.
 func (nobody) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// Resumed returns the job as it is when its user has paused and resumed it, so that its pods start as resumeSpecs say.
-func Resumed[J framework.Job](job J) J {
+// resumed returns the job as it is when its user has paused and resumed it, so that its pods start as resumeSpecs say.
+func resumed[J framework.Job](controller manager.Controller[J], job J) J {
 	resumed := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
-	if mode := resumed.JobSpec().RunMode; mode.Pausing() {
+	if mode := controller.Framework.JobSpec(resumed).RunMode; mode.Pausing() {
 		mode.Pause.Enabled = false
 	}
 	resumed.JobStatus().Pauses = 1
@@ -107,13 +110,13 @@ func Resumed[J framework.Job](job J) J {
 
 // Broken returns the laws that a job breaks which has begun: what its user may rely on whatever the spec is.
 func Broken[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J]) error {
-	errs := append(checkPods(begun.Job, begun.Pods), checkStatus(ctx, crd, begun.Job, len(begun.Pods)))
+	errs := append(checkPods(begun), checkStatus(ctx, crd, begun))
 	return errors.Join(errs...)
 }
 
 // checkStatus checks that the status can be written, and that it says how many replicas run, or why they do not.
-func checkStatus(ctx context.Context, crd *CRD, job framework.Job, pods int) error {
-	document, err := json.Marshal(job)
+func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J]) error {
+	document, err := json.Marshal(begun.Job)
 	if err != nil {
 		return err
 	}
@@ -124,8 +127,8 @@ func checkStatus(ctx context.Context, crd *CRD, job framework.Job, pods int) err
 	if err := crd.CheckStatus(ctx, object); err != nil {
 		return fmt.Errorf("the API server does not take the status: %w", err)
 	}
-	spec, status, want := job.JobSpec(), *job.JobStatus(), replicas(job)
-	if spec.RunMode.Pausing() {
+	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), countReplicas(begun.Spec)
+	if begun.Spec.RunMode.Pausing() {
 		want = 0
 	}
 	initialized := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionInitialized)
@@ -143,14 +146,15 @@ func checkStatus(ctx context.Context, crd *CRD, job framework.Job, pods int) err
 }
 
 // checkPods checks what each pod owes to the job.
-func checkPods(job framework.Job, pods []corev1.Pod) []error {
+func checkPods[J framework.Job](begun Begun[J]) []error {
 	var errs []error
+	job := begun.Job
 	templates := map[string]*corev1.PodTemplateSpec{}
-	for _, role := range job.JobSpec().Roles {
+	for _, role := range begun.Spec.Roles {
 		templates[role.Type] = role.Template
 	}
-	for i := range pods {
-		pod := &pods[i]
+	for i := range begun.Pods {
+		pod := &begun.Pods[i]
 		breaks := func(law string, args ...any) {
 			errs = append(errs, fmt.Errorf("pod %s: %s", pod.Name, fmt.Sprintf(law, args...)))
 		}

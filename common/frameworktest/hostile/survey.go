@@ -128,13 +128,13 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 	if err != nil {
 		return err
 	}
-	if replicas(job) >= many {
+	if countReplicas(s.Controller.Framework.JobSpec(job)) >= many {
 		answers.Untried.Add(1)
 		return nil
 	}
 	starts := []J{job}
-	if mode := job.JobSpec().RunMode; mode != nil && mode.Pause != nil {
-		starts = append(starts, Resumed(job))
+	if mode := s.Controller.Framework.JobSpec(job).RunMode; mode != nil && mode.Pause != nil {
+		starts = append(starts, resumed(s.Controller, job))
 	}
 	for _, job := range starts {
 		if err := s.begin(ctx, job, answers); err != nil {
@@ -203,7 +203,7 @@ func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked.refused)) {
-		if err := s.explain(ctx, begun.Job, name, asked.refused[name], answers); err != nil {
+		if err := s.explain(ctx, begun, name, asked.refused[name], answers); err != nil {
 			return err
 		}
 	}
@@ -212,12 +212,12 @@ func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 
 // explain returns an error if the API server refused an object of a job for a reason that is the controller's, and not the
 // user's, or if the job does not say that it was refused.
-func (s *Survey[J]) explain(ctx context.Context, job J, name string, refused error, answers *Answers) error {
-	initialized := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized)
+func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, refused error, answers *Answers) error {
+	initialized := meta.FindStatusCondition(begun.Job.JobStatus().Conditions, batchv1beta1.ConditionInitialized)
 	if initialized == nil || initialized.Status != metav1.ConditionFalse || initialized.Reason != batchv1beta1.ReasonCreateFailed {
 		return fmt.Errorf("the job does not say that %s was refused: %+v\n%w", name, initialized, refused)
 	}
-	bare := barePod(job, name)
+	bare := barePod(begun, name)
 	if bare == nil {
 		return fmt.Errorf("%s is not valid: %w", name, refused)
 	}
@@ -234,17 +234,17 @@ func (s *Survey[J]) explain(ctx context.Context, job J, name string, refused err
 }
 
 // barePod returns the pod that the template of a replica makes by itself, or nil if no replica is of that name.
-func barePod(job framework.Job, name string) *corev1.Pod {
-	for _, role := range job.JobSpec().Roles {
+func barePod[J framework.Job](begun Begun[J], name string) *corev1.Pod {
+	for _, role := range begun.Spec.Roles {
 		for index := range role.Replicas {
-			if framework.MemberName(job.GetName(), role.Type, index) != name {
+			if framework.MemberName(begun.Job.GetName(), role.Type, index) != name {
 				continue
 			}
 			template := role.Template.DeepCopy()
 			template.Spec.RestartPolicy = corev1.RestartPolicyNever
 			return &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: job.GetNamespace(), Name: name, Labels: template.Labels, Annotations: template.Annotations,
+					Namespace: begun.Job.GetNamespace(), Name: name, Labels: template.Labels, Annotations: template.Annotations,
 				},
 				Spec: template.Spec,
 			}

@@ -55,7 +55,7 @@ func (c *Cluster[J]) ExpectChangeAllowed(ctx context.Context, before, after stri
 
 func (c *Cluster[J]) change(ctx context.Context, before, after string) error {
 	job := c.Create(ctx, c.NewNamespace(ctx), before)
-	if job.JobSpec().RunMode.Pausing() {
+	if c.Controller.Framework.JobSpec(job).RunMode.Pausing() {
 		Eventually(ctx, c.Phase(ctx, job)).Should(BeEquivalentTo("Paused"))
 	}
 	return c.patch(ctx, job, after, client.DryRunAll)

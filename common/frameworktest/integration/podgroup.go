@@ -191,7 +191,7 @@ func (c *Cluster[J]) reason(ctx context.Context, job J) func() string {
 // replicas is how many a job is to have.
 func (c *Cluster[J]) replicas(job J) int {
 	sum := 0
-	for _, role := range job.JobSpec().Roles {
+	for _, role := range c.Controller.Framework.JobSpec(job).Roles {
 		sum += int(role.Replicas)
 	}
 	return sum

@@ -169,11 +169,7 @@ func count(list []string, one string) int {
 // runAll waits for the pods of a job and lets them run.
 func (c *Cluster[J]) runAll(ctx context.Context, job J) {
 	GinkgoHelper()
-	want := 0
-	for _, role := range job.JobSpec().Roles {
-		want += int(role.Replicas)
-	}
-	Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(want))
+	Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 	c.Run(ctx, job, c.PodNames(ctx, job)...)
 }
 

@@ -115,9 +115,6 @@ const (
 	ReplicaTypeEvaluator ReplicaType = "evaluator"
 )
 
-// InCluster says that replicas of the type are in the cluster map of TF_CONFIG, by which the others reach them.
-func (t ReplicaType) InCluster() bool { return t != ReplicaTypeEvaluator }
-
 // ReplicaSpec describes the replicas of one type.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"

@@ -1,4 +1,4 @@
-package v1beta1
+package deepspeed
 
 import (
 	"testing"
@@ -8,13 +8,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
 func TestJobSpec(t *testing.T) {
 	t.Parallel()
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker"}}}}
-	workers := func(n int32) []batchv1beta1.Role {
-		return []batchv1beta1.Role{{Type: "worker", Replicas: n, ScalingWeight: 1, Template: &template}}
+	workers := func(n int32) []framework.Role {
+		return []framework.Role{{Type: "worker", Replicas: n, ScalingWeight: 1, Template: &template}}
 	}
 	elastic := func(enabled bool, expected *int32) *batchv1beta1.ElasticConfig {
 		return &batchv1beta1.ElasticConfig{
@@ -29,47 +31,47 @@ func TestJobSpec(t *testing.T) {
 		scopeReplica = batchv1beta1.RestartScopeReplica
 	)
 	for name, tc := range map[string]struct {
-		spec DeepSpeedJobSpec
-		want batchv1beta1.JobSpec
+		spec v1beta1.DeepSpeedJobSpec
+		want framework.JobSpec
 	}{
 		"one worker unless told otherwise": {
-			spec: DeepSpeedJobSpec{Worker: Worker{Template: template}},
-			want: batchv1beta1.JobSpec{Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true},
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Template: template}},
+			want: framework.JobSpec{Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
 		"every field of the workers, which are one collective": {
-			spec: DeepSpeedJobSpec{Worker: Worker{
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{
 				Replicas: ptr.To[int32](4), RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: template,
 			}},
-			want: batchv1beta1.JobSpec{
-				Roles: []batchv1beta1.Role{{
+			want: framework.JobSpec{
+				Roles: []framework.Role{{
 					Type: "worker", Replicas: 4, ScalingWeight: 1, RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: &template,
 				}},
 				DefaultRestartScope: scopeJob, HasLauncher: true,
 			},
 		},
 		"no worker": {
-			spec: DeepSpeedJobSpec{Worker: Worker{Replicas: ptr.To[int32](0), Template: template}},
-			want: batchv1beta1.JobSpec{Roles: workers(0), DefaultRestartScope: scopeJob, HasLauncher: true},
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](0), Template: template}},
+			want: framework.JobSpec{Roles: workers(0), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
 		"an elastic job has the workers that are expected, which restart alone": {
-			spec: DeepSpeedJobSpec{Worker: Worker{Replicas: ptr.To[int32](1), Template: template}, Elastic: elastic(true, ptr.To[int32](5))},
-			want: batchv1beta1.JobSpec{
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](1), Template: template}, Elastic: elastic(true, ptr.To[int32](5))},
+			want: framework.JobSpec{
 				Roles: workers(5), Elastic: elastic(true, ptr.To[int32](5)), DefaultRestartScope: scopeReplica, HasLauncher: true,
 			},
 		},
 		"an elastic job has the fewest workers unless told otherwise": {
-			spec: DeepSpeedJobSpec{Worker: Worker{Replicas: ptr.To[int32](5), Template: template}, Elastic: elastic(true, nil)},
-			want: batchv1beta1.JobSpec{
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](5), Template: template}, Elastic: elastic(true, nil)},
+			want: framework.JobSpec{
 				Roles: workers(2), Elastic: elastic(true, nil), DefaultRestartScope: scopeReplica, HasLauncher: true,
 			},
 		},
 		"elastic that is switched off is none": {
-			spec: DeepSpeedJobSpec{Worker: Worker{Replicas: ptr.To[int32](3), Template: template}, Elastic: elastic(false, ptr.To[int32](5))},
-			want: batchv1beta1.JobSpec{Roles: workers(3), DefaultRestartScope: scopeJob, HasLauncher: true},
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](3), Template: template}, Elastic: elastic(false, ptr.To[int32](5))},
+			want: framework.JobSpec{Roles: workers(3), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
 		"policies are passed on": {
-			spec: DeepSpeedJobSpec{Worker: Worker{Template: template}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler},
-			want: batchv1beta1.JobSpec{
+			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Template: template}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler},
+			want: framework.JobSpec{
 				Roles: workers(1), RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
 				DefaultRestartScope: scopeJob, HasLauncher: true,
 			},
@@ -77,37 +79,27 @@ func TestJobSpec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			job := &DeepSpeedJob{Spec: tc.spec}
-			if diff := cmp.Diff(tc.want, job.JobSpec()); diff != "" {
+			job := &v1beta1.DeepSpeedJob{Spec: tc.spec}
+			if diff := cmp.Diff(tc.want, deepspeed{}.JobSpec(job)); diff != "" {
 				t.Errorf("unexpected view of the spec (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// The engine writes the status through the view.
-func TestJobStatusIsTheJobsOwn(t *testing.T) {
-	t.Parallel()
-	job := &DeepSpeedJob{}
-	job.JobStatus().Phase = batchv1beta1.JobPhaseRunning
-	if job.Status.Phase != batchv1beta1.JobPhaseRunning {
-		t.Errorf("the phase is %q, want Running", job.Status.Phase)
-	}
-}
-
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		config *Config
+		config *v1beta1.Config
 		want   int32
 	}{
-		"one unless told otherwise": {config: &Config{}, want: 1},
+		"one unless told otherwise": {config: &v1beta1.Config{}, want: 1},
 		"one without a config":      {want: 1},
-		"as many as it says":        {config: &Config{SlotsPerWorker: ptr.To[int32](8)}, want: 8},
+		"as many as it says":        {config: &v1beta1.Config{SlotsPerWorker: ptr.To[int32](8)}, want: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := (&DeepSpeedJob{Spec: DeepSpeedJobSpec{Config: tc.config}}).Slots(); got != tc.want {
+			if got := slotsOf(&v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{Config: tc.config}}); got != tc.want {
 				t.Errorf("a worker has %d slots, want %d", got, tc.want)
 			}
 		})
@@ -135,9 +127,9 @@ func TestResume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			job := &DeepSpeedJob{Spec: DeepSpeedJobSpec{RunMode: tc.mode}}
+			job := &v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{RunMode: tc.mode}}
 			job.Status.Pauses = tc.pauses
-			if diff := cmp.Diff(tc.want, job.Resume()); diff != "" {
+			if diff := cmp.Diff(tc.want, resumeSpecOf(job)); diff != "" {
 				t.Errorf("unexpected resume spec (-want +got):\n%s", diff)
 			}
 		})

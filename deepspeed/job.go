@@ -1,0 +1,63 @@
+package deepspeed
+
+import (
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+)
+
+// elasticOf returns how the job scales, or nil if it does not.
+func elasticOf(job *v1beta1.DeepSpeedJob) *batchv1beta1.ElasticConfig {
+	if elastic := job.Spec.Elastic; elastic != nil && elastic.Enabled {
+		return elastic
+	}
+	return nil
+}
+
+func (deepspeed) JobSpec(job *v1beta1.DeepSpeedJob) framework.JobSpec {
+	worker := &job.Spec.Worker
+	roles := []framework.Role{{
+		Type:          v1beta1.WorkerType,
+		Replicas:      ptr.Deref(worker.Replicas, 1),
+		ScalingWeight: 1,
+		RestartPolicy: worker.RestartPolicy,
+		Template:      &worker.Template,
+	}}
+	spec := framework.JobSpec{
+		Roles:               roles,
+		RunPolicy:           job.Spec.RunPolicy,
+		DefaultRestartScope: batchv1beta1.RestartScopeJob,
+		RunMode:             job.Spec.RunMode,
+		Elastic:             elasticOf(job),
+		Scheduler:           job.Spec.Scheduler,
+		HasLauncher:         true,
+	}
+	if spec.Elastic != nil {
+		spec.Roles = policy.Scale("", roles, spec.Elastic.Expected())
+		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
+	}
+	return spec
+}
+
+// slotsOf returns how many training processes each worker runs.
+func slotsOf(job *v1beta1.DeepSpeedJob) int32 {
+	if job.Spec.Config == nil {
+		return 1
+	}
+	return ptr.Deref(job.Spec.Config.SlotsPerWorker, 1)
+}
+
+// resumeSpecOf returns the resumeSpec of the workers if the job has been paused since it first ran, and an empty one otherwise.
+func resumeSpecOf(job *v1beta1.DeepSpeedJob) batchv1beta1.ResumeSpec {
+	if mode := job.Spec.RunMode; mode != nil && mode.Pause != nil && job.Status.Pauses > 0 {
+		for _, spec := range mode.Pause.ResumeSpecs {
+			if spec.Type == v1beta1.WorkerType {
+				return spec
+			}
+		}
+	}
+	return batchv1beta1.ResumeSpec{}
+}

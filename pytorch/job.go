@@ -1,0 +1,59 @@
+package pytorch
+
+import (
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// leaderType is the replica type that leads wherever it is used.
+const leaderType = "master"
+
+// usesTorchrun reports whether the training is launched with torchrun.
+func usesTorchrun(job *v1beta1.PyTorchTrainingJob) bool {
+	return job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled
+}
+
+// elasticOf returns how the job scales, or nil if it does not: elastic training is effective only with torchrun.
+func elasticOf(job *v1beta1.PyTorchTrainingJob) *batchv1beta1.ElasticConfig {
+	if elastic := job.Spec.Elastic; elastic != nil && elastic.Enabled && usesTorchrun(job) {
+		return elastic
+	}
+	return nil
+}
+
+func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
+	roles := make([]framework.Role, 0, len(job.Spec.ReplicaSpecs))
+	for i := range job.Spec.ReplicaSpecs {
+		r := &job.Spec.ReplicaSpecs[i]
+		replicas := ptr.Deref(r.Replicas, 1)
+		roles = append(roles, framework.Role{
+			Type:          r.Type,
+			Replicas:      replicas,
+			ScalingWeight: ptr.Deref(r.ScalingWeight, replicas),
+			RestartPolicy: r.RestartPolicy,
+			Template:      &r.Template,
+		})
+	}
+	spec := framework.JobSpec{
+		RunPolicy:           job.Spec.RunPolicy,
+		DefaultRestartScope: batchv1beta1.RestartScopeJob,
+		RunMode:             job.Spec.RunMode,
+		Elastic:             elasticOf(job),
+		Scheduler:           job.Spec.Scheduler,
+	}
+	switch {
+	case spec.Elastic != nil:
+		roles = policy.Scale(leaderType, roles, spec.Elastic.Expected())
+		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
+		// An agent of torchrun that gives up closes the rendezvous for all later agents, and the leader hosts it.
+		spec.Rendezvous = true
+	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
+		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
+	}
+	spec.Roles = framework.LeaderFirst(leaderType, roles)
+	return spec
+}

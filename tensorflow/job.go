@@ -1,0 +1,40 @@
+package tensorflow
+
+import (
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec {
+	spec := framework.JobSpec{
+		RunPolicy:           job.Spec.RunPolicy,
+		DefaultRestartScope: batchv1beta1.RestartScopeJob,
+		RunMode:             job.Spec.RunMode,
+		Scheduler:           job.Spec.Scheduler,
+	}
+	roles := make([]framework.Role, 0, len(job.Spec.ReplicaSpecs))
+	for i := range job.Spec.ReplicaSpecs {
+		r := &job.Spec.ReplicaSpecs[i]
+		role := framework.Role{
+			Type:          string(r.Type),
+			Replicas:      ptr.Deref(r.Replicas, 1),
+			RestartPolicy: r.RestartPolicy,
+			Template:      &r.Template,
+			Awaited:       inCluster(r.Type),
+		}
+		if r.Type == v1beta1.ReplicaTypePS && role.Replicas > 0 {
+			// The state that the workers share outlives any worker.
+			spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
+		}
+		roles = append(roles, role)
+	}
+	roles = framework.LeaderFirst(string(v1beta1.ReplicaTypeWorker), roles)
+	spec.Roles = framework.LeaderFirst(string(v1beta1.ReplicaTypeChief), roles)
+	return spec
+}
+
+// inCluster reports whether replicas of the type are in the cluster map of TF_CONFIG, which the others use to reach them.
+func inCluster(t v1beta1.ReplicaType) bool { return t != v1beta1.ReplicaTypeEvaluator }
