@@ -17,6 +17,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // native is kube-scheduler with gang scheduling (feature gate GenericWorkload, Kubernetes 1.37).
@@ -166,7 +167,7 @@ func dropped(pods []*corev1.Pod) *corev1.Pod {
 // syncGroup lets kube-scheduler know of the group.
 func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error) {
 	if pod := dropped(pods); pod != nil {
-		return "", &owned.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
+		return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 			"the API server has dropped spec.schedulingGroup of pod %s: its feature gate GenericWorkload was off", pod.Name)}
 	}
 	want := &schedulingv1beta1.PodGroup{
@@ -187,10 +188,10 @@ func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []
 		return "", err
 	case metav1.IsControlledBy(&there, group):
 	case !there.DeletionTimestamp.IsZero():
-		return "", &owned.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
+		return "", &report.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
 			"podgroup %s of kube-scheduler, which was an earlier group's, goes when its pods have ended", there.Name)}
 	default:
-		return "", owned.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io")
+		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io")
 	}
 	if gangOf(&there).MinCount == gangOf(want).MinCount {
 		return there.Spec.PriorityClassName, nil

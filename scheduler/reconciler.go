@@ -27,6 +27,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
 )
 
 const (
@@ -260,7 +261,7 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 		if err == nil {
 			g.ClassInForce, err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.Class.Name)
 		}
-		if refused, ok := errors.AsType[*owned.RefusedError](err); ok || owned.IsRefused(err) {
+		if refused, ok := errors.AsType[*report.RefusedError](err); ok || owned.IsRefused(err) {
 			g.Hindrance = err.Error()
 			view.lookIn(refusedDelay)
 			if ok && refused.Reason == v1beta1.ReasonEngineNotReady {
@@ -352,7 +353,7 @@ func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *core
 	if err != nil {
 		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	control.Tell(ctx, r.events, pod, control.Event{
+	control.Tell(ctx, r.events, pod, report.Event{
 		Type: corev1.EventTypeWarning, Reason: v1beta1.EventMaxDuration, Action: "Delete",
 		Message: fmt.Sprintf("the pod was deleted, since Queue %s lets pods exist for %s", queue.Name, *queue.Spec.MaxDuration),
 	}, "pod", client.ObjectKeyFromObject(pod), "maxDuration", *queue.Spec.MaxDuration)

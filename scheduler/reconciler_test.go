@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // brokenEngine cannot be told of some groups.
@@ -68,7 +68,7 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	c := newTestClient(t, objects...)
 	later := errors.New("the API server is down")
 	problems := map[string]error{
-		"in-the-way": &owned.RefusedError{Reason: "NameConflict", Err: errors.New("another is in the way")}, "unknown": later,
+		"in-the-way": &report.RefusedError{Reason: "NameConflict", Err: errors.New("another is in the way")}, "unknown": later,
 	}
 	r := &reconciler{client: c, engine: &brokenEngine{problems: problems}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now)}
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}

@@ -23,6 +23,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // lookInterval is the time between two looks, into the cache, for what Volcano lacks: its CRDs, or somebody who opens its own queues.
@@ -227,7 +228,7 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	case err != nil:
 		return "", err
 	case !metav1.IsControlledBy(&there, group):
-		return "", owned.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh")
+		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh")
 	}
 	if want.Spec.MinResources == nil {
 		want.Spec.MinResources = there.Spec.MinResources // those that were there before

@@ -11,7 +11,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // groupRole is the role of the pod in its PodGroup.
@@ -69,7 +69,7 @@ func (d *decision) joinQueue(tb *v1beta1.TensorBoard, group groupView) (v1beta1.
 		d.CreateGroup = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued, fmt.Sprintf("podgroup %s is being created", name))
 	case !metav1.IsControlledBy(group.Object, tb):
-		conflict := owned.NameConflict("the TensorBoard", "podgroup "+name)
+		conflict := report.NameConflict("the TensorBoard", "podgroup "+name)
 		return v1beta1.TensorBoardFailed, notReady(conflict.Reason, conflict.Error())
 	}
 	admitted := meta.FindStatusCondition(group.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)

@@ -10,8 +10,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
@@ -206,7 +206,7 @@ func sourcesAvailable(a *answer) v1beta1.TensorBoardCondition {
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonFetchFailed
 		first := a.Status.Sources[0]
-		c.Message = control.Truncated(fmt.Sprintf("%s: %s", first.Source, first.Error), control.MaxNote)
+		c.Message = report.Truncated(fmt.Sprintf("%s: %s", first.Source, first.Error), report.MaxNote)
 		if more := len(a.Status.Sources) - 1; more > 0 {
 			c.Message += fmt.Sprintf(" (and %d more)", more)
 		}

@@ -29,6 +29,7 @@ import (
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
@@ -145,7 +146,7 @@ func (r *reconciler) execute(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config *corev1.ConfigMap, prefix string, d decision,
 ) (reconcile.Result, error) {
 	result := reconcile.Result{RequeueAfter: d.WakeIn}
-	var refused *owned.RefusedError
+	var refused *report.RefusedError
 	if err := r.ensureObjects(ctx, tb, seen, config, prefix, d); errors.As(err, &refused) {
 		d.Status.Phase = v1beta1.TensorBoardFailed
 		for i := range d.Status.Conditions {
@@ -285,7 +286,7 @@ func (r *reconciler) tell(ctx context.Context, tb *v1beta1.TensorBoard, before, 
 	if after.Status == metav1.ConditionTrue || after.Reason == v1beta1.ReasonSuspended || after.Reason == v1beta1.ReasonCulled {
 		kind = corev1.EventTypeNormal
 	}
-	control.Tell(ctx, r.events, tb, control.Event{Type: kind, Reason: after.Reason, Action: "Reconcile", Message: after.Message},
+	control.Tell(ctx, r.events, tb, report.Event{Type: kind, Reason: after.Reason, Action: "Reconcile", Message: after.Message},
 		"phase", tb.Status.Phase, "condition", after.Type, "status", after.Status)
 	return true
 }

@@ -2,7 +2,6 @@
 package control
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -26,15 +25,4 @@ func Options(workers int) controller.Options {
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
 	}
-}
-
-// MaxNote is the longest message that an event takes, in bytes.
-const MaxNote = 1024
-
-// Truncated cuts a message to so many bytes at most.
-func Truncated(message string, most int) string {
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }

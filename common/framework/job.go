@@ -32,6 +32,14 @@ type JobSpec struct {
 	Scheduler *batchv1beta1.SchedulePolicy
 }
 
+// T9kScheduler returns how the replicas are scheduled as a gang. It is nil if they are not.
+func (s JobSpec) T9kScheduler() *batchv1beta1.T9kScheduler {
+	if s.Scheduler == nil {
+		return nil
+	}
+	return s.Scheduler.T9kScheduler
+}
+
 // Role is the replicas of one type.
 type Role struct {
 	// Type names the role.

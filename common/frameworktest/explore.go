@@ -7,7 +7,8 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // exploration is a small job of which every life is looked at: whatever may happen, in every order, up to a budget of what may go
@@ -196,9 +197,12 @@ func testExplorations(t *testing.T, k kind, c coverage) {
 }
 
 // explorationOptions are short times, so that there are few to tell apart.
-func explorationOptions() engine.Options {
-	return engine.Options{
-		ClusterDomain: "cluster.local", Image: "controller:test", StatusInterval: statusInterval,
-		PeerGrace: peerGrace, FailureWindow: 2 * time.Second, NodeLostDelay: 9 * time.Second,
+func explorationOptions() controller.Options {
+	return controller.Options{
+		Settings: plan.Settings{
+			ClusterDomain: "cluster.local", Image: "controller:test",
+			PeerGrace: peerGrace, FailureWindow: 2 * time.Second, NodeLostDelay: 9 * time.Second,
+		},
+		StatusInterval: statusInterval,
 	}
 }

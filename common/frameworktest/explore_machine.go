@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 )
 
 // machine brings one state after the other to life: with the real reconciler, on the model of the API server.
 type machine struct {
 	kind       kind
 	clock      *testingclock.FakePassiveClock
-	memory     *engine.Memory
+	memory     *controller.Memory
 	reconciler reconcile.Reconciler
 	encoder    encoder
 
@@ -48,14 +48,14 @@ type machine struct {
 	writes  int
 }
 
-func newMachine(k kind, options engine.Options) (*machine, error) {
+func newMachine(k kind, options controller.Options) (*machine, error) {
 	m := &machine{
-		kind: k, clock: testingclock.NewFakePassiveClock(birth), memory: &engine.Memory{},
+		kind: k, clock: testingclock.NewFakePassiveClock(birth), memory: &controller.Memory{},
 		encoder: encoder{specOf: k.specOf, known: map[client.Object][]token{}},
 	}
 	options.Clock, options.Memory = m.clock, m.memory
 	var err error
-	m.reconciler, err = k.newReconciler(engine.Cluster{
+	m.reconciler, err = k.newReconciler(controller.Cluster{
 		Client: exploredClient{m: m}, APIReader: exploredReader{m: m}, Events: silent{}, Metrics: prometheus.NewRegistry(),
 	}, options)
 	return m, err

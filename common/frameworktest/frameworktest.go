@@ -15,7 +15,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 )
@@ -46,7 +46,7 @@ type kind struct {
 	scheme        *runtime.Scheme
 	newJob        func(Shape) framework.Job
 	specOf        func(framework.Job) framework.JobSpec
-	newReconciler func(engine.Cluster, engine.Options) (reconcile.Reconciler, error)
+	newReconciler func(controller.Cluster, controller.Options) (reconcile.Reconciler, error)
 	mainContainer string
 }
 
@@ -135,15 +135,15 @@ func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], n
 	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
 }
 
-func kindOf[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) kind {
+func kindOf[J framework.Job](t *testing.T, ofKind manager.Controller[J], newJob func(Shape) J) kind {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, controller.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, ofKind.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	gvk, err := apiutil.GVKForObject(controller.Framework.NewJob(), scheme)
+	gvk, err := apiutil.GVKForObject(ofKind.Framework.NewJob(), scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,11 +152,11 @@ func kindOf[J framework.Job](t *testing.T, controller manager.Controller[J], new
 		scheme: scheme,
 		newJob: func(s Shape) framework.Job { return newJob(s) },
 		specOf: func(job framework.Job) framework.JobSpec {
-			return controller.Framework.JobSpec(job.(J)) //nolint:forcetypeassert // all jobs of a cluster are of one kind
+			return ofKind.Framework.JobSpec(job.(J)) //nolint:forcetypeassert // all jobs of a cluster are of one kind
 		},
-		newReconciler: func(cluster engine.Cluster, options engine.Options) (reconcile.Reconciler, error) {
-			return engine.New(cluster, controller.Framework, options)
+		newReconciler: func(cluster controller.Cluster, options controller.Options) (reconcile.Reconciler, error) {
+			return controller.New(cluster, ofKind.Framework, options)
 		},
-		mainContainer: controller.Framework.MainContainers()[0],
+		mainContainer: ofKind.Framework.MainContainers()[0],
 	}
 }

@@ -22,9 +22,10 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // birth is when every world begins.
@@ -39,7 +40,7 @@ type world struct {
 	kind    kind
 	cluster *Cluster
 	clock   *testingclock.FakePassiveClock
-	options engine.Options
+	options controller.Options
 
 	process    *process
 	reconciler reconcile.Reconciler
@@ -80,15 +81,16 @@ func newWorld(t rapid.TB, k kind) *world {
 	clock := testingclock.NewFakePassiveClock(birth)
 	w := &world{
 		t: t, kind: k, clock: clock, cluster: NewCluster(k.scheme, clock), lost: map[string]bool{}, marked: map[int]types.UID{},
-		options: engine.Options{
-			ClusterDomain:  "cluster.local",
-			Image:          "controller:test",
+		options: controller.Options{
+			Settings: plan.Settings{
+				ClusterDomain:  "cluster.local",
+				Image:          "controller:test",
+				PeerGrace:      30 * time.Second,
+				FailureWindow:  2 * time.Second,
+				NodeLostDelay:  time.Minute,
+				DependentRetry: time.Minute,
+			},
 			StatusInterval: 5 * time.Second,
-			PeerGrace:      30 * time.Second,
-			FailureWindow:  2 * time.Second,
-			NodeLostDelay:  time.Minute,
-
-			DependentRetry: time.Minute,
 			Clock:          clock,
 		},
 	}
@@ -110,7 +112,7 @@ func (w *world) start(lag map[string]int) {
 		behind: map[string]int{}, looks: 1,
 	}
 	maps.Copy(w.process.behind, lag)
-	reconciler, err := w.kind.newReconciler(engine.Cluster{
+	reconciler, err := w.kind.newReconciler(controller.Cluster{
 		Client: w.process, APIReader: apiReader{process: w.process}, Events: recorder{w}, Metrics: registry,
 	}, w.options)
 	if err != nil {

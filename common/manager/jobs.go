@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -31,7 +31,7 @@ type Controller[J framework.Job] struct {
 }
 
 // Program puts the job controller into the shell. The options are the defaults of its flags; Run completes them.
-func (c Controller[J]) Program(options engine.Options) Program {
+func (c Controller[J]) Program(options controller.Options) Program {
 	return Program{
 		Name:        c.Name,
 		Short:       "Runs the training jobs of a cluster",
@@ -49,7 +49,7 @@ func (c Controller[J]) Program(options engine.Options) Program {
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, shell Options) error {
 			options.ClusterDomain, options.Image, options.Namespace = shell.ClusterDomain, shell.Image, shell.Namespace
-			reconciler, err := engine.New(engine.Cluster{
+			reconciler, err := controller.New(controller.Cluster{
 				Client:    mgr.GetClient(),
 				APIReader: mgr.GetAPIReader(),
 				Events:    mgr.GetEventRecorder("tensorstack-jobs"),

@@ -13,27 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
-
-// RefusedError is the error of an object that could not be had, which another try does not mend by itself.
-type RefusedError struct {
-	// Reason that the owner's condition gets, such as NameConflict or CreateFailed.
-	Reason string
-	// Err says what is wrong.
-	Err error
-}
-
-// Error implements error.
-func (e *RefusedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *RefusedError) Unwrap() error { return e.Err }
 
 // ErrNotCached is how the creation fails of what the owner has already.
 var ErrNotCached = errors.New("is there already, but the cache does not have it yet")
 
 // Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the name that is not the
-// owner's is never touched. The reader reads from the API server itself. Errors are of type *RefusedError, unless another try may
+// owner's is never touched. The reader reads from the API server itself. Errors are of type *report.RefusedError, unless another try may
 // well succeed.
 func Create(
 	ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object,
@@ -56,22 +43,16 @@ func Create(
 	if metav1.IsControlledBy(existing, owner) {
 		return fmt.Errorf("%s %w", what, ErrNotCached)
 	}
-	return NameConflict(called, what)
+	return report.NameConflict(called, what)
 }
 
-// NameConflict is the error of an owner, known to users as what it is called, that needs an object whose name is taken.
-func NameConflict(called, what string) *RefusedError {
-	return &RefusedError{batchv1beta1.ReasonNameConflict, fmt.Errorf(
-		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", called, what)}
-}
-
-// RefusedOrFailed tells the errors of a creation apart: of type *RefusedError is what another try does not mend by itself.
+// RefusedOrFailed tells the errors of a creation apart: of type *report.RefusedError is what another try does not mend by itself.
 func RefusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case IsRefused(err):
-		return &RefusedError{batchv1beta1.ReasonCreateFailed, fmt.Errorf("creating %s: %w", what, err)}
+		return &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: fmt.Errorf("creating %s: %w", what, err)}
 	default:
 		return fmt.Errorf("creating %s: %w", what, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// mutant is a bug: a text of a file, and what takes its place.
+// mutant is a bug: a text in a file of the module common, and what takes its place.
 type mutant struct{ file, before, after string }
 
 // ofGangs is how the names of those begin that only jobs of a queue show.
@@ -22,113 +22,113 @@ const ofGangs = "a gang: "
 // Every one of these has been a bug of this engine, or of another operator.
 var mutants = map[string]mutant{
 	"the status overwrites that of another version": {
-		"execute.go", "client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(base)",
+		"controller/execute.go", "client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(base)",
 	},
 	"a conflict is not tried again": {
-		"execute.go", "return reconcile.Result{RequeueAfter: conflictDelay}, nil", "return reconcile.Result{}, nil",
+		"controller/execute.go", "return reconcile.Result{RequeueAfter: conflictDelay}, nil", "return reconcile.Result{}, nil",
 	},
 	"a deletion takes whatever has the name": {
-		"execute.go", "return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}\n", "return nil\n",
+		"controller/execute.go", "return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}\n", "return nil\n",
 	},
 	"the clean-up deletes a pod that has ended since": {
-		"execute.go", "client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}", "client.Preconditions{UID: &pod.UID}",
+		"controller/execute.go", "client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}", "client.Preconditions{UID: &pod.UID}",
 	},
 	"pods are created for a job that has changed since": {
-		"execute.go", "if err == nil && d.changesObjects() &&", "if false && d.changesObjects() &&",
+		"controller/execute.go", "if err == nil && d.ChangesObjects() &&", "if false && d.ChangesObjects() &&",
 	},
 	"the accounting of a failure waits for its turn": {
-		"execute.go", "case len(d.Restarts) > 0, !begins", "case !begins",
+		"plan/delay.go", "case len(d.Restarts) > 0, !isFirst", "case !isFirst",
 	},
 	"an elastic job begins without saying which replicas it has": {
-		"execute.go", "spec.Elastic == nil && ", "",
+		"plan/delay.go", "spec.Elastic == nil && ", "",
 	},
 	"a job that was paused before its first status leaves its pods": {
-		"plan.go", " && !p.hasBegunUnsaid() {", " {",
+		"plan/interpret.go", "v.job.Status.StartTime == nil && !v.hasUnreportedPods()", "v.job.Status.StartTime == nil",
 	},
 	"a job that ends before its first status never says that it was accepted": {
-		"plan.go", "if p.hasBegunUnsaid() {", "if false {",
+		"plan/run.go", "if s.hasUnreportedPods() {", "if false {",
 	},
 	"a cache is believed": {
-		"reconciler.go", "if !decision.Irrevocable ||", "if true ||",
+		"controller/reconciler.go", "if !decision.NeedsLiveRead ||", "if true ||",
 	},
 	"a watch is trusted to tell of each pod": {
-		"reconciler.go", "if err == nil && live.hasMoreThan(seen) {", "if false {",
+		"controller/reconciler.go", "if err == nil && live.HasMoreThan(seen) {", "if false {",
 	},
 	"replicas start beside pods of an earlier attempt": {
-		"plan.go", "if p.hasEarlierPods() {", "if false {",
+		"plan/run.go", "if s.hasPodsOfEarlierJobAttempt() {", "if false {",
 	},
 	"pods of an earlier attempt stay": {
-		"plan.go", "\tp.removeObsolete()\n\tp.createMissing()", "\tp.createMissing()",
+		"plan/run.go", "\ts.deleteObsolete()\n", "",
 	},
 	"nobody wakes for a restart that has to wait": {
-		"plan.go", "p.wakeUrgentlyAt(r.recorded.RestartTime.Time)\n", "",
+		"plan/run.go", "s.wakeUrgentlyAt(r.recorded.RestartTime.Time)\n", "",
 	},
 	"nobody wakes for the deadline": {
-		"plan.go", "if deadline, ok := p.deadline(); ok {\n\t\tp.wakeAt(deadline)", "if deadline, ok := p.deadline(); ok {\n\t\t_ = deadline",
+		"plan/run.go", "if deadline, ok := s.deadline(); ok {\n\t\ts.wakeAt(deadline)", "if deadline, ok := s.deadline(); ok {\n\t\t_ = deadline",
 	},
 	"a finished job goes on": {
-		"plan.go", "if job.Status.Finished() {", "if job.Status.Finished() && job.Status.Phase == batchv1beta1.JobPhaseFailed {",
+		"plan/choose.go", "case v.job.Status.Finished():", "case v.job.Status.Finished() && v.job.Status.Phase == \"Failed\":",
 	},
 	"a job that is being deleted creates pods": {
-		"plan.go", "if job.Deleting {", "if false {",
+		"plan/choose.go", "case v.job.Deleting:", "case false:",
 	},
 	"a failure counts as often as it is seen": {
-		"replica.go", "return r.pod != nil && r.podAttempt != r.attempt().String()", "return false",
+		"plan/replica.go", "return r.pod != nil && r.podAttempt != r.attempt().String()", "return false",
 	},
 	"the aggregate forgets who succeeded": {
-		"replica.go", "aggregate.Succeeded++", "",
+		"plan/tasks.go", "aggregate.Succeeded++", "",
 	},
 	"only the first failure counts": {
-		"replica.go", "r.outcome = policy.Judge(r.pod, mainContainerName(p.job.MainContainers, r.pod))\n",
-		"r.outcome = policy.Judge(r.pod, mainContainerName(p.job.MainContainers, r.pod))\nif r.outcome.Failure != nil && p.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Free = true\n}\n",
+		"plan/replica.go", "r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\n",
+		"r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\nif r.outcome.Failure != nil && v.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Free = true\n}\n",
 	},
 	"what is not to blame counts": {
-		"restart.go", "if !cause.failure.Free {\n\t\tp.decision.Status.BackoffCount++", "if true {\n\t\tp.decision.Status.BackoffCount++",
+		"plan/restart.go", "if !f.failure.Free {\n\t\ts.Status.BackoffCount++", "if true {\n\t\ts.Status.BackoffCount++",
 	},
 	"a failure is counted and not restarted": {
-		"restart.go", "status.Attempt++", "",
+		"plan/restart.go", "s.Status.Attempt++", "",
 	},
 	"the limit is not kept": {
-		"finish.go", "if cause.failure.Free || policy.BackoffLeft", "if true || policy.BackoffLeft",
+		"plan/finish.go", "if cause.failure.Free || policy.BackoffLeft", "if true || policy.BackoffLeft",
 	},
 	"a job never expires": {
-		"finish.go", "p.wakeAt(expiry)", "",
+		"plan/cleanup.go", "s.wakeAt(expiry)", "",
 	},
 	"a pause is not counted before pods are deleted": {
-		"pause.go", "status.Pauses++", "",
+		"plan/pause.go", "s.Status.Pauses++", "",
 	},
 	"a pause believes that no pod is left": {
-		"pause.go", "p.decision.Irrevocable = true // a cache may lack", "_ = 0 // a cache may lack",
+		"plan/liveread.go", "case c.action == pause && isPaused(s.Status) != isPaused(status):", "case false:",
 	},
 	"a job is said to run while one waits": {
-		"settle.go", "case waiting == 0:", "case waiting <= 1:",
+		"plan/status.go", "case waiting == 0:", "case waiting <= 1:",
 	},
 	"a status is written at rest": {
-		"settle.go", "status.Reason = reason\n", "status.Reason = reason + p.now.Format(\"150405\")\n",
+		"plan/status.go", "s.Status.Reason = reason\n", "s.Status.Reason = reason + s.now.Format(\"150405\")\n",
 	},
 	"a failed replica is said to have recovered": {
-		"settle.go", "return r.staysFailed() || waiting", "return waiting",
+		"plan/status.go", "return r.staysFailed() || waiting", "return waiting",
 	},
 	"what has failed trains": {
-		"elastic.go", "if !r.staysFailed() && r.failure() == nil {", "if true {",
+		"plan/elastic.go", "if !r.staysFailed() && r.failure() == nil {", "if true {",
 	},
 	"what is given up counts": {
-		"elastic.go", "\tp.replicas = remaining\n", "",
+		"plan/elastic.go", "\tv.replicas = remaining\n", "",
 	},
 	"a gang: pods are created though nobody has admitted their group as it is now": {
-		"podgroup.go", "case admitted == nil || view.Object.Status.ObservedGeneration < view.Object.Generation:", "case admitted == nil:",
+		"plan/podgroup.go", "case admitted == nil || view.Object.Status.ObservedGeneration < view.Object.Generation:", "case admitted == nil:",
 	},
 	"a gang: a cache is believed that its group is admitted": {
-		"podgroup.go", "d.Irrevocable = d.Irrevocable || len(d.Creates) > 0 || d.PodGroup.Change != \"\"\n", "",
+		"plan/liveread.go", "case len(s.Creates) > 0 && v.job.Spec.T9kScheduler() != nil:", "case false:",
 	},
 	"a gang: its group stays when it ends": {
-		"finish.go", "p.releaseGroup()", "",
+		"plan/cleanup.go", "s.releaseGroup()", "",
 	},
 	"a gang: its group stays when it pauses": {
-		"pause.go", "p.releaseGroup()", "",
+		"plan/pause.go", "s.releaseGroup()", "",
 	},
 	"a gang: a replacement waits for peers that have succeeded": {
-		"podgroup.go", "case p.needsScheduling() && !isSame(view.Object.Spec, want):", "case false:",
+		"plan/podgroup.go", "case s.needsScheduling() && !isSame(view.Object.Spec, want):", "case false:",
 	},
 }
 
@@ -138,7 +138,7 @@ func TestMutantsFit(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m.overlay(t, filepath.Join("..", "..", "common", "engine", m.file))
+			m.overlay(t, filepath.Join("..", "..", "common", m.file))
 		})
 	}
 }
@@ -161,7 +161,7 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 		}
 		m := mutants[name]
 		t.Run(name, func(t *testing.T) {
-			overlay := m.overlay(t, filepath.Join(root, "common", "engine", m.file))
+			overlay := m.overlay(t, filepath.Join(root, "common", m.file))
 			jobs := "Engine/small_jobs"
 			if strings.HasPrefix(name, ofGangs) {
 				jobs += ".*/a_gang"
@@ -190,7 +190,7 @@ func (m mutant) overlay(t *testing.T, path string) string {
 		t.Fatalf("%s has %d times, instead of once, what the mutant replaces: %s", m.file, n, m.before)
 	}
 	dir := t.TempDir()
-	mutated := filepath.Join(dir, m.file)
+	mutated := filepath.Join(dir, filepath.Base(m.file))
 	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.before, m.after, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}

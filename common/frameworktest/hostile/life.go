@@ -23,10 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // Begun is a job whose controller has done all that it can do until a kubelet runs the pods.
@@ -42,10 +43,10 @@ type Begun[J framework.Job] struct {
 // the client that the function makes, nil for the model's own. It returns an error if the controller fails, or does not come to
 // rest.
 func Begin[J framework.Job](
-	ctx context.Context, controller manager.Controller[J], job J, through func(client.Client) client.Client,
+	ctx context.Context, ofKind manager.Controller[J], job J, through func(client.Client) client.Client,
 ) (Begun[J], error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), controller.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), ofKind.AddToScheme(scheme)); err != nil {
 		return Begun[J]{}, err
 	}
 	clock := testingclock.NewFakePassiveClock(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
@@ -58,16 +59,16 @@ func Begin[J framework.Job](
 	if through != nil {
 		asked = through(model)
 	}
-	reconciler, err := engine.New(
-		engine.Cluster{Client: asked, APIReader: asked, Events: nobody{}, Metrics: prometheus.NewRegistry()},
-		controller.Framework,
-		engine.Options{ClusterDomain: "cluster.local", Image: "controller:test", Clock: clock},
+	reconciler, err := controller.New(
+		controller.Cluster{Client: asked, APIReader: asked, Events: nobody{}, Metrics: prometheus.NewRegistry()},
+		ofKind.Framework,
+		controller.Options{Settings: plan.Settings{ClusterDomain: "cluster.local", Image: "controller:test"}, Clock: clock},
 	)
 	if err != nil {
 		return Begun[J]{}, err
 	}
 	ctx = log.IntoContext(ctx, logr.Discard())
-	begun := Begun[J]{Job: controller.Framework.NewJob()}
+	begun := Begun[J]{Job: ofKind.Framework.NewJob()}
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 	for range 10 {
 		seen := begun.Job.GetResourceVersion()
@@ -83,7 +84,7 @@ func Begin[J framework.Job](
 		}
 		rests := begun.Job.GetResourceVersion() == seen && len(pods.Items) == len(begun.Pods) && !cluster.Admit()
 		if begun.Pods = pods.Items; rests {
-			begun.Spec = controller.Framework.JobSpec(begun.Job)
+			begun.Spec = ofKind.Framework.JobSpec(begun.Job)
 			return begun, nil
 		}
 	}

@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
@@ -85,7 +85,7 @@ func (c *Cluster[J]) start() {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Stop)
 
-	options := engine.DefaultOptions()
+	options := controller.DefaultOptions()
 	options.StatusInterval = StatusInterval
 	options.PeerGrace = time.Second
 	options.FailureWindow = 0 // these pods report when the test says so

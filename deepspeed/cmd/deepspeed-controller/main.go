@@ -2,7 +2,7 @@
 package main
 
 import (
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/deepspeed"
 	"tensorstack.dev/jobs/deepspeed/agent"
@@ -10,5 +10,5 @@ import (
 
 func main() {
 	agent.Main()
-	manager.Main(deepspeed.Controller().Program(engine.DefaultOptions()))
+	manager.Main(deepspeed.Controller().Program(controller.DefaultOptions()))
 }

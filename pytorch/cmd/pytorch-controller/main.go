@@ -2,11 +2,11 @@
 package main
 
 import (
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch"
 )
 
 func main() {
-	manager.Main(pytorch.Controller().Program(engine.DefaultOptions()))
+	manager.Main(pytorch.Controller().Program(controller.DefaultOptions()))
 }

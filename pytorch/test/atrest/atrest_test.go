@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
@@ -100,7 +100,7 @@ func runController(ctx context.Context, t *testing.T, plane *controlplane.Contro
 	ended := make(chan error, 1)
 	ctrl.SetLogger(logr.Discard())
 	go func() {
-		ended <- manager.Run(ctx, pytorch.Controller().Program(engine.DefaultOptions()), plane.Controller(), plane.Options(), logr.Discard())
+		ended <- manager.Run(ctx, pytorch.Controller().Program(controller.DefaultOptions()), plane.Controller(), plane.Options(), logr.Discard())
 	}()
 	return ended
 }

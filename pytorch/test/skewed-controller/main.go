@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch"
 )
@@ -30,7 +30,7 @@ func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func main() {
 	if os.Getenv("CLOCK_OFFSET") == "" {
-		manager.Main(pytorch.Controller().Program(engine.DefaultOptions())) // as the init container of a replica, which only waits for its leader
+		manager.Main(pytorch.Controller().Program(controller.DefaultOptions())) // as the init container of a replica, which only waits for its leader
 		return
 	}
 	if err := run(); err != nil {
@@ -48,7 +48,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	options := engine.DefaultOptions()
+	options := controller.DefaultOptions()
 	options.Clock = skewed{offset: offset}
 	logger := zap.New()
 	ctrl.SetLogger(logger)

@@ -2,11 +2,11 @@
 package main
 
 import (
-	"tensorstack.dev/jobs/common/engine"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/tensorflow"
 )
 
 func main() {
-	manager.Main(tensorflow.Controller().Program(engine.DefaultOptions()))
+	manager.Main(tensorflow.Controller().Program(controller.DefaultOptions()))
 }

@@ -1,0 +1,343 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// conflictDelay is how long to wait for the cache after a write that met a newer version.
+const conflictDelay = 100 * time.Millisecond
+
+// execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then deletions,
+// then creations.
+func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d plan.Decision) (reconcile.Result, error) {
+	result, err := r.changeJob(ctx, job, planned, d)
+	if apierrors.IsConflict(err) {
+		// Somebody changed the job since it was read. The change may be one that does not wake us.
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = r.changePodGroup(ctx, job, d.PodGroup)
+	if apierrors.IsConflict(err) { // somebody was faster, perhaps by a change that does not wake us
+		result, err = sooner(result, conflictDelay), nil
+	}
+	if deleteErr := r.delete(ctx, d); deleteErr != nil {
+		return reconcile.Result{}, errors.Join(err, deleteErr)
+	}
+	if err == nil {
+		err = r.create(ctx, job, d)
+	}
+	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
+		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
+			return reconcile.Result{}, err
+		}
+		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
+		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
+	} else if err != nil {
+		return reconcile.Result{}, err
+	}
+	if d.TensorBoard.Change != "" {
+		result = sooner(result, r.changeTensorBoard(ctx, job, d.TensorBoard))
+	}
+	if !d.WakeAt.IsZero() {
+		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
+	}
+	if result.RequeueAfter > 0 {
+		result.Priority = new(priorityOf(d))
+	}
+	return result, nil
+}
+
+// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the job is not the newest and
+// anything is to be changed.
+func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, d plan.Decision) (reconcile.Result, error) {
+	if d.DeleteJob {
+		return reconcile.Result{}, r.deleteJob(ctx, job)
+	}
+	read := job.GetResourceVersion()
+	result, err := r.writeStatus(ctx, job, planned, d)
+	if err == nil && d.ChangesObjects() && job.GetResourceVersion() == read {
+		err = r.confirm(ctx, job)
+	}
+	return result, err
+}
+
+// confirm returns a conflict if the job is not the newest. The write of a status finds that out by itself; what is done
+// without one must not follow a spec that was edited since, or bring back the pods of a job that has finished.
+func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
+	newest := &metav1.PartialObjectMetadata{}
+	newest.SetGroupVersionKind(r.gvk)
+	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(job), newest)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the job before its objects are changed: %w", err)
+	}
+	if err != nil || newest.GetResourceVersion() != job.GetResourceVersion() {
+		return apierrors.NewConflict(schema.GroupResource{Resource: r.gvk.Kind}, job.GetName(), errors.New("the job was changed since it was read"))
+	}
+	return nil
+}
+
+func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
+	wait = max(wait, time.Millisecond) // 0 means never
+	if result.RequeueAfter == 0 || wait < result.RequeueAfter {
+		result.RequeueAfter = wait
+	}
+	return result
+}
+
+// writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
+func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job, d plan.Decision) (reconcile.Result, error) {
+	key := client.ObjectKeyFromObject(job)
+	if !plan.ChangesStatus(planned, d) {
+		r.options.Memory.SetWaitsSince(key, time.Time{})
+		return reconcile.Result{}, nil
+	}
+	if wait := r.statusDelay(planned, d); wait > 0 {
+		if r.options.Memory.WaitsSince(key).IsZero() {
+			r.options.Memory.SetWaitsSince(key, r.options.Clock.Now())
+		}
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.patchStatus(ctx, job, d.Status, d.TensorBoard.Status, d.Events); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.metrics.observe(d)
+	return reconcile.Result{}, nil
+}
+
+// statusDelay returns how much longer the status of a decision may be batched with later changes.
+func (r *Reconciler[J]) statusDelay(job plan.Job, d plan.Decision) time.Duration {
+	delay := plan.StatusDelay(job, d, r.options.StatusInterval)
+	if since := r.options.Memory.WaitsSince(types.NamespacedName{Namespace: job.Namespace, Name: job.Name}); !since.IsZero() {
+		delay -= r.options.Clock.Now().Sub(since)
+	}
+	return max(0, delay)
+}
+
+// onlyDelays reports whether a decision does nothing for now.
+func (r *Reconciler[J]) onlyDelays(job plan.Job, d plan.Decision) bool {
+	return !d.DeleteJob && !d.ChangesObjects() && r.statusDelay(job, d) > 0
+}
+
+// patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the events.
+func (r *Reconciler[J]) patchStatus(
+	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus, events []report.Event,
+) error {
+	was := job.JobStatus().Phase
+	if job.JobStatus().ObservedGeneration == 0 {
+		was = "" // the API server has set the phase
+	}
+	_, tensorBoardWas := tensorBoardOf(job)
+	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
+	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	job.SetResourceVersion(changed.GetResourceVersion())
+	*job.JobStatus() = status
+	setTensorBoardStatus(job, tensorBoard)
+	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
+	r.tell(ctx, job, status, was, events)
+	return nil
+}
+
+// onlyStatus returns the job with that status and without its spec, so that what has changed is not searched for in the templates of pods.
+func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {
+	only := r.framework.NewJob()
+	only.SetNamespace(job.GetNamespace())
+	only.SetName(job.GetName())
+	only.SetResourceVersion(job.GetResourceVersion())
+	*only.JobStatus() = status
+	setTensorBoardStatus(only, tensorBoard)
+	return only
+}
+
+// tell tells of what has just been done. The log says of a change of phase also where there is no event of it.
+func (r *Reconciler[J]) tell(ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event) {
+	facts := []any{"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount}
+	for _, e := range events {
+		control.Tell(ctx, r.events, job, e, facts...)
+	}
+	if len(events) == 0 && was != status.Phase {
+		ctrllog.FromContext(ctx).Info("PhaseChanged", append(facts, "was", was)...)
+	}
+}
+
+// deleteJob deletes a job that is still the one that was seen. What it owns is garbage collected with it.
+func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
+	uid, version := job.GetUID(), job.GetResourceVersion()
+	err := r.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the job after its time to live: %w", err)
+	}
+	ctrllog.FromContext(ctx).Info("Expired", "phase", job.JobStatus().Phase, "completionTime", job.JobStatus().CompletionTime)
+	return nil
+}
+
+// delete deletes each pod that is still the one that was seen.
+func (r *Reconciler[J]) delete(ctx context.Context, d plan.Decision) error {
+	return errors.Join(
+		r.deletePods(ctx, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
+		}),
+		r.deletePods(ctx, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}}
+		}),
+		r.deletePods(ctx, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0)}
+		}),
+	)
+}
+
+func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption) error {
+	goOn := func(error) bool { return true } // another pod may well be deleted
+	return inParallel(len(pods), goOn, func(i int) error {
+		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return nil // the pod of this UID is gone or has changed, of which the cache will tell
+		}
+		if err != nil {
+			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)
+		}
+		return nil
+	})
+}
+
+func (r *Reconciler[J]) create(ctx context.Context, job J, d plan.Decision) error {
+	if d.CreateService {
+		if err := r.createOwned(ctx, job, r.newService(job)); err != nil {
+			return err
+		}
+	}
+	if len(d.Creates) == 0 {
+		return nil
+	}
+	if err := r.createSecret(ctx, job); err != nil {
+		return err
+	}
+	inTheWay := func(err error) bool { // of this pod alone
+		var refused *report.RefusedError
+		return errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
+	}
+	if err := inParallel(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
+		return err
+	}
+	r.tell(ctx, job, d.Status, d.Status.Phase, []report.Event{{
+		Type: corev1.EventTypeNormal, Reason: batchv1beta1.EventCreated, Action: "Create",
+		Message: fmt.Sprintf("created %d replicas", len(d.Creates)), Facts: []any{"replicas", len(d.Creates)},
+	}})
+	return nil
+}
+
+// createSecret creates the Secret that the replicas share, if they do and there is none yet.
+func (r *Reconciler[J]) createSecret(ctx context.Context, job J) error {
+	withSecret, ok := r.framework.(framework.SecretFramework[J])
+	if !ok {
+		return nil
+	}
+	secret, err := withSecret.NewSecret(job)
+	if err != nil {
+		return fmt.Errorf("making the Secret of the job: %w", err)
+	}
+	secret.Namespace = job.GetNamespace()
+	secret.Labels = plan.Labels(r.gvk.Kind, job.GetName())
+	secret.OwnerReferences = []metav1.OwnerReference{r.ownerOf(job)}
+	// Without the option the client would have Secrets in its cache, which it may not read.
+	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
+	// Quotas are checked before names.
+	overQuota := apierrors.IsForbidden(err) && (job.JobStatus().RunningTime != nil || job.JobStatus().Attempt > 0)
+	if apierrors.IsAlreadyExists(err) || overQuota {
+		return nil // the pods that were there before had it
+	}
+	return owned.RefusedOrFailed("secret "+secret.Name, err)
+}
+
+// createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of type
+// *report.RefusedError, unless another try may well succeed.
+func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object, options ...client.CreateOption) error {
+	return owned.Create(ctx, r.client, r.apiReader, job, plan.TheJob, object, options...)
+}
+
+// refusedFor returns how long objects of the job have been refused.
+func (r *Reconciler[J]) refusedFor(job J) time.Duration {
+	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil && plan.IsCreateFailure(c.Reason) {
+		return r.options.Clock.Now().Sub(c.LastTransitionTime.Time)
+	}
+	return 0
+}
+
+// reportRefusal writes into the status that was decided why an object of the job could not be created.
+func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError) error {
+	status := *decided.DeepCopy()
+	status.Reason = refused.Reason
+	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type:               batchv1beta1.ConditionInitialized,
+		Status:             metav1.ConditionFalse,
+		Reason:             refused.Reason,
+		Message:            report.Truncated(refused.Error(), report.MaxMessage),
+		ObservedGeneration: job.GetGeneration(),
+		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
+	})
+	if !changed {
+		return nil
+	}
+	_, tensorBoard := tensorBoardOf(job)
+	return r.patchStatus(ctx, job, status, tensorBoard, []report.Event{{
+		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
+	}})
+}
+
+// inParallel calls do for 0 to n-1, one at first, and with each that returns one more at a time, up to maxParallel: so their number doubles
+// with each round trip, and a refusal that all calls meet from the first on, such as of an admission webhook, costs one. It starts no more after an error past
+// which it may not go on. It returns the first of those, or else the first of all, in the order of the calls, so that what is said of a
+// refusal does not depend on which call is faster.
+func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
+	errs := make([]error, n)
+	done := make(chan int)
+	stops := func(err error) bool { return err != nil && !mayGoOn(err) }
+	started, stopped := 0, false
+	for returned := 0; returned < started || started < n && !stopped; {
+		if !stopped && started < n && started-returned < min(returned+1, maxParallel) {
+			go func(i int) {
+				errs[i] = do(i)
+				done <- i
+			}(started)
+			started++
+			continue
+		}
+		stopped = stops(errs[<-done]) || stopped
+		returned++
+	}
+	if i := slices.IndexFunc(errs, stops); i >= 0 {
+		return errs[i]
+	}
+	return cmp.Or(errs...)
+}
+
+// maxParallel bounds how many requests of one job are under way at once. The controller of batch/v1 Jobs creates as many pods in one go, of
+// which it has half under way.
+const maxParallel = 500

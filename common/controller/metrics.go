@@ -1,0 +1,110 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/phases"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// The metrics of a controller. docs/metrics.md describes them for those who watch it.
+const (
+	metricJobs     = "tensorstack_jobs"
+	metricRestarts = "tensorstack_job_restarts_total"
+	metricStart    = "tensorstack_job_start_duration_seconds"
+	metricRecovery = "tensorstack_job_recovery_duration_seconds"
+)
+
+// otherCause stands for the causes that are not ours to name, so that their number stays bounded.
+const otherCause = "Other"
+
+// causes are the values of the label cause.
+var causes = []string{
+	batchv1beta1.ReasonError, batchv1beta1.ReasonOOMKilled, batchv1beta1.ReasonEvicted, batchv1beta1.ReasonPreempted,
+	batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonNodeShutdown, batchv1beta1.ReasonDisrupted, batchv1beta1.ReasonDeleted,
+	batchv1beta1.ReasonCompleted,
+}
+
+// durations are the bounds of histograms, in seconds: from the start of a small pod to a day in a queue.
+var durations = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}
+
+// jobMetrics are the metrics that grow with what happens to jobs of one kind. What happens is observed once, when the status
+// that speaks of it is written.
+type jobMetrics struct {
+	restarts *prometheus.CounterVec
+	start    prometheus.Histogram
+	recovery prometheus.Histogram
+}
+
+// newJobMetrics registers the metrics of a kind. It returns an error if they are registered already.
+func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, error) {
+	labels := prometheus.Labels{"kind": kind}
+	m := &jobMetrics{
+		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: metricRestarts, ConstLabels: labels,
+			Help: "Restarts of a replica, or of all replicas of a job together, by cause and by whether they count towards backoffLimit.",
+		}, []string{"cause", "counted"}),
+		start: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: metricStart, ConstLabels: labels, Buckets: durations,
+			Help: "Time from the creation of a job until all its replicas ran for the first time.",
+		}),
+		recovery: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: metricRecovery, ConstLabels: labels, Buckets: durations,
+			Help: "Time from the failure of a replica until it was replaced and all replicas ran again.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// observe takes account of a decision whose status is written.
+func (m *jobMetrics) observe(d plan.Decision) {
+	for _, r := range d.Restarts {
+		cause, counted := r.Cause, "false"
+		if !slices.Contains(causes, cause) {
+			cause = otherCause
+		}
+		if r.Counted {
+			counted = "true"
+		}
+		m.restarts.WithLabelValues(cause, counted).Inc()
+	}
+	if d.StartDuration != nil {
+		m.start.Observe(d.StartDuration.Seconds())
+	}
+	if d.RecoveryDuration != nil {
+		m.recovery.Observe(d.RecoveryDuration.Seconds())
+	}
+}
+
+// phasesOfJobs are the values of the label phase.
+var phasesOfJobs = []string{
+	string(batchv1beta1.JobPhasePending), string(batchv1beta1.JobPhaseRunning), string(batchv1beta1.JobPhasePaused),
+	string(batchv1beta1.JobPhaseResuming), string(batchv1beta1.JobPhaseSucceeded), string(batchv1beta1.JobPhaseFailed),
+	string(batchv1beta1.JobPhaseUnknown),
+}
+
+func newJobCollector(reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{}) *phases.Collector {
+	return &phases.Collector{
+		Reader: reader, Scheme: scheme, Kind: kind, Elected: elected, Phases: phasesOfJobs,
+		PhaseOf: func(object runtime.Object) string {
+			phase := object.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // the kind is that of a framework.Job
+			if phase == "" {
+				phase = batchv1beta1.JobPhasePending // nobody has looked at it yet
+			}
+			return string(phase)
+		},
+		Metric: prometheus.NewDesc(metricJobs, "Jobs by phase.", []string{"phase"}, prometheus.Labels{"kind": kind.Kind}),
+	}
+}

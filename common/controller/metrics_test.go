@@ -1,0 +1,90 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// Restarts are counted by cause. Causes that are not ours to name count as Other.
+func TestRestartsAreCountedByCause(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		restarts []plan.Restart
+		want     string
+	}{
+		"a decision without restarts counts nothing": {},
+		"a counted restart": {
+			restarts: []plan.Restart{{Cause: "Error", Counted: true}},
+			want:     `tensorstack_job_restarts_total{cause="Error",counted="true",kind="TestJob"} 1`,
+		},
+		"two restarts of the same cause": {
+			restarts: []plan.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
+			want:     `tensorstack_job_restarts_total{cause="Error",counted="true",kind="TestJob"} 2`,
+		},
+		"a restart that does not count towards the limit": {
+			restarts: []plan.Restart{{Cause: "Preempted"}},
+			want:     `tensorstack_job_restarts_total{cause="Preempted",counted="false",kind="TestJob"} 1`,
+		},
+		"a cause that only the kubelet has a name for": {
+			restarts: []plan.Restart{{Cause: "UnexpectedAdmissionError"}},
+			want:     `tensorstack_job_restarts_total{cause="Other",counted="false",kind="TestJob"} 1`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			metrics, err := newJobMetrics(registry, "TestJob")
+			if err != nil {
+				t.Fatal(err)
+			}
+			metrics.observe(plan.Decision{Restarts: tc.restarts})
+			want := ""
+			if tc.want != "" {
+				want = "# HELP tensorstack_job_restarts_total Restarts of a replica, or of all replicas of a job together, " +
+					"by cause and by whether they count towards backoffLimit.\n" +
+					"# TYPE tensorstack_job_restarts_total counter\n" + tc.want + "\n"
+			}
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metricRestarts); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The names keep to the conventions of Prometheus.
+func TestMetricsAreNamedWell(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics, err := newJobMetrics(registry, "TestJob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics.observe(plan.Decision{
+		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonError}}, StartDuration: new(time.Second), RecoveryDuration: new(time.Second),
+	})
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+	if _, err := newJobMetrics(registry, "TestJob"); err == nil {
+		t.Error("the metrics of a kind are registered twice")
+	}
+}
+
+// Of several copies of a controller only the one that leads counts the jobs.
+func TestJobsAreNotCountedByACopyThatDoesNotLead(t *testing.T) {
+	t.Parallel()
+	collector := newJobCollector(nil, nil, schema.GroupVersionKind{Kind: "TestJob"}, context.Background().Done())
+	if n := testutil.CollectAndCount(collector); n != 0 {
+		t.Errorf("%d metrics", n)
+	}
+}

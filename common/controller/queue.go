@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// Jobs wait in a queue to be reconciled. One that is new has the priority 0, one that is found as the controller starts
+// handler.LowPriority. Those that have an urgent one may hold nodes that do nothing, and do not wait until all new ones have their pods.
+const urgentPriority = 1
+
+// queue is what jobs wait in.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// priorityOf returns at which priority a job wakes by itself. Unless it is told, the queue takes that of what happened last.
+func priorityOf(d plan.Decision) int {
+	if d.Urgent {
+		return urgentPriority
+	}
+	return 0
+}
+
+// podEvents has the job reconciled that controls a pod, urgently if the pod fails or goes.
+func (r *Reconciler[J]) podEvents() handler.EventHandler {
+	jobs := handler.EnqueueRequestsFromMapFunc(r.requestsOfPod)
+	return handler.Funcs{
+		CreateFunc: jobs.Create,
+		UpdateFunc: func(ctx context.Context, e ctrlevent.UpdateEvent, q queue) {
+			if r.failsOrGoes(e.ObjectNew) && !r.failsOrGoes(e.ObjectOld) {
+				q = urgently(q)
+			}
+			jobs.Update(ctx, e, q)
+		},
+		DeleteFunc: func(ctx context.Context, e ctrlevent.DeleteEvent, q queue) {
+			if r.judge(e.Object).Phase != batchv1beta1.ReplicaPhaseSucceeded {
+				q = urgently(q)
+			}
+			jobs.Delete(ctx, e, q)
+		},
+	}
+}
+
+// failsOrGoes says that a replica is to be replaced, if it ever is: its peers wait for that.
+func (r *Reconciler[J]) failsOrGoes(pod client.Object) bool {
+	outcome := r.judge(pod)
+	return outcome.Phase == batchv1beta1.ReplicaPhaseFailed || outcome.Terminating && outcome.Phase != batchv1beta1.ReplicaPhaseSucceeded
+}
+
+// judge says how the replica of a pod stands.
+func (r *Reconciler[J]) judge(object client.Object) policy.Outcome {
+	pod, _ := object.(*corev1.Pod)
+	return policy.Judge(pod, plan.MainContainerOf(pod, r.framework.MainContainers()))
+}
+
+// changesOfUser has a job reconciled urgently that its user has changed: it may be to release its nodes.
+func changesOfUser() handler.EventHandler {
+	job := &handler.EnqueueRequestForObject{}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e ctrlevent.UpdateEvent, q queue) { job.Update(ctx, e, urgently(q)) },
+	}
+}
+
+// requestsOfPod returns the job that controls a pod. The builder's Owns would do the same, but looks up with each event whether jobs have
+// namespaces, which was a twentieth of the controller's CPU time where many jobs started.
+func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != r.gvk.Kind || !strings.HasPrefix(owner.APIVersion, r.gvk.Group+"/") {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name}}}
+}
+
+// urgently returns the queue for what is urgent.
+func urgently(q queue) queue {
+	if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		return urgentQueue{q}
+	}
+	return q // which knows no priorities
+}
+
+// urgentQueue gives what is added, and has no other priority, an urgent one.
+type urgentQueue struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+}
+
+// Add implements priorityqueue.PriorityQueue.
+func (q urgentQueue) Add(request reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{}, request)
+}
+
+// AddWithOpts implements priorityqueue.PriorityQueue.
+func (q urgentQueue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
+	if options.Priority == nil {
+		options.Priority = new(urgentPriority)
+	}
+	q.PriorityQueue.AddWithOpts(options, requests...)
+}

@@ -1,0 +1,115 @@
+package jobtest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+// Group returns a PodGroup of the job, of one role, that no scheduler has looked at yet.
+func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedulerv1beta1.PodGroup {
+	g := &schedulerv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "job", UID: "group-uid", ResourceVersion: "7", Generation: 1,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}},
+		},
+		Spec: schedulerv1beta1.PodGroupSpec{
+			MinMember: minMember, Queue: "lab", Priority: new(int32(10)),
+			Roles: []schedulerv1beta1.PodGroupRole{{Name: "worker", MinMember: minMember}},
+		},
+	}
+	for _, option := range options {
+		option(g)
+	}
+	return g
+}
+
+// GroupOption changes a PodGroup.
+type GroupOption = func(*schedulerv1beta1.PodGroup)
+
+// Says sets a condition of the group, for its current spec.
+func Says(conditionType string, status metav1.ConditionStatus, reason, message string) GroupOption {
+	return func(g *schedulerv1beta1.PodGroup) {
+		g.Status.ObservedGeneration = g.Generation
+		meta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+	}
+}
+
+// Admitted admits the group.
+var Admitted = Says("Admitted", metav1.ConditionTrue, "Admitted", "")
+
+// Edited changes the spec of the group after its status was written.
+func Edited(g *schedulerv1beta1.PodGroup) { g.Generation++ }
+
+// OfOthers takes the group away from the job.
+func OfOthers(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
+
+// Going marks the group as one that is being deleted.
+func Going(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(Now)) }
+
+// ElasticGroup makes the group one of an elastic job.
+func ElasticGroup(g *schedulerv1beta1.PodGroup) { g.Spec.Roles[0].MinMember = 1 }
+
+// Gated marks a pod as one that the scheduler does not see yet.
+func Gated(p *corev1.Pod) {
+	p.Status.Conditions[len(p.Status.Conditions)-1].Reason = corev1.PodReasonSchedulingGated
+}
+
+// Board returns the TensorBoard of the job, with an image.
+func Board(image string, options ...func(*tensorboardv1beta1.TensorBoard)) *tensorboardv1beta1.TensorBoard {
+	t := &tensorboardv1beta1.TensorBoard{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "job", UID: "board-uid", ResourceVersion: "7",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}},
+		},
+		Spec: tensorboardv1beta1.TensorBoardSpec{Image: image},
+	}
+	for _, option := range options {
+		option(t)
+	}
+	return t
+}
+
+// NotOurs takes the TensorBoard away from the job.
+func NotOurs(t *tensorboardv1beta1.TensorBoard) { t.OwnerReferences = nil }
+
+// Suspended suspends the TensorBoard.
+func Suspended(t *tensorboardv1beta1.TensorBoard) { t.Spec.Suspend = true }
+
+// Terminating marks the TensorBoard as one that is being deleted.
+func Terminating(t *tensorboardv1beta1.TensorBoard) { t.DeletionTimestamp = new(metav1.NewTime(Now)) }
+
+// Failed marks the TensorBoard as one that needs help.
+func Failed(t *tensorboardv1beta1.TensorBoard) { t.Status.Phase = tensorboardv1beta1.TensorBoardFailed }
+
+// IsReady sets the condition Ready of the TensorBoard.
+func IsReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
+	return func(t *tensorboardv1beta1.TensorBoard) {
+		t.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{
+			{Type: tensorboardv1beta1.ConditionIdle, Status: metav1.ConditionUnknown, Reason: tensorboardv1beta1.ReasonNotRunning},
+			{Type: tensorboardv1beta1.ConditionReady, Status: status, Reason: reason, Message: message},
+		}
+	}
+}
+
+// Reported returns the status of a TensorBoard that exists.
+func Reported(change func(*batchv1beta1.DependentStatus)) *batchv1beta1.DependentStatus {
+	status := &batchv1beta1.DependentStatus{
+		Name: "tensorboard", Reason: "Pending", Action: "Create", Type: "Normal",
+		Dependent: &corev1.ObjectReference{APIVersion: "tensorstack.dev/v1beta1", Kind: "TensorBoard", Namespace: "ns", Name: "job", UID: "board-uid"},
+	}
+	change(status)
+	return status
+}
+
+// Unchanged leaves a status as it is.
+func Unchanged(*batchv1beta1.DependentStatus) {}
+
+// Warning returns the status of a TensorBoard that cannot be had.
+func Warning(action, reason, note string) *batchv1beta1.DependentStatus {
+	return &batchv1beta1.DependentStatus{Name: "tensorboard", Reason: reason, Action: action, Note: note, Type: "Warning"}
+}

@@ -1,0 +1,153 @@
+// Package jobtest builds the objects of one job, as the tests of its controller need them: pods in any state, its TensorBoard and its
+// PodGroup.
+package jobtest
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+)
+
+// Now is when every test looks at its job.
+var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// MainContainer is the name of the main container of every pod.
+const MainContainer = "main"
+
+// PodOption changes a pod.
+type PodOption func(*corev1.Pod)
+
+// Pod returns a pod of the first attempt that waits for a node.
+func Pod(name string, options ...PodOption) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "ns", CreationTimestamp: metav1.NewTime(Now), Labels: map[string]string{},
+		},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: MainContainer}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	Of("0")(p)
+	for _, option := range options {
+		option(p)
+	}
+	return p
+}
+
+// Ago returns a time before Now.
+func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
+
+// Again makes the pod one that was created after so many restarts of all replicas together.
+func Again(times int32) PodOption { return Of(strconv.Itoa(int(times))) }
+
+// AgainAlone makes the pod one that was created after so many restarts of its replica by itself.
+func AgainAlone(times int32) PodOption {
+	if times == 0 {
+		return Of("0")
+	}
+	return Of("0." + strconv.Itoa(int(times)))
+}
+
+// Of makes the pod one of the attempt with the label.
+func Of(attempt string) PodOption {
+	return func(p *corev1.Pod) {
+		p.Labels[batchv1beta1.LabelAttempt] = attempt
+		p.UID = types.UID(fmt.Sprintf("%s-uid-%s", p.Name, attempt))
+	}
+}
+
+// OnNode puts the pod on a node.
+func OnNode(node string) PodOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+// Running lets the main container run and be ready.
+func Running(p *corev1.Pod) { kubelet.Run(p, p.Spec.NodeName, Now.Add(-time.Hour)) }
+
+// Exited ends the main container, and with it the pod, at Now.
+func Exited(code int32) PodOption { return ExitedAgo(code, 0) }
+
+// ExitedAgo ends the main container, and with it the pod, some time before Now.
+func ExitedAgo(code int32, before time.Duration) PodOption {
+	return func(p *corev1.Pod) { kubelet.Exit(p, code, "", Now.Add(-before)) }
+}
+
+// Printed sets the last output of the main container, which has ended.
+func Printed(output string) PodOption {
+	return func(p *corev1.Pod) {
+		for i := range p.Status.ContainerStatuses {
+			if ended := p.Status.ContainerStatuses[i].State.Terminated; ended != nil {
+				ended.Message = output
+			}
+		}
+	}
+}
+
+// SidecarRunning adds a second container that keeps the pod running, whatever the main container does.
+func SidecarRunning(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+		Name: "sidecar", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	})
+}
+
+// Deleting marks the pod as one whose deletion somebody asked for at Now.
+func Deleting(p *corev1.Pod) {
+	p.DeletionGracePeriodSeconds = ptr.To[int64](30)
+	p.DeletionTimestamp = new(metav1.NewTime(Now.Add(30 * time.Second)))
+}
+
+// Disrupted marks the pod as one that Kubernetes itself ends.
+func Disrupted(p *corev1.Pod) { kubelet.Preempt(p, Now) }
+
+// OnLostNode marks the pod as one whose node does not answer.
+func OnLostNode(p *corev1.Pod) { kubelet.LoseNode(p, Now) }
+
+// Rejected marks the pod as one that the kubelet refused before it started any container.
+func Rejected(p *corev1.Pod) { kubelet.Reject(p, p.Spec.NodeName) }
+
+// Unreachable marks the pod as one whose state cannot be obtained.
+func Unreachable(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }
+
+// Unschedulable marks the pod as one that fits no node.
+func Unschedulable(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available",
+	})
+}
+
+// Diff reports a difference as an error of the test.
+func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if d := cmp.Diff(want, got, options...); d != "" {
+		t.Errorf("unexpected %s (-want +got):\n%s", what, d)
+	}
+}
+
+// AllocatesLinearly reports whether the allocations of a function grow with the number of replicas and no faster, and what it measured.
+func AllocatesLinearly(run func(replicas int32) func()) (linear bool, measured string) {
+	const few, many, margin = 100, 1000, 1.5 // the names of higher replicas are longer, and the sizes of maps are powers of 2
+	objectsOfFew, bytesOfFew := allocated(run(few))
+	objects, bytes := allocated(run(many))
+	const limit = margin * many / few
+	linear = objects <= limit*objectsOfFew && bytes <= limit*bytesOfFew
+	return linear, fmt.Sprintf("%d replicas cost %.0f allocations of %.0f bytes, %d cost %.0f of %.0f",
+		few, objectsOfFew, bytesOfFew, many, objects, bytes)
+}
+
+// allocated returns how many objects, and how many bytes, a function allocates.
+func allocated(run func()) (objects, bytes float64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	objects = testing.AllocsPerRun(1, run) // which runs it once more, to warm up
+	runtime.ReadMemStats(&after)
+	return objects, float64(after.TotalAlloc-before.TotalAlloc) / 2
+}

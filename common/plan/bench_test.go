@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/internal/jobtest"
+)
+
+// idleJob returns a job of so many replicas, all of which run, and what the cluster holds of it. There is nothing to do about it.
+func idleJob(replicas int32) (*jobBuilder, Observation) {
+	j := job(role("master", 1), role("worker", replicas-1))
+	owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: j.Name, UID: j.UID, Controller: new(true)}
+	var pods []*corev1.Pod
+	for i, member := range members(j) {
+		p := pod(member.Name, onNode(fmt.Sprintf("node-%d", i)), running)
+		p.OwnerReferences = []metav1.OwnerReference{owner}
+		pods = append(pods, p)
+	}
+	return j.saw(time.Minute, pods...), seeing(pods...)
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, replicas := range []int32{10, 100, 1000} {
+		idle, pods := idleJob(replicas)
+		for _, bc := range []struct {
+			name string
+			job  *jobBuilder
+			seen Observation
+		}{
+			{"nothing to do", idle, pods},
+			{"all to create", job(role("master", 1), role("worker", replicas-1)), seeing()},
+		} {
+			b.Run(fmt.Sprintf("%s/replicas=%d", bc.name, replicas), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Decide(bc.job.Job, bc.seen, now)
+				}
+			})
+		}
+	}
+}
+
+// An idle job costs the same for each of its replicas, however many there are.
+func TestAllocationsOfAPlanGrowWithTheReplicas(t *testing.T) {
+	decide := func(replicas int32) func() {
+		j, seen := idleJob(replicas)
+		return func() { Decide(j.Job, seen, now) }
+	}
+	if linear, measured := jobtest.AllocatesLinearly(decide); !linear {
+		t.Error(measured)
+	}
+}
+
+// The check above would find a plan that makes a list of all replicas for each replica.
+func TestAllocationsOfAListForEachReplicaGrowFaster(t *testing.T) {
+	listForEach := func(replicas int32) func() {
+		j, seen := idleJob(replicas)
+		return func() {
+			Decide(j.Job, seen, now)
+			for range members(j) {
+				members(j)
+			}
+		}
+	}
+	if linear, measured := jobtest.AllocatesLinearly(listForEach); linear {
+		t.Error(measured)
+	}
+}
+
+// The benchmarks would measure something else if there were anything to do.
+func TestIdleJobNeedsNoDecision(t *testing.T) {
+	t.Parallel()
+	j, seen := idleJob(4)
+	diff(t, "decision", Decision{Status: j.Status}, Decide(j.Job, seen, now))
+	diff(t, "phase", batchv1beta1.JobPhaseRunning, j.Status.Phase)
+}

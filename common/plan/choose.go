@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"time"
+
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// action is what a job does. It decides which steps follow.
+type action int
+
+const (
+	// leave: the user has deleted the job. What it owns is garbage collected.
+	leave action = iota
+	// expire: the time to live of the finished job is over. It is deleted.
+	expire
+	// cleanUp: the job has finished. Its pods are deleted as its clean-up policy says.
+	cleanUp
+	// hold: the job has nothing to run. Its replicas stay as they are.
+	hold
+	// pause: the job is to be paused and no attempt runs. It has no pods, or loses the last of them.
+	pause
+	// finish: the job ends now.
+	finish
+	// awaitReports: a replica failed that restarts all. The reports of its peers tell the root cause.
+	awaitReports
+	// stop: the job is to be paused and an attempt runs. Its end is recorded before the first pod is deleted.
+	stop
+	// run: the replicas are restarted and created as needed.
+	run
+)
+
+// choice is an action, and what its steps need to know.
+type choice struct {
+	action action
+	// ending is how the job ends, if the action is finish.
+	ending *ending
+	// reportsDue is when all reports are there, if the action is awaitReports.
+	reportsDue time.Time
+}
+
+// choose returns what the job does. The first rule that applies counts.
+func (v *view) choose() choice {
+	isPausing := v.job.Spec.RunMode.Pausing()
+	hasStarted := v.job.Status.StartTime != nil
+	switch {
+	case v.job.Deleting:
+		return choice{action: leave}
+	case v.isExpired():
+		return choice{action: expire}
+	case v.job.Status.Finished():
+		return choice{action: cleanUp}
+	case v.isPausedBeforeStart():
+		return choice{action: pause}
+	case len(v.gang.Members) == 0 && !hasStarted:
+		return choice{action: hold}
+	}
+	if end := v.ending(); end != nil {
+		return choice{action: finish, ending: end}
+	}
+	if len(v.gang.Members) == 0 && !isPausing {
+		return choice{action: hold}
+	}
+	if due, waits := v.reportsDue(); waits {
+		return choice{action: awaitReports, reportsDue: due}
+	}
+	if isPausing {
+		return choice{action: stop}
+	}
+	return choice{action: run}
+}
+
+// isExpired reports whether the time to live of a finished job is over. The pods of lost nodes go first: once the job is gone, nobody
+// deletes them by force.
+func (v *view) isExpired() bool {
+	expiry, ok := policy.Expiry(v.job.Spec.RunPolicy, v.job.Status.CompletionTime)
+	return ok && v.job.Status.Finished() && !v.now.Before(expiry) && !v.hasLostPods()
+}

@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// Decision is what to do about a job: write Status if it differs and is due, then delete, then create. In this order a failure is
+// counted before the pod that shows it is deleted. So a crash in between loses nothing, and counts nothing twice.
+type Decision struct {
+	// Status that the job is to have.
+	Status batchv1beta1.JobStatus
+	// TensorBoard is changed last, so that no problem with it keeps the training from going on. Its status is written with Status.
+	TensorBoard TensorBoardDecision
+	// PodGroup is changed before the pods, so that the resources that it holds are released even if deleting a pod fails.
+	PodGroup PodGroupDecision
+	// Deletes are deleted gracefully.
+	Deletes []*corev1.Pod
+	// CleanUps are deleted only in the version that was seen: a pod that has ended since may have to stay, with its logs.
+	CleanUps []*corev1.Pod
+	// ForceDeletes are deleted without the consent of their nodes, which are lost.
+	ForceDeletes []*corev1.Pod
+	// Creates are the pods to create.
+	Creates []*corev1.Pod
+	// CreateService reports whether to create the headless Service of the job.
+	CreateService bool
+	// DeleteJob reports whether to delete the job because its time to live is over. Its pods go with it.
+	DeleteJob bool
+	// Events are emitted after Status is written.
+	Events []report.Event
+	// NeedsLiveRead reports whether the decision must be made again on what the API server has, because a cache may be older than the
+	// status. See needsLiveRead.
+	NeedsLiveRead bool
+	// Restarts that Status counts. If there are any, Status is written before anything else is done.
+	Restarts []Restart
+	// StartDuration is how long the job took from its creation until it ran, if it now runs for the first time.
+	StartDuration *time.Duration
+	// RecoveryDuration is how long the job took from a failure until every replica ran again, if they now do.
+	RecoveryDuration *time.Duration
+	// WakeAt is when to look at the job again, whether or not anything has happened. Zero means never.
+	WakeAt time.Time
+	// Urgent reports whether nodes of the job may be idle until WakeAt, so that the job goes before new jobs.
+	Urgent bool
+}
+
+// Restart is one restart, of a replica or of the whole job.
+type Restart struct {
+	// Cause is the reason of the failure, or ReasonCompleted.
+	Cause string
+	// Counted reports whether the restart counts towards backoffLimit.
+	Counted bool
+}
+
+// TensorBoardDecision is what to do about the TensorBoard of a job.
+type TensorBoardDecision struct {
+	// Status of the TensorBoard in the status of the job. Nil means none.
+	Status *batchv1beta1.DependentStatus
+	// Change to make, as DependentStatus.Action names it. Empty means none.
+	Change string
+	// Object to change, as it was seen. It is nil if Change creates it.
+	Object *tensorboardv1beta1.TensorBoard
+}
+
+// PodGroupDecision is what to do about the PodGroup of a job.
+type PodGroupDecision struct {
+	// Change to make, as DependentStatus.Action names it. Empty means none.
+	Change string
+	// Object to change, as it was seen. It is nil if Change creates it.
+	Object *schedulerv1beta1.PodGroup
+	// Spec that the PodGroup is to have.
+	Spec schedulerv1beta1.PodGroupSpec
+}
+
+// ChangesObjects reports whether the decision changes other objects than the job.
+func (d *Decision) ChangesObjects() bool {
+	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
+		d.TensorBoard.Change != "" || d.PodGroup.Change != ""
+}
+
+// wakeAt has the job looked at again at a time, unless it is before.
+func (d *Decision) wakeAt(t time.Time) {
+	if d.WakeAt.IsZero() || t.Before(d.WakeAt) {
+		d.WakeAt = t
+	}
+}
+
+// wakeUrgentlyAt is wakeAt if nodes may be idle until then.
+func (d *Decision) wakeUrgentlyAt(t time.Time) {
+	d.wakeAt(t)
+	d.Urgent = true
+}
+
+// addEvent adds an event. The facts are the keys and values of its log line.
+func (d *Decision) addEvent(eventType, reason, action, message string, facts ...any) {
+	d.Events = append(d.Events, report.Event{Type: eventType, Reason: reason, Action: action, Message: message, Facts: facts})
+}
+
+// copyOf returns a copy of a status that Decide may change. It shares the tasks, of which there may be many: Decide replaces them and
+// never changes them in place.
+func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
+	tasks := status.Tasks
+	status.Tasks = nil
+	status = *status.DeepCopy()
+	status.Tasks = tasks
+	return status
+}
+
+// stored returns a time as the API server stores it, so that a status compares equal to itself after a round trip.
+func stored(t time.Time) *metav1.Time {
+	at := metav1.NewTime(t).Rfc3339Copy()
+	return &at
+}
+
+// sortByName sorts pods, so that equal input gives equal decisions.
+func sortByName(pods []*corev1.Pod) {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// isRunning reports whether every replica runs or has done its part.
+func isRunning(status batchv1beta1.JobStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
+}
+
+// isPaused reports whether the job is paused and has no pods.
+func isPaused(status batchv1beta1.JobStatus) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused)
+}
+
+// initialized returns the condition Initialized, nil if it is not set.
+func initialized(status batchv1beta1.JobStatus) *metav1.Condition {
+	return meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionInitialized)
+}

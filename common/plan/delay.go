@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// endDelay is how long the end of a replica is batched with those of its peers. Until it is written it is lost with its pod, and then
+// the replica runs again, or all replicas do.
+const endDelay = time.Second
+
+// StatusDelay returns how long the status of a decision may be batched with later changes, at most for an interval. Only replica
+// changes can be delayed, the first status of a job, and those of the TensorBoard that its own controller makes.
+func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
+	was := job.Status
+	switch {
+	case !onlyFollowsTensorBoard(job.TensorBoardStatus, d.TensorBoard.Status):
+		return 0
+	case len(d.Restarts) > 0, !isFirstStatusThatMayWait(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
+		return 0
+	case !was.Finished() && countEnded(d.Status.Tasks) > countEnded(was.Tasks):
+		return min(endDelay, interval)
+	default:
+		return interval
+	}
+}
+
+// ChangesStatus reports whether a decision changes the status of a job.
+func ChangesStatus(job Job, d Decision) bool {
+	return !isSameStatus(job.Status, d.Status) || !equality.Semantic.DeepEqual(job.TensorBoardStatus, d.TensorBoard.Status)
+}
+
+// countEnded counts the replicas that have ended.
+func countEnded(tasks []batchv1beta1.TaskStatus) int {
+	n := 0
+	for _, task := range tasks {
+		for _, replica := range task.Replicas {
+			if hasEnded(replica.Phase) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// isFirstStatusThatMayWait reports whether the status would be the first of a job whose replicas will run without help. Most of them run
+// soon, and then the first write reports that. Until then the API server shows the phase Pending by default. Some facts cannot wait:
+// since when the deadline counts, how many replicas an elastic job has, which of them a gang waits for, and that a replica failed.
+func isFirstStatusThatMayWait(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
+	return was.ObservedGeneration == 0 && d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
+		len(d.Events) == 0 && !meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure) &&
+		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Elastic == nil && spec.Scheduler == nil
+}
+
+// isSameStatus reports whether two statuses are equal. Replicas, of which there may be many, are compared without reflection.
+func isSameStatus(a, b batchv1beta1.JobStatus) bool {
+	if !slices.EqualFunc(a.Tasks, b.Tasks, isSameTask) {
+		return false
+	}
+	a.Tasks, b.Tasks = nil, nil
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func isSameTask(a, b batchv1beta1.TaskStatus) bool {
+	return a.Type == b.Type && a.RestartCount == b.RestartCount && slices.EqualFunc(a.Replicas, b.Replicas, isSameReplica)
+}
+
+func isSameReplica(a, b batchv1beta1.ReplicaStatus) bool {
+	return a.Name == b.Name && a.UID == b.UID && a.Phase == b.Phase && a.Node == b.Node && a.Attempt == b.Attempt &&
+		a.RestartTime.Equal(b.RestartTime) && slices.EqualFunc(a.Containers, b.Containers, isSameContainer)
+}
+
+func isSameContainer(a, b batchv1beta1.ContainerStatus) bool {
+	return a.Name == b.Name && a.State == b.State && a.Reason == b.Reason && ptr.Equal(a.ExitCode, b.ExitCode)
+}
+
+// onlyFollowsReplicas reports whether two statuses differ only in what changes with every step of every replica.
+func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
+	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) && equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
+}
+
+// hasSameReplicas reports whether two tasks list the same replicas, whatever their states.
+func hasSameReplicas(a, b batchv1beta1.TaskStatus) bool {
+	isSame := func(a, b batchv1beta1.ReplicaStatus) bool { return a.Name == b.Name }
+	return a.Type == b.Type && slices.EqualFunc(a.Replicas, b.Replicas, isSame)
+}
+
+// withoutReplicas leaves out what follows the replicas. While they start, that includes whether they have pods yet.
+func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
+	withoutPods := func(reason string) string {
+		if reason == batchv1beta1.ReasonCreating {
+			return batchv1beta1.ReasonPending
+		}
+		return reason
+	}
+	s.Tasks, s.Aggregate, s.Ready, s.Replicas, s.Reason = nil, nil, "", 0, withoutPods(s.Reason)
+	conditions := make([]metav1.Condition, len(s.Conditions))
+	copy(conditions, s.Conditions)
+	for i := range conditions {
+		conditions[i].Message = ""
+		conditions[i].Reason = withoutPods(conditions[i].Reason)
+	}
+	s.Conditions = conditions
+	return s
+}
+
+// onlyFollowsTensorBoard reports whether two statuses of a TensorBoard differ only in what its own controller reports. What the job
+// controller does about it is written immediately.
+func onlyFollowsTensorBoard(a, b *batchv1beta1.DependentStatus) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Action == b.Action && a.Type == b.Type
+}

@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A finished job keeps
+// its replicas, and so does an elastic job that loses its pods to a pause.
+//
+// An elastic job that runs has the replicas that the status records, and new ones as needed. The status is written before a pod of a
+// new replica is created, and before a pod of a replica that is given up is deleted. A new replica gets the lowest index whose former
+// pod is gone, so that pods of different replicas are never confused. An elastic job that is new, or paused without pods, has the
+// replicas of its spec.
+func (v *view) presentRoles() (roles []framework.Role, grows bool) {
+	roles = slices.Clone(v.job.Spec.Roles)
+	status, elastic := v.job.Status, v.job.Spec.Elastic
+	losesPods := v.job.Spec.RunMode.Pausing() && status.StartTime == nil
+	hasNone := isPaused(status) || losesPods && len(v.seen.Pods) == 0
+	if len(status.Tasks) == 0 || !status.Finished() && (elastic == nil || hasNone) {
+		return roles, false
+	}
+	for i := range roles {
+		role := &roles[i]
+		role.Indices = recordedIndices(v.job.Name, role.Type, status.Tasks)
+		if status.Finished() || losesPods {
+			continue
+		}
+		before := len(role.Indices)
+		role.Indices = policy.Grow(role.Indices, role.Replicas, elastic.Most(), func(index int32) bool {
+			return v.seen.Pods[framework.MemberName(v.job.Name, role.Type, index)] == nil
+		})
+		grows = grows || len(role.Indices) > before
+	}
+	return roles, grows
+}
+
+// recordedIndices returns the indices of the replicas of a type in a status, ascending.
+func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
+	indices := []int32{}
+	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
+	for _, task := range tasks {
+		if task.Type != roleType {
+			continue
+		}
+		for _, r := range task.Replicas {
+			if index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32); err == nil {
+				indices = append(indices, int32(index))
+			}
+		}
+	}
+	return indices
+}
+
+// scaledDown returns the view without the replicas that an elastic job has too many. Their pods are deleted once the status no longer
+// has them, and their failures no longer count. The other replicas keep their pods, names and indices.
+func (v view) scaledDown() view {
+	roles := slices.Clone(v.roles)
+	for i := range roles {
+		role := &roles[i]
+		var present []policy.Present
+		for j, r := range v.replicas {
+			if r.member.Role.Type == role.Type {
+				present = append(present, policy.Present{Index: r.member.Index, Running: r.works(), Leads: j == 0})
+			}
+		}
+		role.Indices = policy.Shrink(present, role.Replicas)
+	}
+	v.roles, v.gang = roles, v.gangOf(roles)
+	stay := make(map[string]*framework.Member, len(v.gang.Members))
+	for i := range v.gang.Members {
+		stay[v.gang.Members[i].Name] = &v.gang.Members[i]
+	}
+	remaining := make([]*replica, 0, len(stay))
+	for _, r := range v.replicas {
+		if member, ok := stay[r.member.Name]; ok {
+			r.member = member
+			remaining = append(remaining, r)
+		}
+	}
+	v.resized = v.resized || len(remaining) < len(v.replicas)
+	v.replicas = remaining
+	return v
+}
+
+// withoutAdded returns the view of an elastic job that ends, without the replicas that it would get now.
+func (v view) withoutAdded() view {
+	if v.job.Spec.Elastic != nil && len(v.job.Status.Tasks) > 0 {
+		v.replicas = slices.DeleteFunc(slices.Clone(v.replicas), func(r *replica) bool { return r.recorded.Phase == "" })
+	}
+	return v
+}
+
+// announceScale emits an event if the number of replicas of an elastic job that runs changes.
+func (s *steps) announceScale() {
+	if s.job.Spec.Elastic == nil || s.Status.StartTime == nil || s.Status.Finished() {
+		return
+	}
+	recorded := 0
+	for _, task := range s.job.Status.Tasks {
+		recorded += len(task.Replicas)
+	}
+	if recorded > 0 && recorded != len(s.replicas) {
+		s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventScaled, "Scale",
+			fmt.Sprintf("scaled from %d to %d replicas", recorded, len(s.replicas)), "from", recorded, "to", len(s.replicas))
+	}
+}
+
+// trainsWithLess reports whether enough replicas of an elastic job run, the leader among them.
+func (s *steps) trainsWithLess() bool {
+	if s.job.Spec.Elastic == nil || len(s.replicas) == 0 {
+		return false
+	}
+	running := int32(0)
+	for i, r := range s.replicas {
+		if waiting, _ := s.explain(r); waiting != "" {
+			if i == 0 {
+				return false
+			}
+			continue
+		}
+		if !r.staysFailed() && r.failure() == nil {
+			running++
+		}
+	}
+	return running >= s.job.Spec.Elastic.Least()
+}

@@ -1,0 +1,283 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// scaling returns an elastic job of three replicas that ran a minute ago, all but those that are left out.
+func scaling(pods ...*corev1.Pod) *jobBuilder {
+	return job(role("worker", 0)).elastic(1, 3).saw(time.Minute).saw(time.Minute, pods...)
+}
+
+// listed returns the names of the replicas that a status lists.
+func listed(status batchv1beta1.JobStatus) []string {
+	var names []string
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+func TestElasticJobScales(t *testing.T) {
+	t.Parallel()
+	worker0, worker1, worker2 := pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want summary
+		// wantReplicas are those that the status lists.
+		wantReplicas []string
+	}{
+		"up, by the indices that are free": {
+			job:  scaling(worker0, worker1, worker2).elastic(1, 4),
+			pods: []*corev1.Pod{worker0, worker1, worker2},
+			want: summary{
+				Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")},
+			},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3"},
+		},
+		"down, from the highest index": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 1),
+			pods:         []*corev1.Pod{worker0, worker1, worker2},
+			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1", "job-worker-2"}},
+			wantReplicas: []string{"job-worker-0"},
+		},
+		"down, and what does not run goes first": {
+			job:          scaling(worker0, pod("job-worker-1", unschedulable), worker2).elastic(1, 2),
+			pods:         []*corev1.Pod{worker0, pod("job-worker-1", unschedulable), worker2},
+			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
+			wantReplicas: []string{"job-worker-0", "job-worker-2"},
+		},
+		"down, and what fails goes first, which counts as no failure": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 2),
+			pods:         []*corev1.Pod{worker0, pod("job-worker-1", exited(1)), worker2},
+			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
+			wantReplicas: []string{"job-worker-0", "job-worker-2"},
+		},
+		"down, and what is being deleted goes first": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 2),
+			pods:         []*corev1.Pod{worker0, pod("job-worker-1", running, deleting), worker2},
+			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning"},
+			wantReplicas: []string{"job-worker-0", "job-worker-2"},
+		},
+		"down, and the leader stays, whatever it does": {
+			job:          scaling(worker1, worker2).elastic(1, 1),
+			pods:         []*corev1.Pod{pod("job-worker-0"), worker1, worker2},
+			want:         summary{Phase: phasePending, Reason: "Pending", Deletes: []string{"job-worker-1", "job-worker-2"}},
+			wantReplicas: []string{"job-worker-0"},
+		},
+		"down, and a crash left the pods there": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2),
+			pods:         []*corev1.Pod{worker0, worker1, worker2},
+			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-2"}},
+			wantReplicas: []string{"job-worker-0", "job-worker-1"},
+		},
+		"up again, but not by an index whose former pod is still there": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2).elastic(1, 3),
+			pods:         []*corev1.Pod{worker0, worker1, pod("job-worker-2", running, deleting)},
+			want:         summary{Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")}},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
+		},
+		"up again, and nothing is adopted that was given up": {
+			job:  scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2).elastic(1, 3),
+			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", exited(1))},
+			want: summary{
+				Phase: phaseRunning, Reason: "PartiallyRunning", Deletes: []string{"job-worker-2"}, Creates: []string{created("job-worker-3", "0")},
+			},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
+		},
+		"not up when it ends": {
+			job:          scaling(worker0, worker1, worker2).elastic(1, 5),
+			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		},
+		"not up after its end": {
+			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 5),
+			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		},
+		"not down after its end": {
+			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 1),
+			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
+			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.sees(tc.pods...)
+			diff(t, "decision", tc.want, summarize(d))
+			diff(t, "replicas", tc.wantReplicas, listed(d.Status))
+		})
+	}
+}
+
+// A job that scales says so, once.
+func TestScaledEvent(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
+	scaled := func(j *jobBuilder, pods ...*corev1.Pod) []report.Event {
+		var list []report.Event
+		for _, e := range j.sees(pods...).Events {
+			if e.Reason == "Scaled" {
+				list = append(list, e)
+			}
+		}
+		return list
+	}
+	diff(t, "events at first", []report.Event(nil), scaled(job(role("worker", 0)).elastic(1, 3), pods...))
+	diff(t, "events when it scales", []report.Event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas", Facts: []any{"from", 3, "to", 1}}},
+		scaled(scaling(pods...).elastic(1, 1), pods...))
+	diff(t, "events then", []report.Event(nil), scaled(scaling(pods...).elastic(1, 1).saw(0, pods...), pods...))
+	diff(t, "events when it ends", []report.Event(nil), scaled(scaling(pods...).elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
+}
+
+// Roles share the replicas. One may shrink while another grows.
+func TestEachRoleScalesByItself(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-a-0", running), pod("job-a-1", running), pod("job-b-0", running)}
+	j := job(role("a", 2), role("b", 1)).elastic(1, 2)
+	j.saw(time.Minute).saw(time.Minute, pods...)
+	j.Spec.Roles[0].Replicas, j.Spec.Roles[1].Replicas = 1, 3
+	d := j.sees(pods...)
+	diff(t, "replicas", []string{"job-a-0", "job-b-0", "job-b-1", "job-b-2"}, listed(d.Status))
+	diff(t, "deletions", []string{"job-a-1"}, names(d.Deletes))
+	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(d.Creates))
+}
+
+func TestElasticJobTrainsWithWhatFits(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		least     int32
+		pods      []*corev1.Pod
+		wantPhase batchv1beta1.JobPhase
+		want      condition
+	}{
+		"all of it": {
+			least:     2,
+			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantPhase: phaseRunning,
+			want:      condition{metav1.ConditionTrue, "ReplicasRunning", "all 3 replicas run or have ended"},
+		},
+		"enough of it": {
+			least:     2,
+			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unschedulable), pod("job-worker-2", running)},
+			wantPhase: phaseRunning,
+			want: condition{
+				metav1.ConditionTrue, "PartiallyRunning",
+				"2 of 3 replicas run, and elastic.minReplicas is 2: job-worker-1 cannot be scheduled: 0/3 nodes are available",
+			},
+		},
+		"too little of it": {
+			least:     2,
+			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unschedulable), pod("job-worker-2")},
+			wantPhase: phasePending,
+			want: condition{
+				metav1.ConditionFalse, "Unschedulable",
+				"2 of 3 replicas do not run yet: job-worker-1 cannot be scheduled: 0/3 nodes are available",
+			},
+		},
+		"all but its leader": {
+			least:     1,
+			pods:      []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantPhase: phasePending,
+			want: condition{
+				metav1.ConditionFalse, "Unschedulable",
+				"1 of 3 replicas do not run yet: job-worker-0 cannot be scheduled: 0/3 nodes are available",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := job(role("worker", 0)).elastic(tc.least, 3).saw(time.Minute).sees(tc.pods...)
+			diff(t, "phase", tc.wantPhase, d.Status.Phase)
+			diff(t, "Running", tc.want, conditionOf(d, batchv1beta1.ConditionRunning))
+			diff(t, "reason", tc.want.Reason, d.Status.Reason)
+		})
+	}
+}
+
+// A replica that stays failed has done its part, but does not train.
+func TestReplicasThatFailedDoNotTrain(t *testing.T) {
+	t.Parallel()
+	failed := pod("job-worker-1", exited(1))
+	j := job(restarting(role("worker", 0), batchv1beta1.RestartPolicyNever)).elastic(2, 3).saw(time.Hour).
+		saw(time.Minute, pod("job-worker-0", running), failed, pod("job-worker-2"))
+	d := j.sees(pod("job-worker-0", running), failed, pod("job-worker-2"))
+	diff(t, "phase", phasePending, d.Status.Phase)
+
+	d = j.sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
+	j.Status = d.Status
+	d = j.sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
+	diff(t, "phase when all others have failed", phasePending, d.Status.Phase)
+	diff(t, "Running when all others have failed", condition{
+		metav1.ConditionFalse, "TooFewReplicas", "fewer replicas are left than elastic.minReplicas (2): the others failed and are not restarted",
+	}, conditionOf(d, batchv1beta1.ConditionRunning))
+}
+
+// A failure is recovered from when what failed runs again. Elastic training may still wait for replicas that never ran.
+func TestElasticJobRecovers(t *testing.T) {
+	t.Parallel()
+	worker0, failed, never := pod("job-worker-0", running), pod("job-worker-1", exited(1)), pod("job-worker-2", unschedulable)
+	returned := pod("job-worker-1", againAlone(1), running)
+	for name, tc := range map[string]struct {
+		scope batchv1beta1.RestartScope
+		pods  []*corev1.Pod
+		want  metav1.ConditionStatus
+	}{
+		"alone: it runs":                  {scopeReplica, []*corev1.Pod{worker0, returned, never}, metav1.ConditionFalse},
+		"alone: it does not run yet":      {scopeReplica, []*corev1.Pod{worker0, never}, metav1.ConditionTrue},
+		"as one: enough of them run":      {scopeJob, []*corev1.Pod{pod("job-worker-0", again(1), running)}, metav1.ConditionFalse},
+		"as one: the leader does not yet": {scopeJob, []*corev1.Pod{pod("job-worker-1", again(1), running)}, metav1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 0)).elastic(1, 3).scope(tc.scope).saw(time.Hour).saw(time.Hour, worker0, pod("job-worker-1", running), never).
+				saw(time.Minute, worker0, failed, never)
+			diff(t, "ReplicaFailure", tc.want, conditionOf(j.sees(tc.pods...), batchv1beta1.ConditionReplicaFailure).Status)
+		})
+	}
+}
+
+// What is added or given up depends on which pods there are, which a cache may have wrong.
+func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
+	for name, tc := range map[string]struct {
+		expected int32
+		want     bool
+	}{
+		"nothing changes": {expected: 3, want: false},
+		"it grows":        {expected: 4, want: true},
+		"it shrinks":      {expected: 2, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "irrevocable", tc.want, scaling(pods...).elastic(1, tc.expected).sees(pods...).NeedsLiveRead)
+		})
+	}
+}
+
+// While the pods go that a pause takes, no replica is added: its name may be that of a pod which is still there. A job that is
+// paused begins its indices anew.
+func TestElasticJobPauses(t *testing.T) {
+	t.Parallel()
+	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
+	j := scaling(worker0, worker2).elastic(1, 2).saw(time.Minute, worker0, worker2).paused(true).saw(0, worker0, worker2).elastic(1, 3)
+	diff(t, "replicas while pods are left", []string{"job-worker-0", "job-worker-2"}, listed(j.sees(worker0).Status))
+	paused := j.saw(0).saw(0)
+	diff(t, "phase", phasePaused, paused.Status.Phase)
+	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
+	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(paused.paused(false).sees().Creates))
+}

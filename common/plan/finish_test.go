@@ -1,0 +1,520 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// condition of a decision, without what every condition has.
+type condition struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+func conditionOf(d Decision, conditionType string) condition {
+	c := ptr.Deref(meta.FindStatusCondition(d.Status.Conditions, conditionType), metav1.Condition{})
+	return condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
+}
+
+func TestJobSucceeds(t *testing.T) {
+	t.Parallel()
+	started := func() *jobBuilder {
+		return job(role("master", 1), role("worker", 1)).cleanUp(batchv1beta1.CleanUpPolicyNone).
+			saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running))
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+	}{
+		"when the leader does": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", exited(0))},
+		},
+		"while a peer runs on": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+		},
+		"although a peer failed": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", exited(1))},
+		},
+		"although a sidecar of the leader runs on": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0), sidecarRunning), pod("job-worker-0", running)},
+		},
+		"although its deadline has just passed": {
+			job: started().deadline(60), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+		},
+		"although the policy of the leader is Always": {
+			job: job(restarting(role("master", 1), batchv1beta1.RestartPolicyAlways), role("worker", 1)).
+				cleanUp(batchv1beta1.CleanUpPolicyNone).saw(time.Minute),
+			pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.sees(tc.pods...)
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
+			}, summarize(d))
+			diff(t, "Completed", condition{metav1.ConditionTrue, batchv1beta1.ReasonLeaderSucceeded, "leader job-master-0 succeeded"},
+				conditionOf(d, batchv1beta1.ConditionCompleted))
+			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinished, "leader job-master-0 succeeded"},
+				conditionOf(d, batchv1beta1.ConditionRunning))
+			diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
+			diff(t, "events", []report.Event{{
+				Type: corev1.EventTypeNormal, Reason: "Completed", Action: "Finish", Message: "leader job-master-0 succeeded",
+			}}, d.Events)
+		})
+	}
+}
+
+func TestJobGoesOn(t *testing.T) {
+	t.Parallel()
+	const never = batchv1beta1.RestartPolicyNever
+	running2 := []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running)}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+	}{
+		"when a peer alone succeeds": {
+			job:  job(role("master", 1), role("worker", 1)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(0))},
+		},
+		"when the leader ends well while it is being deleted": {
+			job:  job(role("master", 1), role("worker", 1)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", exited(0), deleting), pod("job-worker-0", running)},
+		},
+		"when a peer fails for good, where the leader alone decides": {
+			job:  job(role("master", 1), restarting(role("worker", 1), never)).scope(scopeReplica).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(1))},
+		},
+		"when somebody deletes a pod whose policy is Never": {
+			job:  job(restarting(role("master", 1), never), restarting(role("worker", 1), never)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", running, deleting), pod("job-worker-0", running)},
+		},
+		"when the leader is disrupted and no counted restart is left": {
+			job:  job(role("master", 1), role("worker", 1)).backoffLimit(0).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", exited(143), disrupted), pod("job-worker-0", exited(1))},
+		},
+		"a second before its deadline": {
+			job:  job(role("master", 1), role("worker", 1)).deadline(61).saw(time.Minute, running2...),
+			pods: running2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if d := tc.job.sees(tc.pods...); d.Status.Finished() {
+				t.Errorf("the job ended: %s", d.Status.Reason)
+			}
+		})
+	}
+}
+
+func TestJobFails(t *testing.T) {
+	t.Parallel()
+	const (
+		never    = batchv1beta1.RestartPolicyNever
+		exitCode = batchv1beta1.RestartPolicyExitCode
+	)
+	running2 := []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running)}
+	for name, tc := range map[string]struct {
+		job          *jobBuilder
+		pods         []*corev1.Pod
+		wantReason   string
+		wantMessage  string
+		wantBackoff  int32
+		wantFailures []string
+		// wantReplicaFailure is the message of that condition, if a replica is to blame.
+		wantReplicaFailure string
+	}{
+		"on a permanent failure of the leader": {
+			job:                job(restarting(role("master", 1), never), role("worker", 1)).scope(scopeReplica).saw(time.Minute, running2...),
+			pods:               []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running)},
+			wantReason:         batchv1beta1.ReasonPermanentFailure,
+			wantMessage:        "replica job-master-0 failed with exit code 2 (Error), which restart policy Never does not restart",
+			wantFailures:       []string{"job-master-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"on a permanent failure of any replica, where it restarts as one": {
+			job:                job(role("master", 1), restarting(role("worker", 1), exitCode)).saw(time.Minute, running2...),
+			pods:               []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
+			wantReason:         batchv1beta1.ReasonPermanentFailure,
+			wantMessage:        "replica job-worker-0 failed with exit code 2 (Error), which restart policy ExitCode does not restart",
+			wantFailures:       []string{"job-worker-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
+		},
+		"on a failure when no counted restart is left": {
+			job:                job(role("master", 1), role("worker", 1)).backoffLimit(0).saw(time.Minute, running2...),
+			pods:               []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
+			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
+			wantMessage:        "replica job-worker-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (0) allows no further restart",
+			wantFailures:       []string{"job-worker-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
+		},
+		"on the failure after the last counted restart, which is not added": {
+			job: job(role("master", 1), role("worker", 1)).backoffLimit(1).saw(time.Hour, running2...).
+				saw(time.Hour, pod("job-master-0", exitedAgo(1, time.Hour)), pod("job-worker-0", running)),
+			pods:               []*corev1.Pod{pod("job-master-0", exited(2), again(1)), pod("job-worker-0", running, again(1))},
+			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
+			wantMessage:        "replica job-master-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (1) allows no further restart",
+			wantBackoff:        1,
+			wantFailures:       []string{"job-master-0: exit code 2, counted", "job-master-0: exit code 1, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"on a failure of the leader when its peers used up the limit": {
+			job: job(role("master", 1), role("worker", 1)).scope(scopeReplica).backoffLimit(1).saw(time.Hour, running2...).
+				saw(time.Hour, pod("job-master-0", running), pod("job-worker-0", exitedAgo(1, time.Hour))),
+			pods:               []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running, again(1))},
+			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
+			wantMessage:        "replica job-master-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (1) allows no further restart",
+			wantBackoff:        1,
+			wantFailures:       []string{"job-master-0: exit code 2, counted", "job-worker-0: exit code 1, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"with the output of the replica that failed": {
+			job:                job(restarting(role("master", 1), never), role("worker", 1)).saw(time.Minute, running2...),
+			pods:               []*corev1.Pod{pod("job-master-0", exited(2), printed("Traceback\nValueError: no data\n")), pod("job-worker-0", running)},
+			wantReason:         batchv1beta1.ReasonPermanentFailure,
+			wantMessage:        "replica job-master-0 failed with exit code 2 (Error), which restart policy Never does not restart; its last output:\nTraceback\nValueError: no data",
+			wantFailures:       []string{"job-master-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"on a deadline, although every replica runs": {
+			job:         job(role("master", 1), role("worker", 1)).deadline(60).saw(time.Minute, running2...),
+			pods:        running2,
+			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
+			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
+		},
+		"on a deadline before any replica could be scheduled": {
+			job:         job(role("master", 1), role("worker", 1)).deadline(60).saw(time.Hour),
+			pods:        []*corev1.Pod{pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)},
+			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
+			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.cleanUp(batchv1beta1.CleanUpPolicyNone).sees(tc.pods...)
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhaseFailed, Reason: tc.wantReason, Backoff: tc.wantBackoff,
+				Attempt: tc.job.Status.Attempt, Failures: tc.wantFailures,
+			}, summarize(d))
+			diff(t, "Failed", condition{metav1.ConditionTrue, tc.wantReason, tc.wantMessage},
+				conditionOf(d, batchv1beta1.ConditionFailed))
+			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinished, tc.wantMessage},
+				conditionOf(d, batchv1beta1.ConditionRunning))
+			diff(t, "ReplicaFailure", tc.wantReplicaFailure, conditionOf(d, batchv1beta1.ConditionReplicaFailure).Message)
+			diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
+			diff(t, "events", []report.Event{{
+				Type: corev1.EventTypeWarning, Reason: "Failed", Action: "Finish", Message: tc.wantMessage,
+			}}, d.Events, withoutFacts)
+		})
+	}
+}
+
+// A policy of Never holds after a disruption too, whether the pod is seen failed or on its way out.
+func TestJobOfNeverFailsOnADisruption(t *testing.T) {
+	t.Parallel()
+	const never = batchv1beta1.RestartPolicyNever
+	for name, tc := range map[string]struct {
+		scope batchv1beta1.RestartScope
+		pods  []*corev1.Pod
+	}{
+		"of any replica, where it restarts as one": {
+			scope: scopeJob,
+			pods:  []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(143), disrupted)},
+		},
+		"of any replica, while its pod is being deleted": {
+			scope: scopeJob,
+			pods:  []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting)},
+		},
+		"of the leader, where that decides alone": {
+			scope: scopeReplica,
+			pods:  []*corev1.Pod{pod("job-worker-0", exited(143), disrupted), pod("job-worker-1", running)},
+		},
+		"of the leader, while its pod is being deleted": {
+			scope: scopeReplica,
+			pods:  []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting), pod("job-worker-1", running)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := job(restarting(role("worker", 2), never)).scope(tc.scope).
+				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+				sees(tc.pods...)
+			diff(t, "phase", batchv1beta1.JobPhaseFailed, d.Status.Phase)
+			diff(t, "reason", batchv1beta1.ReasonPermanentFailure, d.Status.Reason)
+			diff(t, "creations", []string(nil), names(d.Creates))
+		})
+	}
+}
+
+func TestDeadlineWakesTheJob(t *testing.T) {
+	t.Parallel()
+	start := now.Add(-time.Minute)
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		want time.Duration
+	}{
+		"no deadline, no wake-up":    {job: job(role("worker", 1)).saw(time.Minute)},
+		"it counts from the start":   {job: job(role("worker", 1)).deadline(90).saw(time.Minute), want: 30 * time.Second},
+		"it may be set later":        {job: job(role("worker", 1)).saw(time.Minute).deadline(61), want: time.Second},
+		"it may be put off":          {job: job(role("worker", 1)).deadline(1).saw(time.Minute).deadline(3660), want: time.Hour},
+		"a new job has it all ahead": {job: job(role("worker", 1)).deadline(90), want: 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.sees(pod("job-worker-0", running))
+			diff(t, "wake-up", tc.want, summarize(d).WakeIn)
+			if tc.job.Status.StartTime != nil {
+				diff(t, "startTime", start, d.Status.StartTime.UTC())
+			}
+		})
+	}
+}
+
+func TestCleanUp(t *testing.T) {
+	t.Parallel()
+	// Each job fails on its deadline, with one replica in every state that a pod can be left in.
+	pods := []*corev1.Pod{
+		pod("job-worker-0", running),
+		pod("job-worker-1", unschedulable),
+		pod("job-worker-2", exited(0)),
+		pod("job-worker-3", exited(1)),
+		pod("job-worker-4", exited(0), sidecarRunning),
+		pod("job-worker-5", running, deleting),
+	}
+	ended := []*corev1.Pod{pods[2], pods[3]}
+	for name, tc := range map[string]struct {
+		policy      batchv1beta1.CleanUpPolicy
+		wantDeletes []string
+		// left are the pods that stay.
+		left []*corev1.Pod
+		// want is the aggregate when the clean-up is done.
+		want batchv1beta1.Aggregate
+	}{
+		"Unfinished keeps what has ended, with its logs": {
+			policy:      batchv1beta1.CleanUpPolicyUnfinished,
+			wantDeletes: []string{"job-worker-0", "job-worker-1", "job-worker-4"},
+			left:        ended,
+			want:        batchv1beta1.Aggregate{Succeeded: 2, Failed: 1, Deleted: 4},
+		},
+		"Unfinished is the default": {
+			wantDeletes: []string{"job-worker-0", "job-worker-1", "job-worker-4"},
+			left:        ended,
+			want:        batchv1beta1.Aggregate{Succeeded: 2, Failed: 1, Deleted: 4},
+		},
+		"All keeps nothing": {
+			policy:      batchv1beta1.CleanUpPolicyAll,
+			wantDeletes: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4"},
+			want:        batchv1beta1.Aggregate{Deleted: 7},
+		},
+		"None keeps everything, as it was at the end while something runs": {
+			policy: batchv1beta1.CleanUpPolicyNone,
+			left:   pods[:5],
+			want:   batchv1beta1.Aggregate{Running: 2, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 1},
+		},
+		"None keeps everything, and sees it end": {
+			policy: batchv1beta1.CleanUpPolicyNone,
+			left:   append(ended, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-4", exited(0))),
+			want:   batchv1beta1.Aggregate{Succeeded: 3, Failed: 2, Deleted: 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The seventh replica never got a pod.
+			j := job(restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).
+				scope(scopeReplica).deadline(60).cleanUp(tc.policy).saw(time.Minute)
+			end := j.sees(pods...)
+			diff(t, "phase", batchv1beta1.JobPhaseFailed, end.Status.Phase)
+			diff(t, "deletions", tc.wantDeletes, names(end.CleanUps))
+
+			j.Status = end.Status
+			diff(t, "deletions of a second look", tc.wantDeletes, names(j.sees(pods...).CleanUps))
+			diff(t, "status of a second look", end.Status, j.sees(pods...).Status)
+
+			done := j.sees(tc.left...)
+			diff(t, "deletions at the end", []string(nil), names(done.CleanUps))
+			diff(t, "final aggregate", &tc.want, done.Status.Aggregate)
+			diff(t, "what is kept of the status", withoutReplicas(end.Status), withoutReplicas(done.Status))
+
+			j.Status = done.Status
+			diff(t, "status of a last look", done.Status, j.sees(tc.left...).Status)
+		})
+	}
+}
+
+// The peers of a leader that succeeded may be about to write their results.
+func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{
+		pod("job-worker-0", exited(0), sidecarRunning),
+		pod("job-worker-1", running),
+		pod("job-worker-2", exited(0)),
+	}
+	j := job(role("worker", 3)).peerGrace(30*time.Second).saw(time.Hour, pods[1])
+	d := j.sees(pods...)
+	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, d.Status.Phase)
+	diff(t, "deletions at once: the leader has had its time", []string{"job-worker-0"}, names(d.CleanUps))
+	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
+
+	j.Status = d.Status
+	late := Decide(j.Job, seeing(pods[1:]...), now.Add(29*time.Second))
+	diff(t, "deletions before the time", []string(nil), names(late.CleanUps))
+	diff(t, "wake-up before the time", 30*time.Second, summarize(late).WakeIn)
+	diff(t, "status before the time", d.Status, late.Status)
+
+	late = Decide(j.Job, seeing(pods[1:]...), now.Add(30*time.Second))
+	diff(t, "deletions in time", []string{"job-worker-1"}, names(late.CleanUps))
+	diff(t, "wake-up in time", time.Time{}, late.WakeAt)
+
+	exitedMeanwhile := Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
+	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.CleanUps))
+	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 3}, exitedMeanwhile.Status.Aggregate)
+}
+
+// A job that failed owes its replicas nothing.
+func TestCleanUpLeavesPeersNoTimeAfterAFailure(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).backoffLimit(0).peerGrace(30*time.Second).saw(time.Hour).
+		sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	diff(t, "deletions", []string{"job-worker-0"}, names(d.CleanUps))
+	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
+}
+
+// Whatever becomes of its pods or its spec, a finished job stays as it ended.
+func TestFinishedJobIsFinal(t *testing.T) {
+	t.Parallel()
+	succeeded := func() *jobBuilder {
+		return job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+			saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))
+	}
+	failed := func() *jobBuilder {
+		return job(role("worker", 2)).backoffLimit(1).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+			saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running)).
+			saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), again(1)), pod("job-worker-1", running, again(1)))
+	}
+	pausing := func(j *jobBuilder) *jobBuilder {
+		j.Generation++
+		return j.paused(true)
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+	}{
+		"when its pods are gone":              {job: succeeded()},
+		"when it failed and its pods are":     {job: failed()},
+		"when its limit is raised":            {job: failed().backoffLimit(10), pods: []*corev1.Pod{pod("job-worker-0", exited(1), again(1))}},
+		"when its deadline passes":            {job: succeeded().deadline(1)},
+		"when it is paused":                   {job: pausing(succeeded())},
+		"when a pod fails on its way out":     {job: succeeded(), pods: []*corev1.Pod{pod("job-worker-1", exited(137), deleting)}},
+		"when a pod that failed comes up yet": {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", running, again(2))}},
+		"when the leader succeeds after all":  {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), again(1))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Decide(tc.job.Job, Observation{Pods: seeing(tc.pods...).Pods}, now)
+			want := withoutReplicas(tc.job.Status)
+			want.ObservedGeneration = tc.job.Generation // that a change of the spec was seen is no change of the end
+			diff(t, "what is kept of the status", want, withoutReplicas(d.Status))
+			diff(t, "conditions", tc.job.Status.Conditions, d.Status.Conditions)
+			diff(t, "creations", []string(nil), names(d.Creates))
+			diff(t, "events", []report.Event(nil), d.Events)
+			if d.CreateService {
+				t.Error("a finished job creates its Service")
+			}
+		})
+	}
+}
+
+// Tasks keep how each replica ended after its pod is gone.
+func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", exited(0), onNode("node-1")), pod("job-worker-1", exited(3))}
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).saw(time.Minute, pods...)
+	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, j.Status.Phase)
+	want := []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{
+		{
+			Name: "job-worker-0", UID: "job-worker-0-uid-0", Phase: batchv1beta1.ReplicaPhaseSucceeded, Node: "node-1",
+			Containers: []batchv1beta1.ContainerStatus{{
+				Name: mainContainer, State: batchv1beta1.ContainerTerminated, ExitCode: ptr.To[int32](0), Reason: "Completed",
+			}},
+		},
+		{
+			Name: "job-worker-1", UID: "job-worker-1-uid-0", Phase: batchv1beta1.ReplicaPhaseFailed,
+			Containers: []batchv1beta1.ContainerStatus{{
+				Name: mainContainer, State: batchv1beta1.ContainerTerminated, ExitCode: ptr.To[int32](3), Reason: "Error",
+			}},
+		},
+	}}}
+	diff(t, "tasks with the pods", want, j.sees(pods...).Status.Tasks)
+	diff(t, "tasks without the pods", want, j.sees().Status.Tasks)
+}
+
+// Once the job is gone nobody frees what a lost node holds, and the next job of the name would wait for it.
+func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).ttl(1).nodeLostDelay(time.Minute).
+		saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	lost := pod("job-worker-1", running, onLostNode, deleting)
+	d := j.sees(pod("job-worker-0", exited(0)), lost)
+	diff(t, "deletion of the job", false, d.DeleteJob)
+	diff(t, "wake-up, when the pod is deleted by force", 90*time.Second, summarize(d).WakeIn)
+	diff(t, "deletion of the job once the pod is gone", true, j.sees(pod("job-worker-0", exited(0))).DeleteJob)
+}
+
+func TestWithTail(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcde\n", 300)
+	for name, tc := range map[string]struct{ message, output, want string }{
+		"no output":                          {output: "", want: "failed"},
+		"what the kubelet says goes first":   {message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na"},
+		"what the kubelet says, alone":       {message: "too much storage", want: "failed: too much storage"},
+		"a short output is quoted":           {output: "a\nb", want: "failed; its last output:\na\nb"},
+		"a long one from a line's beginning": {output: long, want: "failed; its last output:\n" + long[len(long)-maxOutput+16:]},
+		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: "failed; its last output:\n" + strings.Repeat("x", maxOutput)},
+		"no character is cut in two":         {output: strings.Repeat("é", 3000) + "!", want: "failed; its last output:\n" + strings.Repeat("é", 2047) + "!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := withOutput("failed", policy.Failure{Message: tc.message, Output: tc.output})
+			diff(t, "message", tc.want, got)
+			if !utf8.ValidString(got) {
+				t.Error("the message is not valid UTF-8")
+			}
+		})
+	}
+}
+
+// A finished job is deleted when its time is over, and wakes by itself for that.
+func TestFinishedJobExpires(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ttl        *int32
+		wantDelete bool
+		wantWakeIn time.Duration
+	}{
+		"never, without a limit":  {},
+		"not before its time":     {ttl: ptr.To[int32](90), wantWakeIn: 30 * time.Second},
+		"when its time is over":   {ttl: ptr.To[int32](60), wantDelete: true},
+		"long after":              {ttl: ptr.To[int32](1), wantDelete: true},
+		"at once, if so is asked": {ttl: ptr.To[int32](0), wantDelete: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).saw(time.Minute, pod("job-worker-0", exited(0)))
+			j.Spec.RunPolicy.TTLSecondsAfterFinished = tc.ttl
+			d := j.sees(pod("job-worker-0", exited(0)))
+			diff(t, "deletion", tc.wantDelete, d.DeleteJob)
+			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+		})
+	}
+}

@@ -1,0 +1,30 @@
+package plan
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// hold keeps the pods of a job that has nothing to run, and reports why.
+func (s *steps) hold() {
+	const reason, message = batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run"
+	s.identify()
+	hasStarted := s.Status.StartTime != nil
+	if hasStarted {
+		s.wakeAtDeadline()
+	} else {
+		s.resume()
+	}
+	s.Status.Phase = cmp.Or(s.Status.Phase, batchv1beta1.JobPhasePending)
+	s.Status.Reason = reason
+	if !hasStarted {
+		s.setTasks() // later a task may report a failure, which nobody counts while the job is held
+	}
+	s.refuse(reason, message)
+	if !isRunning(s.Status) {
+		s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
+	}
+}

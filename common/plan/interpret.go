@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// view is a job with the meaning of what was observed: which replicas it has, and how they stand. It is never changed. A restart makes
+// a new view.
+type view struct {
+	job  Job
+	seen Observation
+	now  time.Time
+	// roles are those of the job, with the replicas that the job has now.
+	roles []framework.Role
+	// gang is the members of the roles.
+	gang framework.Gang
+	// replicas are those of the members, in the same order.
+	replicas []*replica
+	// resized reports whether an elastic job gets or gives up replicas.
+	resized bool
+}
+
+// interpret returns the view of a job.
+func interpret(job Job, seen Observation, now time.Time) view {
+	v := view{job: job, seen: seen, now: now}
+	v.roles, v.resized = v.presentRoles()
+	v.gang = v.gangOf(v.roles)
+	v.replicas = v.observeReplicas()
+	if job.Spec.Elastic != nil && !job.Status.Finished() && !v.isPausedBeforeStart() {
+		v = v.scaledDown()
+	}
+	return v
+}
+
+// gangOf returns the members of roles.
+func (v *view) gangOf(roles []framework.Role) framework.Gang {
+	gang := framework.NewGang(v.job.Namespace, v.job.Name, v.job.UID, v.job.ClusterDomain, jobAttempt(v.job.Status), roles)
+	gang.Image = v.job.Image
+	gang.AllOrNothing = v.job.Spec.T9kScheduler() != nil
+	return gang
+}
+
+// isPausedBeforeStart reports whether the job is to be paused and has not started, or not started again.
+func (v *view) isPausedBeforeStart() bool {
+	return v.job.Spec.RunMode.Pausing() && v.job.Status.StartTime == nil && !v.hasUnreportedPods()
+}
+
+// hasUnreportedPods reports whether pods exist although the first status write is still deferred.
+func (v *view) hasUnreportedPods() bool {
+	return v.job.Status.ObservedGeneration == 0 && len(v.seen.Pods) > 0
+}
+
+// startTime returns when the controller started the job, or now if it starts the job only now. If the first status write is deferred,
+// that is since when it waits, which the controller remembers. After a restart of the controller it is when the first pod was
+// created, by the clock of the API server. A time before the creation of the job is of an earlier job of the same name.
+func (v *view) startTime() *metav1.Time {
+	if v.job.Status.StartTime != nil {
+		return v.job.Status.StartTime
+	}
+	since := v.seen.StatusWaitsSince
+	switch {
+	case !v.hasUnreportedPods():
+		return stored(v.now)
+	case !since.IsZero() && !since.Before(v.job.Created):
+		return stored(since)
+	}
+	first := v.now
+	for _, pod := range v.seen.Pods {
+		if pod.CreationTimestamp.Time.Before(first) {
+			first = pod.CreationTimestamp.Time
+		}
+	}
+	return stored(first)
+}
+
+// deadline returns when the job must have finished, and whether it must. A job that is to be paused need not.
+func (v *view) deadline() (time.Time, bool) {
+	if v.job.Spec.RunMode.Pausing() {
+		return time.Time{}, false
+	}
+	return policy.Deadline(v.job.Spec.RunPolicy, v.startTime())
+}
+
+// hasOnlyCurrentPods reports whether each pod is the current one of a replica, as is usual.
+func (v *view) hasOnlyCurrentPods() bool {
+	current := 0
+	for _, r := range v.replicas {
+		if r.pod != nil && !r.obsolete() {
+			current++
+		}
+	}
+	return current == len(v.seen.Pods)
+}
+
+// hasPodsOfEarlierJobAttempt reports whether there are pods of an earlier attempt of the whole job.
+func (v *view) hasPodsOfEarlierJobAttempt() bool {
+	if v.hasOnlyCurrentPods() {
+		return false
+	}
+	for _, pod := range v.seen.Pods {
+		if !isOfJobAttempt(pod, v.gang.Attempt) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasLostPods reports whether lost nodes hold pods that are to be deleted by force.
+func (v *view) hasLostPods() bool {
+	for _, pod := range v.seen.Pods {
+		if _, ok := policy.ForceDeletion(pod, v.job.NodeLostDelay); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// isLeader reports whether a pod is named like that of the leader.
+func (v *view) isLeader(pod string) bool {
+	return len(v.gang.Members) > 0 && v.gang.Leader().Name == pod
+}
+
+// controls reports whether the job controls an object.
+func (v *view) controls(object metav1.Object) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.UID == v.job.UID
+}
+
+// inNewAttempt returns the view in which the pods of all replicas belong to an earlier attempt. The next pods may be created at the
+// given time; nil means at once.
+func (v view) inNewAttempt(jobAttempt int32, due *metav1.Time) view {
+	v.gang.Attempt = jobAttempt
+	all := make([]replica, len(v.replicas))
+	replicas := make([]*replica, len(v.replicas))
+	for i, r := range v.replicas {
+		all[i] = r.restarted(0, due)
+		all[i].jobAttempt = jobAttempt
+		replicas[i] = &all[i]
+	}
+	v.replicas = replicas
+	return v
+}
+
+// withRestarted returns the view in which some replicas, given by their index, have been restarted.
+func (v view) withRestarted(restarted map[int]replica) view {
+	replicas := make([]*replica, len(v.replicas))
+	for i, r := range v.replicas {
+		if next, ok := restarted[i]; ok {
+			r = &next
+		}
+		replicas[i] = r
+	}
+	v.replicas = replicas
+	return v
+}

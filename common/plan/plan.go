@@ -1,0 +1,97 @@
+// Package plan decides what to do about a job. Its decisions are pure: they know no client, clock, logger or context, which the linter
+// checks. So the same job, observation and time always give the same decision, and tests can explore all of them.
+//
+// Decide reads from top to bottom:
+//
+//   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
+//   - choose picks what the job does: hold, pause, finish, wait for reports, run, ... (choose.go);
+//   - the steps of that action fill in the decision, each action in a file of its own (hold.go, pause.go, finish.go, cleanup.go,
+//     reports.go, restart.go, run.go), and so do the status that follows (status.go, tasks.go);
+//   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
+package plan
+
+import (
+	"time"
+
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// CacheDelay is how long a cache gets to catch up with the API server after it was seen to lag.
+const CacheDelay = 500 * time.Millisecond
+
+// Decide decides what to do about a job.
+func Decide(job Job, seen Observation, now time.Time) Decision {
+	v := interpret(job, seen, now)
+	choice := v.choose()
+	if choice.action == expire {
+		return Decision{Status: job.Status, DeleteJob: true}
+	}
+	s := &steps{view: v, Decision: Decision{Status: copyOf(job.Status)}}
+	s.deleteLostPods()
+	s.planTensorBoard()
+	switch choice.action {
+	case leave, expire:
+	case cleanUp:
+		s.Status.ObservedGeneration = job.Generation
+		s.cleanUp()
+	case hold:
+		s.hold()
+	case pause:
+		s.pause()
+	case finish:
+		s.begin()
+		s.finish(*choice.ending)
+		s.cleanUp()
+	case awaitReports:
+		s.begin()
+		s.awaitReports(choice.reportsDue)
+	case stop:
+		s.begin()
+		s.restart()
+		s.stop()
+		s.pause()
+	case run:
+		s.begin()
+		s.restart()
+		s.run()
+	}
+	s.NeedsLiveRead = needsLiveRead(v, choice, s)
+	return s.Decision
+}
+
+// steps fill in the decision of a chosen action.
+type steps struct {
+	// view of the job, after the restarts that the decision makes.
+	view
+	Decision
+	// recordsFailure reports whether the decision puts a failure on record, or restarts replicas because of one.
+	recordsFailure bool
+	// cleanedUp reports whether nothing is left to clean up, so that the tasks of the status are final.
+	cleanedUp bool
+	// restarted is the last failure that the decision answers with a restart.
+	restarted *replicaFailure
+	// restarts counts the restarts of replicas by their type.
+	restarts map[string]int32
+	// refusal is why pods cannot be created: a template is faulty, or the job can have no PodGroup.
+	refusal *report.RefusedError
+	// queued is what missing pods wait for. Nil means nothing.
+	queued *queued
+}
+
+// deleteLostPods deletes the pods that lost nodes hold, once their time is over. So the job recovers, or is cleaned up, without an
+// administrator.
+func (s *steps) deleteLostPods() {
+	for _, pod := range s.seen.Pods {
+		due, ok := policy.ForceDeletion(pod, s.job.NodeLostDelay)
+		if !ok {
+			continue
+		}
+		if s.now.Before(due) {
+			s.wakeUrgentlyAt(due)
+			continue
+		}
+		s.ForceDeletes = append(s.ForceDeletes, pod)
+	}
+	sortByName(s.ForceDeletes)
+}

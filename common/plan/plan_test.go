@@ -1,0 +1,271 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+func TestFirstReconcileCreatesEverything(t *testing.T) {
+	t.Parallel()
+	d := Decide(job(role("master", 1), role("worker", 2)).Job, Observation{}, now)
+
+	diff(t, "decision", summary{
+		Phase:  batchv1beta1.JobPhasePending,
+		Reason: batchv1beta1.ReasonCreating,
+		Creates: []string{
+			created("job-master-0", "0"), created("job-worker-0", "0"), created("job-worker-1", "0"),
+		},
+	}, summarize(d))
+	if !d.CreateService {
+		t.Error("the Service is missing and not created")
+	}
+	start := metav1.NewTime(now)
+	creating := func(name string) batchv1beta1.ReplicaStatus {
+		return batchv1beta1.ReplicaStatus{Name: name, Phase: batchv1beta1.ReplicaPhaseCreating}
+	}
+	diff(t, "status", batchv1beta1.JobStatus{
+		Tasks: []batchv1beta1.TaskStatus{
+			{Type: "master", Replicas: []batchv1beta1.ReplicaStatus{creating("job-master-0")}},
+			{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{creating("job-worker-0"), creating("job-worker-1")}},
+		},
+		Aggregate:          &batchv1beta1.Aggregate{Creating: 3},
+		Phase:              batchv1beta1.JobPhasePending,
+		Reason:             batchv1beta1.ReasonCreating,
+		StartTime:          &start,
+		ObservedGeneration: 1,
+		Selector:           "batch.tensorstack.dev/job-kind=TestJob,batch.tensorstack.dev/job-name=job",
+		Ready:              "0/3",
+		Conditions: []metav1.Condition{
+			{
+				Type: batchv1beta1.ConditionInitialized, Status: metav1.ConditionTrue, Reason: batchv1beta1.ReasonAccepted,
+				ObservedGeneration: 1, LastTransitionTime: start,
+				Message: "the job is accepted and its replicas are created as they are needed",
+			},
+			{
+				Type: batchv1beta1.ConditionRunning, Status: metav1.ConditionFalse, Reason: batchv1beta1.ReasonCreating,
+				ObservedGeneration: 1, LastTransitionTime: start,
+				Message: "3 of 3 replicas do not run yet: job-master-0 is being created",
+			},
+		},
+	}, d.Status)
+}
+
+func TestPlanCreatesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want []string
+	}{
+		"nothing while every replica has a pod": {
+			job:  job(role("worker", 2)),
+			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)},
+		},
+		"the one whose creation failed halfway": {
+			job:  job(role("worker", 3)),
+			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-2")},
+			want: []string{created("job-worker-1", "0")},
+		},
+		"one that vanished before all replicas ran, in its own attempt": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1")),
+			pods: []*corev1.Pod{pod("job-worker-0", running)},
+			want: []string{created("job-worker-1", "0")},
+		},
+		"not one that succeeded and vanished since": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
+			pods: []*corev1.Pod{pod("job-worker-0", running)},
+		},
+		"not one whose pod is still being deleted, where replicas restart one by one": {
+			job:  job(role("worker", 2)).scope(batchv1beta1.RestartScopeReplica),
+			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
+		},
+		"roles without replicas need none": {
+			job:  job(role("master", 0), role("worker", 1)),
+			want: []string{created("job-worker-0", "0")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.sees(tc.pods...)
+			diff(t, "creations", tc.want, summarize(d).Creates)
+			diff(t, "deletions", []string(nil), names(d.Deletes))
+			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
+			if d.CreateService {
+				t.Error("the Service is there and created again")
+			}
+		})
+	}
+}
+
+func TestPlanDeletesPodsOfNoReplica(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).sees(
+		pod("job-worker-0", running),
+		pod("job-worker-1", running),
+		pod("job-worker-2", running, deleting),
+	)
+	diff(t, "deletions", []string{"job-worker-1"}, names(d.Deletes))
+	diff(t, "aggregate", &batchv1beta1.Aggregate{Running: 1}, d.Status.Aggregate)
+}
+
+func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
+	t.Parallel()
+	awaited := func(r framework.Role) framework.Role {
+		r.Awaited = true
+		return r
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		sees []*corev1.Pod
+		// want is whom each new replica waits for.
+		want map[string][]string
+	}{
+		"for the leader, where nobody else is awaited": {
+			job:  job(role("master", 1), role("worker", 2)),
+			want: map[string][]string{"job-master-0": nil, "job-worker-0": {"job-master-0"}, "job-worker-1": {"job-master-0"}},
+		},
+		"for all that are awaited, but not for themselves": {
+			job: job(awaited(role("chief", 1)), awaited(role("worker", 1)), role("evaluator", 1)),
+			want: map[string][]string{
+				"job-chief-0": {"job-worker-0"}, "job-worker-0": {"job-chief-0"}, "job-evaluator-0": {"job-chief-0", "job-worker-0"},
+			},
+		},
+		"not for whose part is over": {
+			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)), awaited(role("ps", 1))).
+				scope(batchv1beta1.RestartScopeReplica).
+				saw(time.Minute, pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)),
+			sees: []*corev1.Pod{pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0)), pod("job-worker-2", running)},
+			want: map[string][]string{"job-ps-0": {"job-chief-0", "job-worker-2"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := map[string][]string{}
+			for _, p := range tc.job.sees(tc.sees...).Creates {
+				got[p.Name] = nil
+				for _, c := range p.Spec.InitContainers { // its arguments are the subcommand, the time limit, and the names
+					for _, name := range c.Args[3:] {
+						got[p.Name] = append(got[p.Name], strings.TrimSuffix(name, ".job.ns.svc.cluster.local"))
+					}
+				}
+			}
+			diff(t, "awaited peers", tc.want, got)
+		})
+	}
+}
+
+func TestPlanHoldsWhatCannotRun(t *testing.T) {
+	t.Parallel()
+	d := Decide(job(role("master", 0), role("worker", 0)).Job, Observation{}, now)
+	diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonNoReplicas}, summarize(d))
+	if d.CreateService {
+		t.Error("a job on hold creates its Service")
+	}
+	for _, conditionType := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
+		diff(t, "condition", &metav1.Condition{
+			Type: conditionType, Status: metav1.ConditionFalse, Reason: batchv1beta1.ReasonNoReplicas,
+			Message: "every replicaSpec has 0 replicas: nothing can run", ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
+		}, meta.FindStatusCondition(d.Status.Conditions, conditionType))
+	}
+}
+
+// A mode that is there but switched off asks for nothing.
+func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1))
+	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}, Pause: &batchv1beta1.PauseMode{}}
+	j.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
+	diff(t, "creations", []string{created("job-worker-0", "0")}, summarize(j.sees()).Creates)
+}
+
+func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
+	t.Parallel()
+	build := func() (*jobBuilder, []*corev1.Pod) {
+		return job(role("worker", 2)).backoffLimit(1).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			[]*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1))}
+	}
+	j, pods := build()
+	j.sees(pods...)
+	wantJob, wantPods := build()
+	diff(t, "status of the Job", wantJob.Status, j.Status)
+	diff(t, "spec of the Job", wantJob.Spec, j.Spec)
+	diff(t, "pods", wantPods, pods)
+}
+
+func TestStartTime(t *testing.T) {
+	t.Parallel()
+	created := func(ago time.Duration) podOption {
+		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-ago)) }
+	}
+	two := func() *jobBuilder {
+		j := job(role("worker", 2))
+		j.Created = now.Add(-10 * time.Second)
+		return j
+	}
+	for name, tc := range map[string]struct {
+		job   *jobBuilder
+		pods  []*corev1.Pod
+		waits time.Duration
+		want  time.Duration
+	}{
+		"is now, at first": {job: two()},
+		"is since when the first status waits, whatever clock says when pods were created": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))}, waits: 3 * time.Second, want: 3 * time.Second,
+		},
+		"is that of the first pod, where the controller was started anew": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second)), pod("job-worker-1", created(3*time.Second))}, want: 3 * time.Second,
+		},
+		"is now, where that is ahead": {job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(-time.Hour))}},
+		"is not that of an earlier job of the name": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second))}, waits: time.Minute, want: time.Second,
+		},
+		"is what was written": {
+			job: two().saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := seeing(tc.pods...)
+			if tc.waits > 0 {
+				seen.StatusWaitsSince = now.Add(-tc.waits)
+			}
+			diff(t, "start time", metav1.NewTime(now.Add(-tc.want)), *Decide(tc.job.Job, seen, now).Status.StartTime)
+		})
+	}
+}
+
+// What the first status says of a job whose replicas are on their way is there also if it is not written before they end.
+func TestFirstStatusIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen []*corev1.Pod
+	}{
+		"that the job failed":           {job: job(role("worker", 1)).backoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))}},
+		"that it succeeded":             {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1")}},
+		"that it is restarted":          {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(1))}},
+		"that it waits for its reports": {job: job(role("worker", 2)).scope(scopeJob).window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+		"that it is paused":             {job: job(role("worker", 2)).paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status := tc.job.sees(tc.seen...).Status
+			for _, kind := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
+				if meta.FindStatusCondition(status.Conditions, kind) == nil {
+					t.Errorf("the condition %s is missing: %+v", kind, status.Conditions)
+				}
+			}
+			if status.Phase == "" || status.Reason == "" {
+				t.Errorf("phase %q, reason %q", status.Phase, status.Reason)
+			}
+		})
+	}
+}

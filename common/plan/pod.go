@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+const (
+	// waitContainer is the init container that waits until the host names of peers resolve.
+	waitContainer = "wait-for-peers"
+	// waitTimeout is how long it waits. Then the replica starts and tries by itself.
+	waitTimeout = 10 * time.Minute
+)
+
+// TheJob is what messages call the owner of an object.
+const TheJob = "the job"
+
+// Labels returns the labels of the objects that belong to a job.
+func Labels(kind, job string) map[string]string {
+	return map[string]string{
+		batchv1beta1.LabelJobKind:      kind,
+		batchv1beta1.LabelJobName:      job,
+		"app.kubernetes.io/name":       "training-job",
+		"app.kubernetes.io/instance":   job,
+		"app.kubernetes.io/managed-by": "tensorstack-jobs",
+	}
+}
+
+// buildPod returns the pod of a member from its wired template. If the template sets a field that the job needs otherwise, the job
+// wins. The pod waits until the given names resolve.
+func (s *steps) buildPod(member framework.Member, awaited []string, current attempt, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            member.Name,
+			Namespace:       s.job.Namespace,
+			Labels:          maps.Clone(template.Labels),
+			Annotations:     template.Annotations,
+			OwnerReferences: []metav1.OwnerReference{s.job.owner()},
+		},
+		Spec: template.Spec,
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	maps.Copy(pod.Labels, Labels(s.job.Kind.Kind, s.job.Name))
+	pod.Labels["app.kubernetes.io/component"] = member.Role.Type
+	pod.Labels[batchv1beta1.LabelReplicaType] = member.Role.Type
+	pod.Labels[batchv1beta1.LabelReplicaIndex] = strconv.Itoa(int(member.Index))
+	pod.Labels[batchv1beta1.LabelAttempt] = current.String()
+
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.Hostname = member.Name
+	pod.Spec.Subdomain = s.job.Name
+
+	main := framework.MainContainer(s.job.MainContainers, pod.Spec.Containers)
+	if main == nil {
+		return nil, fmt.Errorf("the template of type %q has no container", member.Role.Type)
+	}
+	if main.TerminationMessagePolicy == "" {
+		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	}
+	if len(awaited) > 0 {
+		// Frameworks give up on a name that does not resolve, while they wait for a peer that does not listen yet.
+		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)
+		if err := s.gang.AddHelper(member, &pod.Spec, waitContainer, args); err != nil {
+			return nil, err
+		}
+	}
+	return pod, nil
+}
+
+// owner returns the reference by which the objects of the job name it as their owner.
+func (j *Job) owner() metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion:         j.Kind.GroupVersion().String(),
+		Kind:               j.Kind.Kind,
+		Name:               j.Name,
+		UID:                j.UID,
+		Controller:         new(true),
+		BlockOwnerDeletion: new(true),
+	}
+}
+
+// SelectorLabels returns the labels that select the pods of a job.
+func SelectorLabels(kind, job string) map[string]string {
+	return map[string]string{batchv1beta1.LabelJobKind: kind, batchv1beta1.LabelJobName: job}
+}

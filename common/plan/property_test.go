@@ -1,0 +1,300 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/internal/jobtest"
+)
+
+// anyJob draws a job that nobody has looked at yet.
+func anyJob(t *rapid.T) *jobBuilder {
+	policies := rapid.SampledFrom([]batchv1beta1.RestartPolicy{
+		batchv1beta1.RestartPolicyAlways, batchv1beta1.RestartPolicyOnFailure,
+		batchv1beta1.RestartPolicyNever, batchv1beta1.RestartPolicyExitCode,
+	})
+	var roles []framework.Role
+	for _, roleType := range []string{"master", "worker", "ps"}[:rapid.IntRange(1, 3).Draw(t, "roles")] {
+		r := role(roleType, rapid.Int32Range(0, 3).Draw(t, roleType+" replicas"))
+		roles = append(roles, restarting(r, policies.Draw(t, roleType+" restartPolicy")))
+	}
+	j := job(roles...)
+	j.Spec.RunPolicy = batchv1beta1.RunPolicy{
+		RestartScope:          rapid.SampledFrom([]batchv1beta1.RestartScope{"", scopeJob, scopeReplica}).Draw(t, "restartScope"),
+		BackoffLimit:          rapid.Ptr(rapid.Int32Range(0, 3), true).Draw(t, "backoffLimit"),
+		ActiveDeadlineSeconds: rapid.Ptr(rapid.Int64Range(1, 5000), true).Draw(t, "activeDeadlineSeconds"),
+		CleanUpPolicy: rapid.SampledFrom([]batchv1beta1.CleanUpPolicy{
+			"", batchv1beta1.CleanUpPolicyAll, batchv1beta1.CleanUpPolicyUnfinished, batchv1beta1.CleanUpPolicyNone,
+		}).Draw(t, "cleanUpPolicy"),
+	}
+	if rapid.Bool().Draw(t, "elastic") {
+		j.Spec.Elastic = &batchv1beta1.ElasticConfig{
+			Enabled: true, MinReplicas: rapid.Ptr(rapid.Int32Range(1, 3), false).Draw(t, "minReplicas"), MaxReplicas: new(int32(12)),
+		}
+		j.Spec.Rendezvous = rapid.Bool().Draw(t, "rendezvous")
+	}
+	if rapid.Bool().Draw(t, "in a queue") {
+		j.inQueue()
+	}
+	j.PeerGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "peerGrace")
+	return j
+}
+
+// anyEdit draws what the user may do to a job: pause or resume it, and scale it if it is elastic.
+func anyEdit(t *rapid.T, j *jobBuilder) {
+	j.paused(rapid.IntRange(0, 3).Draw(t, "paused") == 0)
+	if j.Spec.Elastic == nil {
+		return
+	}
+	j.Spec.Roles = slices.Clone(j.Spec.Roles)
+	for i := range j.Spec.Roles {
+		j.Spec.Roles[i].Replicas = rapid.Int32Range(0, 4).Draw(t, j.Spec.Roles[i].Type+" scaled to")
+	}
+}
+
+func members(j *jobBuilder) []framework.Member {
+	return framework.NewGang(j.Namespace, j.Name, j.UID, j.ClusterDomain, 0, j.Spec.Roles).Members
+}
+
+// attempts returns the current attempt of each replica. No pod is of a later one: the status is written before.
+func attempts(status batchv1beta1.JobStatus) map[string]attempt {
+	current := map[string]attempt{}
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			current[r.Name] = attempt{job: jobAttempt(status), replica: r.Attempt}
+		}
+	}
+	return current
+}
+
+// anyPods draws what the cluster may hold of a job: some of its pods, of some attempt, in any state, and a stray one.
+// The pods of one look are not those of another: a pod that ended stays as it ended.
+func anyPods(t *rapid.T, j *jobBuilder, look int) Observation {
+	var pods []*corev1.Pod
+	current := attempts(j.Status)
+	candidates := []string{"job-gone-0"}
+	for _, m := range members(j) {
+		candidates = append(candidates, m.Name)
+	}
+	for name := range current { // of an elastic job others may be left
+		if !slices.Contains(candidates, name) {
+			candidates = append(candidates, name)
+		}
+	}
+	slices.Sort(candidates)
+	for _, name := range candidates {
+		options := []podOption{of(attempt{
+			job:     rapid.Int32Range(0, current[name].job).Draw(t, name+" attempt"),
+			replica: rapid.Int32Range(0, current[name].replica).Draw(t, name+" attempt alone"),
+		}.String())}
+		switch rapid.SampledFrom([]string{"none", "pending", "running", "exited", "rejected", "unknown"}).Draw(t, name) {
+		case "none":
+			continue
+		case "running":
+			options = append(options, running)
+		case "exited":
+			code := rapid.SampledFrom([]int32{0, 1, 137}).Draw(t, name+" exit code")
+			before := rapid.IntRange(0, 120).Draw(t, name+" seconds ago")
+			options = append(options, exitedAgo(code, time.Duration(before)*time.Second))
+		case "rejected":
+			options = append(options, rejected)
+		case "unknown":
+			options = append(options, unreachable)
+		}
+		for _, option := range []podOption{disrupted, sidecarRunning, deleting} {
+			if rapid.IntRange(0, 4).Draw(t, name+" option") == 0 {
+				options = append(options, option)
+			}
+		}
+		p := pod(name, options...)
+		p.UID = types.UID(fmt.Sprintf("%s-uid-of-look-%d", name, look))
+		pods = append(pods, p)
+	}
+	seen := seeing(pods...)
+	seen.HasService = rapid.Bool().Draw(t, "service")
+	if j.Spec.Scheduler != nil {
+		seen.PodGroup = anyGroup(t)
+	}
+	return seen
+}
+
+// anyGroup draws what there may be of the PodGroup of a job.
+func anyGroup(t *rapid.T) PodGroupView {
+	options := []jobtest.GroupOption{admitted}
+	switch rapid.SampledFrom([]string{"none", "unknown", "problem", "new", "not admitted", "changed", "going", "of others", "admitted"}).Draw(t, "group") {
+	case "none":
+		return PodGroupView{}
+	case "unknown":
+		return PodGroupView{Unknown: true}
+	case "problem":
+		return PodGroupView{Problem: errNotInstalled}
+	case "new":
+		options = nil
+	case "not admitted":
+		options = []jobtest.GroupOption{says("Admitted", "False", "QueueClosed", "Queue lab is closed")}
+	case "changed":
+		options = append(options, edited)
+	case "going":
+		options = append(options, going)
+	case "of others":
+		options = append(options, ofOthers)
+	}
+	return PodGroupView{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
+}
+
+// admits says that a PodGroup is the job's own and may have pods now.
+func admits(view PodGroupView) bool {
+	g := view.Object
+	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil && g.Status.ObservedGeneration == g.Generation &&
+		meta.IsStatusConditionTrue(g.Status.Conditions, "Admitted")
+}
+
+// checkGroup checks what a decision does about the PodGroup of a job in a queue.
+func checkGroup(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
+	change := d.PodGroup.Change
+	switch {
+	case j.Spec.Scheduler == nil && change != "":
+		t.Fatalf("%s of the PodGroup of a job that needs none", change)
+	case j.Spec.Scheduler == nil:
+		return
+	case len(d.Creates) > 0 && (!admits(seen.PodGroup) || !d.NeedsLiveRead):
+		t.Fatalf("pods are created without a group that is known for sure to be the job's own, and admitted: %+v", seen.PodGroup)
+	case len(d.Creates) > 0 && change != "":
+		t.Fatalf("pods are created at the %s of their group", change)
+	case change == batchv1beta1.ActionCreate && (d.Status.Finished() || j.Spec.RunMode.Pausing()):
+		t.Fatal("a job that has finished, or is to be paused, gets a group")
+	case change != "" && change != batchv1beta1.ActionCreate && d.PodGroup.Object.OwnerReferences == nil:
+		t.Fatalf("%s of a group of somebody else", change)
+	}
+	own := seen.PodGroup.Object != nil && seen.PodGroup.Object.OwnerReferences != nil && seen.PodGroup.Object.DeletionTimestamp == nil
+	released := change == batchv1beta1.ActionDelete
+	if own && released != (d.Status.Finished() || j.Spec.RunMode.Pausing()) {
+		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase, j.Spec.RunMode.Pausing())
+	}
+	members := int32(0) // the pods that are there are none
+	for _, p := range d.Creates {
+		if p.Spec.SchedulingGroup != nil {
+			members++
+		}
+		if p.Labels[schedulerv1beta1.LabelGroupName] != "job" || p.Spec.SchedulerName != schedulerv1beta1.SchedulerName {
+			t.Fatalf("pod %s is no member of the group", p.Name)
+		}
+	}
+	if len(d.Creates) > int(members) && members < seen.PodGroup.Object.Spec.MinMember {
+		t.Fatalf("%d of %d new pods are known as needed, but %d are", members, len(d.Creates), seen.PodGroup.Object.Spec.MinMember)
+	}
+}
+
+// Whatever a job has been through and whatever the cluster holds of it, a decision keeps the engine's laws.
+func TestPlanKeepsItsLaws(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := anyJob(t)
+		for n := rapid.IntRange(0, 4).Draw(t, "looks before"); n > 0; n-- {
+			j.Status = Decide(j.Job, anyPods(t, j, n), now.Add(-time.Duration(n)*time.Hour)).Status
+			anyEdit(t, j)
+		}
+		seen, status := anyPods(t, j, 0), j.Status.DeepCopy()
+		d := Decide(j.Job, seen, now)
+
+		if diff := cmp.Diff(*status, j.Status); diff != "" {
+			t.Fatalf("the status that is planned from changes:\n%s", diff)
+		}
+		if again := Decide(j.Job, seen, now); cmp.Diff(d, again) != "" {
+			t.Fatalf("the same arguments give another decision:\n%s", cmp.Diff(d, again))
+		}
+		checkWrites(t, j, seen, d)
+		checkGroup(t, j, seen, d)
+		checkCounts(t, j, d)
+
+		accounted := j.Status
+		j.Status = d.Status
+		again := Decide(j.Job, seen, now)
+		type counts struct {
+			Backoff, Attempt, Pauses int32
+			Restarts                 map[string]int32
+			Failures                 []batchv1beta1.ReplicaFailure
+		}
+		of := func(d Decision) counts {
+			return counts{d.Status.BackoffCount, d.Status.Attempt, d.Status.Pauses, restartsOf(d), d.Status.Failures}
+		}
+		if d := cmp.Diff(of(d), of(again)); d != "" {
+			t.Fatalf("a second look accounts for something again, after %+v:\n%s", accounted, d)
+		}
+	})
+}
+
+// checkWrites checks what a decision deletes and creates.
+func checkWrites(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
+	touched := map[string]string{}
+	for _, p := range slices.Concat(d.Deletes, d.CleanUps) {
+		if touched[p.Name] != "" {
+			t.Fatalf("pod %s is deleted twice", p.Name)
+		}
+		touched[p.Name] = "deleted"
+		if p.DeletionTimestamp != nil {
+			t.Fatalf("pod %s is being deleted already", p.Name)
+		}
+		if seen.Pods[p.Name] != p {
+			t.Fatalf("pod %s is deleted, but not the one that was seen", p.Name)
+		}
+	}
+	for _, p := range d.Creates {
+		if touched[p.Name] != "" {
+			t.Fatalf("pod %s is created and %s", p.Name, touched[p.Name])
+		}
+		touched[p.Name] = "created"
+		if seen.Pods[p.Name] != nil {
+			t.Fatalf("pod %s is created while there is one", p.Name)
+		}
+	}
+	if d.Status.Finished() && (len(d.Creates) > 0 || d.CreateService) {
+		t.Fatal("something is created for a finished job")
+	}
+	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService) {
+		t.Fatal("something is created for a job that is to be paused")
+	}
+	if isPaused(d.Status) && len(seen.Pods) > 0 {
+		t.Fatal("a job with pods is paused")
+	}
+	if j.Status.Finished() && !onlyFollowsReplicas(j.Status, d.Status) {
+		t.Fatalf("the status of a finished job changes:\n%s", cmp.Diff(j.Status, d.Status))
+	}
+}
+
+// checkCounts checks the numbers of a status.
+func checkCounts(t *rapid.T, j *jobBuilder, d Decision) {
+	if limit := j.Spec.RunPolicy.BackoffLimit; limit != nil && d.Status.BackoffCount > *limit {
+		t.Fatalf("backoffCount %d is beyond the limit %d", d.Status.BackoffCount, *limit)
+	}
+	if len(d.Status.Failures) > maxFailures {
+		t.Fatalf("%d failures are kept", len(d.Status.Failures))
+	}
+	var listed []string
+	for _, task := range d.Status.Tasks {
+		for _, r := range task.Replicas {
+			listed = append(listed, r.Name)
+		}
+	}
+	if replicas := len(members(j)); len(listed) != replicas && j.Spec.Elastic == nil {
+		t.Fatalf("the tasks of %d replicas list %q", replicas, listed)
+	}
+	a := d.Status.Aggregate
+	if a == nil {
+		t.Fatal("no aggregate")
+	}
+	if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != len(listed) {
+		t.Fatalf("the aggregate of %d replicas sums up to %d: %+v", len(listed), sum, *a)
+	}
+}

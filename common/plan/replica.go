@@ -1,0 +1,227 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// replica is one member of the gang, with what is recorded and what is seen of it.
+type replica struct {
+	member *framework.Member
+	// recorded is the replica's entry in the status.
+	recorded batchv1beta1.ReplicaStatus
+	// pod of the replica. Nil means none.
+	pod *corev1.Pod
+	// podAttempt is the attempt in the label of the pod.
+	podAttempt string
+	// jobAttempt is the current attempt of the whole job.
+	jobAttempt int32
+	// outcome is how the pod stands.
+	outcome policy.Outcome
+	// outdated reports whether the pod is older than its entry in the status: no pod goes back from running to pending.
+	outdated bool
+	// gone reports whether the pod was alive and no longer exists.
+	gone bool
+	// met reports whether the replica ran with all others in this attempt, so that they may depend on each other.
+	met bool
+	// done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and is not restarted.
+	// The replica stays done whatever happens to its pod.
+	done bool
+	// spec of the job.
+	spec *framework.JobSpec
+}
+
+// attempt returns the attempt that a pod of the replica must carry to count.
+func (r *replica) attempt() attempt { return attempt{job: r.jobAttempt, replica: r.recorded.Attempt} }
+
+// obsolete reports whether the pod belongs to an earlier attempt. Its failure has been counted, and it must go.
+func (r *replica) obsolete() bool {
+	return r.pod != nil && r.podAttempt != r.attempt().String()
+}
+
+// failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes disrupted
+// it. If somebody deleted it, how it ends does not matter. A recorded failure stays one if its pod goes before it is counted.
+func (r *replica) failure() *policy.Failure {
+	switch {
+	case r.pod == nil && r.staysFailed() && r.restartsAll(*recordedFailure(r.recorded)):
+		return recordedFailure(r.recorded)
+	case r.outcome.Failure == nil && r.outcome.Disruption == "" || r.obsolete():
+		return nil
+	case !r.outcome.Terminating || r.done:
+		return r.outcome.Failure
+	case r.outcome.Disruption != "":
+		return failureOfDeleted(r.pod, r.outcome.Disruption)
+	default:
+		return nil
+	}
+}
+
+// deletion returns the failure of a replica whose pod somebody is deleting, or has deleted; nil if nobody has. Such a replica is
+// restarted whatever its restart policy is, since the program has not failed. Before all replicas have run, a deletion is no failure:
+// no peer depends on the pod, which is simply created again.
+func (r *replica) deletion() *policy.Failure {
+	switch {
+	case !r.met:
+		return nil
+	case r.gone:
+		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Free: true}
+	case r.outcome.Terminating && r.outcome.Disruption == "" && !r.done && !r.obsolete():
+		return failureOfDeleted(r.pod, batchv1beta1.ReasonDeleted)
+	default:
+		return nil
+	}
+}
+
+// recordedFailure returns the failure that the status records of a replica whose pod is gone.
+func recordedFailure(recorded batchv1beta1.ReplicaStatus) *policy.Failure {
+	failure := &policy.Failure{Reason: batchv1beta1.ReasonError}
+	for _, c := range recorded.Containers {
+		if c.ExitCode != nil && *c.ExitCode != 0 {
+			failure.ExitCode, failure.Reason = c.ExitCode, cmp.Or(c.Reason, failure.Reason)
+			break
+		}
+	}
+	return failure
+}
+
+// failureOfDeleted returns the failure of a replica whose pod somebody else is deleting.
+func failureOfDeleted(pod *corev1.Pod, reason string) *policy.Failure {
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Free: true}
+}
+
+// succeeded reports whether the replica succeeded in its current attempt. A pod that ends while it is being deleted did not finish
+// its work.
+func (r *replica) succeeded() bool {
+	if r.done {
+		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded
+	}
+	return r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
+}
+
+// runs reports whether the replica runs. It may have failed, which its kubelet is yet to report.
+func (r *replica) runs() bool {
+	return r.outcome.Phase == batchv1beta1.ReplicaPhaseRunning && !r.obsolete()
+}
+
+// works reports whether the replica runs and is not being deleted, or has succeeded.
+func (r *replica) works() bool {
+	return r.succeeded() || r.runs() && !r.outcome.Terminating
+}
+
+// restartsAll reports whether the failure of the replica restarts the whole job, if it restarts anything.
+func (r *replica) restartsAll(failure policy.Failure) bool {
+	scope := policy.FailureScope(*r.spec, r.member.Role.RestartPolicy, r.member.Rank == 0, failure)
+	return scope == batchv1beta1.RestartScopeJob
+}
+
+// staysFailed reports whether the replica failed and is not restarted.
+func (r *replica) staysFailed() bool {
+	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
+}
+
+// hasDonePart reports whether the replica has ended. If it is restarted nevertheless, its attempt is raised first.
+func (r *replica) hasDonePart() bool { return r.done || r.succeeded() || r.failure() != nil }
+
+// observeReplicas returns the replicas of the gang, in the order of its members.
+func (v *view) observeReplicas() []*replica {
+	recorded := recordedReplicas(v.job.Status.Tasks)
+	wasRunning := isRunning(v.job.Status)
+	all := make([]replica, len(v.gang.Members)) // one allocation
+	replicas := make([]*replica, 0, len(all))
+	for i := range v.gang.Members {
+		r, member := &all[i], &v.gang.Members[i]
+		*r = replica{
+			member:     member,
+			recorded:   ptr.Deref(recorded(member.Name), batchv1beta1.ReplicaStatus{}),
+			pod:        v.seen.Pods[member.Name],
+			jobAttempt: v.gang.Attempt,
+			met:        wasRunning,
+			spec:       &v.job.Spec,
+		}
+		r.recorded.Name = member.Name
+		if v.job.Spec.Elastic != nil {
+			r.met = r.met && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning // the job runs without the others
+		}
+		if r.pod != nil {
+			r.podAttempt = r.pod.Labels[batchv1beta1.LabelAttempt]
+		}
+		r.gone = r.pod == nil && isAlive(r.recorded)
+		r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))
+		r.outdated = r.pod != nil && r.pod.UID == r.recorded.UID &&
+			r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase == batchv1beta1.ReplicaPhasePending
+		if r.outdated {
+			r.outcome.Phase = r.recorded.Phase
+		}
+		r.done = hasEnded(r.recorded.Phase)
+		replicas = append(replicas, r)
+	}
+	return replicas
+}
+
+// recordedReplicas returns a function that returns the entry of the replica of the given name, nil if there is none. It needs no map as
+// long as names are asked for in the order of the status, as is usual.
+func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
+	var all []*batchv1beta1.ReplicaStatus
+	for _, task := range tasks {
+		all = slices.Grow(all, len(task.Replicas))
+		for i := range task.Replicas {
+			all = append(all, &task.Replicas[i])
+		}
+	}
+	byName := sync.OnceValue(func() map[string]*batchv1beta1.ReplicaStatus {
+		byName := make(map[string]*batchv1beta1.ReplicaStatus, len(all))
+		for _, entry := range all {
+			byName[entry.Name] = entry
+		}
+		return byName
+	})
+	next := 0
+	return func(name string) *batchv1beta1.ReplicaStatus {
+		if next < len(all) && all[next].Name == name {
+			next++
+			return all[next-1]
+		}
+		return byName()[name]
+	}
+}
+
+// restarted returns a replica of the view that begins the n-th attempt of its own, not before the given time; nil means at once.
+func (r *replica) restarted(n int32, due *metav1.Time) replica {
+	next := *r
+	next.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
+	next.done, next.gone = false, false
+	return next
+}
+
+// isAlive reports whether the status records a pod of the replica, and not its end.
+func isAlive(recorded batchv1beta1.ReplicaStatus) bool {
+	return recorded.UID != "" && !hasEnded(recorded.Phase) && recorded.Phase != batchv1beta1.ReplicaPhaseDeleted
+}
+
+// hasEnded reports whether a replica of the phase has ended.
+func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
+	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
+}
+
+// MainContainerOf returns the name of the main container of a pod: the first of the names that a container has, or the first container
+// if none has. It is empty for no pod.
+func MainContainerOf(pod *corev1.Pod, names []string) string {
+	if pod == nil {
+		return ""
+	}
+	if main := framework.MainContainer(names, pod.Spec.Containers); main != nil {
+		return main.Name
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// restart counts the replicas that ended and are to run again. It raises their attempts, so that their pods belong to the past.
+// Whether the job goes on at all was chosen before.
+func (s *steps) restart() {
+	if root := s.rootCause(); root != nil {
+		s.restartAll(*root)
+	} else {
+		s.restartEach()
+	}
+}
+
+// restartAll restarts all replicas together because of a failure.
+func (s *steps) restartAll(root replicaFailure) {
+	s.record(root)
+	s.countFailure(root)
+	s.Status.Attempt++
+	for _, r := range s.replicas {
+		s.countReplica(r)
+	}
+	s.view = s.inNewAttempt(jobAttempt(s.Status), s.restartDue(root.failure.Time, s.Status.Attempt))
+	s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
+		fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root), append(root.facts(), "restarted", len(s.replicas))...)
+}
+
+// restartEach restarts the replicas that ended, each by itself.
+func (s *steps) restartEach() {
+	restarted := map[int]replica{}
+	raiseAttempt := func(i int, r *replica, ended time.Time) {
+		s.countReplica(r)
+		n := r.recorded.Attempt + 1
+		restarted[i] = r.restarted(n, s.restartDue(ended, n))
+	}
+	for i, r := range s.replicas {
+		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
+			raiseAttempt(i, r, s.now)
+			s.Restarts = append(s.Restarts, Restart{Cause: batchv1beta1.ReasonCompleted})
+			continue
+		}
+		failure, isDeletion := r.failure(), false
+		if failure == nil {
+			failure, isDeletion = r.deletion(), true
+		}
+		if failure == nil {
+			continue
+		}
+		failed := replicaFailure{replica: r, failure: *failure}
+		isKnown := r.done // it stayed failed until now
+		mayRestart := isDeletion || policy.Restarts(r.member.Role.RestartPolicy, failure) &&
+			(failure.Free || policy.BackoffLeft(s.job.Spec.RunPolicy, s.Status.BackoffCount))
+		if !isKnown {
+			s.record(failed)
+		}
+		switch {
+		case mayRestart:
+			raiseAttempt(i, r, failure.Time)
+			s.countFailure(failed)
+			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
+				fmt.Sprintf("restarting %s", failed), append(failed.facts(), "restarted", 1)...)
+		case !isKnown:
+			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventReplicaFailed, "Observe",
+				failed.String()+" and is not restarted", failed.facts()...)
+		}
+	}
+	if len(restarted) > 0 {
+		s.view = s.withRestarted(restarted)
+	}
+}
+
+// countFailure counts a failure that is followed by a restart.
+func (s *steps) countFailure(f replicaFailure) {
+	if !f.failure.Free {
+		s.Status.BackoffCount++
+	}
+	s.Restarts = append(s.Restarts, Restart{Cause: f.failure.Reason, Counted: !f.failure.Free})
+	s.recordsFailure = true
+	s.restarted = &f
+}
+
+// countReplica counts the restart of a replica for its type.
+func (s *steps) countReplica(r *replica) {
+	if s.restarts == nil {
+		s.restarts = map[string]int32{}
+	}
+	s.restarts[r.member.Role.Type]++
+}
+
+// restartDue returns when the n-th restart, after an end at the given time, is due. Nil means at once.
+func (v *view) restartDue(ended time.Time, n int32) *metav1.Time {
+	if ended.IsZero() || ended.After(v.now) { // the clock of a node may be ahead
+		ended = v.now
+	}
+	due := stored(ended.Add(policy.RestartDelay(n)))
+	if !due.After(v.now) {
+		return nil
+	}
+	return due
+}

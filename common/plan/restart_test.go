@@ -1,0 +1,803 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
+)
+
+const (
+	scopeJob     = batchv1beta1.RestartScopeJob
+	scopeReplica = batchv1beta1.RestartScopeReplica
+)
+
+// restartsOf returns the restart count of each role.
+func restartsOf(d Decision) map[string]int32 {
+	restarts := map[string]int32{}
+	for _, task := range d.Status.Tasks {
+		if task.RestartCount > 0 {
+			restarts[task.Type] = task.RestartCount
+		}
+	}
+	return restarts
+}
+
+// Where the job restarts as one, one failure restarts every replica and counts once.
+func TestRestartOfTheJob(t *testing.T) {
+	t.Parallel()
+	running2 := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	for name, tc := range map[string]struct {
+		job          *jobBuilder
+		pods         []*corev1.Pod
+		want         summary
+		wantRestarts map[string]int32
+	}{
+		"a failure deletes all pods, the failed one too": {
+			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+			want: summary{
+				Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-1: exit code 1, counted"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"failures that are seen together are one": {
+			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(2, time.Second)), pod("job-worker-1", exitedAgo(1, 3*time.Second))},
+			want: summary{
+				Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-1: exit code 1, counted"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"a peer that died of a disruption does not count": {
+			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), disrupted)},
+			want: summary{
+				Attempt:  1,
+				Failures: []string{"job-worker-1: exit code 143, free"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"a peer that died of a deletion does not count": {
+			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting)},
+			want: summary{
+				Attempt:  1,
+				Failures: []string{"job-worker-1: no exit code, free"},
+				Deletes:  []string{"job-worker-0"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"replicas that succeeded run again": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0))},
+			want: summary{
+				Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-0: exit code 1, counted"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"every role restarts": {
+			job: job(role("master", 1), role("worker", 2)).
+				saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running)),
+			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+			want: summary{
+				Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-1: exit code 1, counted"},
+				Deletes:  []string{"job-master-0", "job-worker-0", "job-worker-1"},
+			},
+			wantRestarts: map[string]int32{"master": 1, "worker": 2},
+		},
+		"a pod that is being deleted already is not deleted again": {
+			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
+			want: summary{
+				Attempt:  1,
+				Failures: []string{"job-worker-1: no exit code, free"},
+				Deletes:  []string{"job-worker-0"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"a pod that failed while it was being deleted does not count": {
+			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(137), deleting)},
+			want: summary{
+				Attempt:  1,
+				Failures: []string{"job-worker-1: no exit code, free"},
+				Deletes:  []string{"job-worker-0"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+		"an init container that failed counts": {
+			job: job(role("worker", 1)).saw(time.Minute, pod("job-worker-0")),
+			pods: []*corev1.Pod{pod("job-worker-0", func(p *corev1.Pod) {
+				p.Status.Phase = corev1.PodFailed
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: 6, FinishedAt: ago(0)},
+				}}}
+			})},
+			want: summary{
+				Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-0: exit code 6, counted"},
+				Deletes:  []string{"job-worker-0"},
+			},
+			wantRestarts: map[string]int32{"worker": 1},
+		},
+		"a pod that the kubelet rejected does not count": {
+			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0"), pod("job-worker-1")),
+			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
+			want: summary{
+				Attempt:  1,
+				Failures: []string{"job-worker-1: no exit code, free"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
+			},
+			wantRestarts: map[string]int32{"worker": 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.want.Phase, tc.want.Reason = batchv1beta1.JobPhasePending, batchv1beta1.ReasonRestarting
+			d := tc.job.sees(tc.pods...)
+			diff(t, "decision", tc.want, summarize(d))
+			diff(t, "restartCount", tc.wantRestarts, restartsOf(d))
+			if len(d.Restarts) == 0 {
+				t.Error("the decision does not account for a failure")
+			}
+		})
+	}
+}
+
+// After a restart is accounted, the pods of the earlier attempt only stand in the way.
+func TestReplacementOfTheJob(t *testing.T) {
+	t.Parallel()
+	failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
+	restarted := func() *jobBuilder {
+		return job(role("worker", 2)).saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+			saw(time.Minute, failed...)
+	}
+	for name, tc := range map[string]struct {
+		pods        []*corev1.Pod
+		wantDeletes []string
+		wantCreates []string
+	}{
+		"pods that were not deleted after all are deleted": {
+			pods:        failed,
+			wantDeletes: []string{"job-worker-0", "job-worker-1"},
+		},
+		"nothing is created while one is still there": {
+			pods: []*corev1.Pod{pod("job-worker-0", running, deleting)},
+		},
+		"a pod that fails on its way out is not judged again": {
+			pods: []*corev1.Pod{pod("job-worker-0", exited(143), deleting)},
+		},
+		"nor is one that failed before its deletion was asked for": {
+			pods:        []*corev1.Pod{pod("job-worker-0", exited(1))},
+			wantDeletes: []string{"job-worker-0"},
+		},
+		"all are created when all are gone": {
+			wantCreates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
+		},
+		"the rest are created when some are there": {
+			pods:        []*corev1.Pod{pod("job-worker-1", again(1))},
+			wantCreates: []string{created("job-worker-0", "1")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := restarted().sees(tc.pods...)
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-1: exit code 1, counted"},
+				Deletes:  tc.wantDeletes, Creates: tc.wantCreates,
+			}, summarize(d))
+			if len(d.Restarts) > 0 {
+				t.Error("the decision accounts for something again")
+			}
+		})
+	}
+}
+
+// Where replicas restart one by one, the others run on.
+func TestRestartOfOneReplica(t *testing.T) {
+	t.Parallel()
+	const (
+		onFailure = batchv1beta1.RestartPolicyOnFailure
+		always    = batchv1beta1.RestartPolicyAlways
+		never     = batchv1beta1.RestartPolicyNever
+		exitCode  = batchv1beta1.RestartPolicyExitCode
+	)
+	for name, tc := range map[string]struct {
+		policy batchv1beta1.RestartPolicy
+		pod    *corev1.Pod
+		// wantRestart says that the replica, and it alone, restarts.
+		wantRestart  bool
+		wantBackoff  int32
+		wantFailures []string
+	}{
+		"OnFailure restarts a failure": {
+			policy: onFailure, pod: pod("job-worker-1", exited(1)),
+			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 1, counted"},
+		},
+		"OnFailure leaves a success": {
+			policy: onFailure, pod: pod("job-worker-1", exited(0)),
+		},
+		"Always restarts a failure": {
+			policy: always, pod: pod("job-worker-1", exited(1)),
+			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 1, counted"},
+		},
+		"Always restarts a success, which is no failure": {
+			policy: always, pod: pod("job-worker-1", exited(0)),
+			wantRestart: true,
+		},
+		"Never leaves a failure": {
+			policy: never, pod: pod("job-worker-1", exited(1)),
+			wantFailures: []string{"job-worker-1: exit code 1, counted"},
+		},
+		"Never leaves a disrupted replica too": {
+			policy: never, pod: pod("job-worker-1", exited(143), disrupted),
+			wantFailures: []string{"job-worker-1: exit code 143, free"},
+		},
+		"ExitCode restarts 130": {
+			policy: exitCode, pod: pod("job-worker-1", exited(130)),
+			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 130, counted"},
+		},
+		"ExitCode restarts 138, which is the user's own": {
+			policy: exitCode, pod: pod("job-worker-1", exited(138)),
+			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 138, counted"},
+		},
+		"ExitCode leaves any other": {
+			policy: exitCode, pod: pod("job-worker-1", exited(139)),
+			wantFailures: []string{"job-worker-1: exit code 139, counted"},
+		},
+		"a disruption does not count": {
+			policy: onFailure, pod: pod("job-worker-1", exited(143), disrupted),
+			wantRestart: true, wantFailures: []string{"job-worker-1: exit code 143, free"},
+		},
+		"a rejection by the kubelet does not count": {
+			policy: exitCode, pod: pod("job-worker-1", rejected),
+			wantRestart: true, wantFailures: []string{"job-worker-1: no exit code, free"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 3), tc.policy)).scope(scopeReplica).
+				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
+			d := j.sees(pod("job-worker-0", running), tc.pod, pod("job-worker-2", running))
+
+			want := summary{
+				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning,
+				Backoff: tc.wantBackoff, Failures: tc.wantFailures,
+			}
+			wantRestarts := map[string]int32{}
+			if tc.wantRestart {
+				want.Phase, want.Reason = batchv1beta1.JobPhasePending, batchv1beta1.ReasonRestarting
+				want.Deletes = []string{"job-worker-1"}
+				wantRestarts["worker"] = 1
+			}
+			diff(t, "decision", want, summarize(d))
+			diff(t, "restartCount", wantRestarts, restartsOf(d))
+
+			if tc.wantRestart {
+				j.Status = d.Status
+				diff(t, "creations once its pod is gone", []string{created("job-worker-1", "0.1")},
+					summarize(j.sees(pod("job-worker-0", running), pod("job-worker-2", running))).Creates)
+			}
+		})
+	}
+}
+
+func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 3)).scope(scopeReplica).backoffLimit(5).
+		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+		sees(pod("job-worker-0", exited(3)), pod("job-worker-1", running), pod("job-worker-2", exited(1)))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 2,
+		Failures: []string{"job-worker-2: exit code 1, counted", "job-worker-0: exit code 3, counted"},
+		Deletes:  []string{"job-worker-0", "job-worker-2"},
+	}, summarize(d))
+}
+
+// The kubelets may report a member that died of its peer's failure before that peer. Which was first is decided when all have
+// had the time to report.
+func TestCauseOfACollectivesFailure(t *testing.T) {
+	t.Parallel()
+	type reports []*corev1.Pod
+	for name, tc := range map[string]struct {
+		policy batchv1beta1.RestartPolicy
+		// pods are seen now, with a window of 2 s.
+		pods reports
+		// wantWakeIn is how long nothing is decided.
+		wantWakeIn   time.Duration
+		wantFailures []string
+		wantPhase    batchv1beta1.JobPhase
+	}{
+		"one failed just now, others run: too early to tell": {
+			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+		},
+		"one failed a while ago, by the clock of its node, others run on": {
+			pods:       reports{pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+		},
+		"all have ended: the earliest was the cause": {
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exitedAgo(1, time.Second)), pod("job-worker-2", exited(1))},
+			wantFailures: []string{"job-worker-1: exit code 1, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"all have ended in the same second: the one that was killed was the cause": {
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1)), pod("job-worker-2", exited(137))},
+			wantFailures: []string{"job-worker-2: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"its exit code decides, not that of a peer": {
+			policy:       batchv1beta1.RestartPolicyExitCode,
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(137)), pod("job-worker-2", exited(1))},
+			wantFailures: []string{"job-worker-1: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"an exit code that a peer may have left is not final yet": {
+			policy:     batchv1beta1.RestartPolicyExitCode,
+			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", exited(1))},
+			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+		},
+		"a member that was taken away is the cause for sure": {
+			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running)},
+			wantFailures: []string{"job-worker-1: no exit code, free"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"the leader's success ends the job at once": {
+			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
+			wantPhase: batchv1beta1.JobPhaseSucceeded, wantWakeIn: 30 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workers := role("worker", 3)
+			if tc.policy != "" {
+				workers = restarting(workers, tc.policy)
+			}
+			j := job(workers).peerGrace(30*time.Second).saw(time.Minute,
+				pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
+			j.window(2 * time.Second)
+			d := j.sees(tc.pods...)
+			got := summarize(d)
+			diff(t, "failures", tc.wantFailures, got.Failures)
+			diff(t, "phase", tc.wantPhase, got.Phase)
+			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
+			if tc.wantPhase == batchv1beta1.JobPhaseRunning {
+				diff(t, "ReplicaFailure, before anything is decided", metav1.ConditionTrue,
+					conditionOf(d, batchv1beta1.ConditionReplicaFailure).Status)
+				diff(t, "deletions, before anything is decided", []string(nil), got.Deletes)
+			}
+		})
+	}
+}
+
+// Each failure has a window of its own: the condition may be true of an earlier one, and another controller may have set it by a clock
+// that is ahead.
+func TestEveryFailureHasItsWindow(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 3)).saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+		saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exited(137)), pod("job-worker-2", running))
+	j.window(2 * time.Second)
+	seen := func() metav1.Time {
+		return meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime
+	}
+	diff(t, "when the first failure was seen", ago(time.Hour), seen())
+	again := []*corev1.Pod{pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1))}
+	d := j.sees(again...)
+	diff(t, "wake-up after the second, before all run again", 2*time.Second, summarize(d).WakeIn)
+
+	j.Status = d.Status
+	diff(t, "when the second was seen", ago(0), seen())
+	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
+	diff(t, "backoffCount once its window is over", int32(2), j.sees(again...).Status.BackoffCount)
+	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
+	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.sees(again...).Status.BackoffCount)
+}
+
+// What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
+// nothing is counted.
+func TestDeletedReplicaIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]*corev1.Pod{
+		"while it runs":    pod("job-worker-1", running, deleting),
+		"when it fails":    pod("job-worker-1", exited(137), deleting),
+		"before it starts": pod("job-worker-1", deleting),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).backoffLimit(0).
+				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.sees(pod("job-worker-0", running), deleted)
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
+				Failures: []string{"job-worker-1: no exit code, free"},
+			}, summarize(d))
+			diff(t, "restartCount", map[string]int32{"worker": 1}, restartsOf(d))
+
+			j.Status = d.Status
+			d = j.sees(pod("job-worker-0", running))
+			diff(t, "creations once it is gone", []string{created("job-worker-1", "0.1")}, summarize(d).Creates)
+			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
+		})
+	}
+}
+
+// A pod that is asked to end may well exit 0: that is not the end of its work.
+func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
+	t.Parallel()
+	for name, leader := range map[string]bool{"the leader": true, "another replica": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+			ended, rest := "job-worker-1", pods[0]
+			if leader {
+				ended, rest = "job-worker-0", pods[1]
+			}
+			j := job(role("worker", 2)).scope(scopeReplica).saw(2*time.Minute, pods...).
+				saw(time.Minute, rest, pod(ended, exited(0), deleting))
+			d := j.sees(rest, pod(ended, exited(0), deleting))
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
+				Failures: []string{ended + ": no exit code, free"},
+			}, summarize(d))
+
+			j.Status = d.Status
+			diff(t, "creations once it is gone", []string{created(ended, "0.1")}, summarize(j.sees(rest)).Creates)
+		})
+	}
+}
+
+// A replica that stays failed stays so without its pod, until the job ends.
+func TestReplicaThatStaysFailedIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).
+		saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	d := j.sees(pod("job-worker-0", running))
+	diff(t, "creations", []string(nil), summarize(d).Creates)
+	diff(t, "phase", batchv1beta1.JobPhaseRunning, d.Status.Phase)
+	diff(t, "aggregate", &batchv1beta1.Aggregate{Running: 1, Failed: 1}, d.Status.Aggregate)
+	diff(t, "ReplicaFailure", metav1.ConditionTrue,
+		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
+}
+
+// A disruption is a failure, though a free one: it is recorded and delayed, and Never means never.
+func TestDisruptedReplica(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		policy batchv1beta1.RestartPolicy
+		want   summary
+	}{
+		"OnFailure": {
+			policy: batchv1beta1.RestartPolicyOnFailure,
+			want: summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
+				Failures: []string{"job-worker-1: no exit code, free"},
+			},
+		},
+		"ExitCode": {
+			policy: batchv1beta1.RestartPolicyExitCode,
+			want: summary{
+				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
+				Failures: []string{"job-worker-1: no exit code, free"},
+			},
+		},
+		"Never": {
+			policy: batchv1beta1.RestartPolicyNever,
+			want: summary{
+				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning,
+				Failures: []string{"job-worker-1: no exit code, free"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), tc.policy)).scope(scopeReplica).
+				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.sees(pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting))
+			diff(t, "decision", tc.want, summarize(d))
+
+			j.Status = d.Status
+			var want []string
+			if tc.policy != batchv1beta1.RestartPolicyNever {
+				want = []string{created("job-worker-1", "0.1")}
+			}
+			diff(t, "creations once it is gone", want, summarize(j.sees(pod("job-worker-0", running))).Creates)
+		})
+	}
+}
+
+// The pod of a lost node never ends by itself. It is deleted by force, active job or not, and the job wakes for that.
+func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
+	t.Parallel()
+	lost := pod("job-worker-1", running, onLostNode, deleting)
+	due := lost.DeletionTimestamp.Sub(now) + time.Minute
+	active := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+	ended := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	for name, j := range map[string]*jobBuilder{"of an active job": active, "of a finished job": ended} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j.NodeLostDelay = time.Minute
+			early := j.sees(pod("job-worker-0", running), lost)
+			diff(t, "forced deletions before the time", []string(nil), names(early.ForceDeletes))
+			diff(t, "wake", due, summarize(early).WakeIn)
+
+			late := Decide(j.Job, seeing(pod("job-worker-0", running), lost), now.Add(due))
+			diff(t, "forced deletions", []string{"job-worker-1"}, names(late.ForceDeletes))
+		})
+	}
+}
+
+// The peers of a member that is gone would wait for it until a time-out, on GPUs that somebody pays for.
+func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).backoffLimit(0).
+		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running, onNode("node-1")))
+	d := j.sees(pod("job-worker-0", running))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
+		Failures: []string{"job-worker-1: no exit code, free"}, Deletes: []string{"job-worker-0"},
+	}, summarize(d))
+	diff(t, "node", "node-1", d.Status.Failures[0].Node)
+
+	j.Status = d.Status
+	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")}, summarize(j.sees()).Creates)
+}
+
+// What the peers of the first failure die of says nothing about the job, permanent as it may look.
+func TestFollowingFailuresDoNotDecide(t *testing.T) {
+	t.Parallel()
+	for name, root := range map[string]*corev1.Pod{
+		"of a kill for memory": pod("job-worker-0", exitedAgo(137, time.Minute)),
+		"of a preemption":      pod("job-worker-0", running, disrupted, deleting),
+		"of a deletion":        pod("job-worker-0", running, deleting),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).
+				saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.sees(root, pod("job-worker-1", exited(1)))
+			diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
+			diff(t, "attempt", int32(1), d.Status.Attempt)
+			diff(t, "replica to blame", "job-worker-0", d.Status.Failures[0].Replica)
+		})
+	}
+}
+
+// A pod of an attempt that the status does not know is none of the job's doing. It is replaced, whatever became of it.
+func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute).
+		sees(pod("job-worker-0", running), pod("job-worker-1", again(3), exited(1)))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
+	}, summarize(d))
+}
+
+// The clock of a node may be ahead. That puts off no restart.
+func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, -time.Hour)))
+	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[1].RestartTime)
+	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
+}
+
+// Raising the limit restarts a replica that had used it up; its failure stays one.
+func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
+	j := job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
+		saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		saw(time.Minute, pods...).
+		backoffLimit(1)
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1,
+		Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
+	}, summarize(j.sees(pods...)))
+}
+
+// A success that Always runs again is no failure, whatever failed before.
+func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
+	t.Parallel()
+	second := pod("job-worker-1", againAlone(1), running)
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).scope(scopeReplica).
+		saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+		saw(50*time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 50*time.Minute))).
+		saw(time.Minute, pod("job-worker-0", running), second)
+	d := j.sees(pod("job-worker-0", running), pod("job-worker-1", againAlone(1), exited(0)))
+	diff(t, "ReplicaFailure", metav1.ConditionFalse,
+		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
+}
+
+// Where the job restarts as one, a success that is to run again needs no peer to restart.
+func TestAlwaysRestartsASuccessAloneInTheJob(t *testing.T) {
+	t.Parallel()
+	j := job(role("master", 1), restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).
+		saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running))
+	d := j.sees(pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", exited(0)))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
+	}, summarize(d))
+}
+
+// A replica that stays failed is recorded when it is first seen, and lets its peers run on.
+func TestFailureThatIsNotRestartedIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).
+		saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		saw(time.Minute, pods...)
+	before := j.Status
+	d := j.sees(pods...)
+	diff(t, "status on a second look", before, d.Status)
+	diff(t, "failures", []string{"job-worker-1: exit code 1, counted"}, summarize(d).Failures)
+	diff(t, "events on a second look", []report.Event(nil), d.Events)
+}
+
+func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
+	t.Parallel()
+	running2 := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	for name, tc := range map[string]struct {
+		pod          *corev1.Pod
+		want         []string
+		wantFailures []string
+	}{
+		"a failure that would count is not restarted": {
+			pod:          pod("job-worker-1", exited(1)),
+			wantFailures: []string{"job-worker-1: exit code 1, counted"},
+		},
+		"a free one is": {
+			pod:          pod("job-worker-1", exited(143), disrupted),
+			want:         []string{"job-worker-1"},
+			wantFailures: []string{"job-worker-1: exit code 143, free"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
+				saw(time.Minute, running2...).
+				sees(pod("job-worker-0", running), tc.pod)
+			diff(t, "deletions", tc.want, names(d.Deletes))
+			diff(t, "failures", tc.wantFailures, summarize(d).Failures)
+			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
+			if d.Status.Finished() {
+				t.Errorf("the job ended (%s): the leader alone decides", d.Status.Reason)
+			}
+		})
+	}
+}
+
+// The first restart is immediate, the second waits 10 s after the failure, then twice as long each time, up to 6 min.
+func TestRestartDelay(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		scope    batchv1beta1.RestartScope
+		attempts int32
+		// failedAgo is how long before now the last failure was.
+		failedAgo time.Duration
+		options   []podOption
+		wantWait  time.Duration
+	}{
+		"the first restart is immediate":                  {scope: scopeJob, attempts: 1},
+		"the second waits":                                {scope: scopeJob, attempts: 2, wantWait: 10 * time.Second},
+		"the third waits twice as long":                   {scope: scopeJob, attempts: 3, wantWait: 20 * time.Second},
+		"the tenth waits the longest":                     {scope: scopeJob, attempts: 10, wantWait: 6 * time.Minute},
+		"the time since the failure is waited for":        {scope: scopeJob, attempts: 3, failedAgo: 15 * time.Second, wantWait: 5 * time.Second},
+		"nothing is left to wait for after a long time":   {scope: scopeJob, attempts: 3, failedAgo: time.Minute},
+		"a free restart waits too":                        {scope: scopeJob, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
+		"one replica waits for itself":                    {scope: scopeReplica, attempts: 3, wantWait: 20 * time.Second},
+		"the first restart of one replica is immediate":   {scope: scopeReplica, attempts: 1},
+		"a free restart of one replica waits as any does": {scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 2)).scope(tc.scope).backoffLimit(100)
+			peer := func(int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running)} }
+			nth, last := againAlone, attempt{replica: tc.attempts}
+			if tc.scope == scopeJob {
+				peer = func(n int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running, again(n))} }
+				nth, last = again, attempt{job: tc.attempts}
+			}
+			for n := range tc.attempts - 1 {
+				j.saw(time.Hour, append(peer(n), pod("job-worker-1", running, nth(n)))...)
+				j.saw(time.Hour, append(peer(n), pod("job-worker-1", exitedAgo(1, time.Hour), nth(n)))...)
+			}
+			options := append([]podOption{exitedAgo(1, tc.failedAgo), nth(tc.attempts - 1)}, tc.options...)
+			j.saw(0, append(peer(tc.attempts-1), pod("job-worker-1", options...))...)
+
+			gone := []*corev1.Pod{}
+			want := []string{created("job-worker-0", last.String()), created("job-worker-1", last.String())}
+			if tc.scope == scopeReplica {
+				gone = peer(0)
+				want = want[1:]
+			}
+			d := j.sees(gone...)
+			if tc.wantWait == 0 {
+				diff(t, "creations", want, summarize(d).Creates)
+				return
+			}
+			diff(t, "creations before the time", []string(nil), summarize(d).Creates)
+			diff(t, "wake-up", tc.wantWait, summarize(d).WakeIn)
+			diff(t, "restartTime", new(metav1.NewTime(now.Add(tc.wantWait))), d.Status.Tasks[0].Replicas[1].RestartTime)
+			diff(t, "creations in time", want, summarize(Decide(j.Job, seeing(gone...), now.Add(tc.wantWait))).Creates)
+		})
+	}
+}
+
+// The earliest of what a job waits for wakes it.
+func TestWakeAtIsTheEarliestWait(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		deadline int64
+		want     time.Duration
+	}{
+		"a restart before the deadline": {deadline: 4000, want: 10 * time.Second},
+		"a deadline before the restart": {deadline: 3605, want: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).deadline(tc.deadline).
+				saw(time.Hour, pod("job-worker-0", running)).
+				saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
+				saw(0, pod("job-worker-0", exited(1), again(1)))
+			diff(t, "wake-up", tc.want, summarize(j.sees()).WakeIn)
+		})
+	}
+}
+
+func TestFailuresAreTheLastFiveNewestFirst(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1)).backoffLimit(100)
+	var want []batchv1beta1.ReplicaFailure
+	for n := range int32(7) {
+		failed := time.Duration(7-n) * time.Hour
+		j.saw(failed, pod("job-worker-0", again(n), onNode(fmt.Sprintf("node-%d", n)),
+			exitedAgo(10+n, failed), printed(fmt.Sprintf("output %d", n))))
+		if n >= 2 {
+			want = append([]batchv1beta1.ReplicaFailure{{
+				Replica: "job-worker-0", Node: fmt.Sprintf("node-%d", n), ExitCode: new(10 + n),
+				Reason: batchv1beta1.ReasonError, Time: ago(failed), Counted: true, Message: fmt.Sprintf("output %d", n),
+			}}, want...)
+		}
+	}
+	diff(t, "failures", want, j.Status.Failures)
+	diff(t, "backoffCount", int32(7), j.Status.BackoffCount)
+}
+
+func TestLossTellsWhenThePodWasDeleted(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).saw(time.Minute, pod("job-worker-0", running)).
+		sees(pod("job-worker-0", running, onNode("node-1"), deleting))
+	diff(t, "failures", []batchv1beta1.ReplicaFailure{{
+		Replica: "job-worker-0", Node: "node-1", Reason: batchv1beta1.ReasonDeleted, Time: ago(0),
+	}}, d.Status.Failures)
+}
+
+// The scope may change while the job runs. No attempt comes twice, so that no pod is judged twice.
+func TestScopeMayChangeBetweenRestarts(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).scope(scopeReplica).
+		saw(3*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+		saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 2*time.Hour))).
+		scope(scopeJob).
+		saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1)))
+	diff(t, "deletions", []string{"job-worker-0", "job-worker-1"},
+		names(j.sees(pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1))).Deletes))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 2, Attempt: 1,
+		Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-1: exit code 1, counted"},
+		Creates:  []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
+	}, summarize(j.sees()))
+}

@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+func TestStart(t *testing.T) {
+	t.Parallel()
+	debug := func(specs ...batchv1beta1.ReplicaDebugSet) *batchv1beta1.RunMode {
+		return &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true, ReplicaSpecs: specs}}
+	}
+	resume := func(spec batchv1beta1.ResumeSpec) *batchv1beta1.RunMode {
+		return &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{ResumeSpecs: []batchv1beta1.ResumeSpec{spec}}}
+	}
+	container := func(command, args []string, probe *corev1.Probe) corev1.Container {
+		return corev1.Container{
+			Name: mainContainer, Command: command, Args: args, LivenessProbe: probe, ReadinessProbe: probe, StartupProbe: probe,
+		}
+	}
+	sidecar := corev1.Container{Name: "mesh", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}
+	probe := &corev1.Probe{PeriodSeconds: 1}
+	template := corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "fetch"}, sidecar},
+		Containers:     []corev1.Container{{Name: "logger", LivenessProbe: probe}, container([]string{"python"}, []string{"train.py"}, probe)},
+	}
+	// with returns the template with another main container.
+	with := func(main corev1.Container, initContainers ...corev1.Container) corev1.PodSpec {
+		spec := *template.DeepCopy()
+		spec.Containers[1] = main
+		if initContainers != nil {
+			spec.InitContainers = initContainers
+		}
+		return spec
+	}
+	for name, tc := range map[string]struct {
+		mode   *batchv1beta1.RunMode
+		pauses int32
+		// launcher is the command by which the framework launches what the args say; empty if it does not.
+		launcher []string
+		// own says that the kind has a launcher.
+		own  bool
+		want corev1.PodSpec
+	}{
+		"plainly": {want: template},
+		"plainly, by a launcher": {
+			launcher: []string{"torchrun"},
+			want:     with(container([]string{"torchrun"}, []string{"train.py"}, probe)),
+		},
+		"debug: it sleeps, without probes": {
+			mode: debug(),
+			want: with(container([]string{"sleep", "inf"}, nil, nil)),
+		},
+		"debug: the launcher does not launch": {
+			mode: debug(), launcher: []string{"torchrun"},
+			want: with(container([]string{"sleep", "inf"}, nil, nil)),
+		},
+		"debug: a command for its type replaces the args too": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}),
+			want: with(container([]string{"sshd", "-D"}, nil, nil)),
+		},
+		"debug: the command that the kind has for it": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker"}), own: true, launcher: []string{"serve"},
+			want: with(container([]string{"serve"}, []string{"train.py"}, nil)),
+		},
+		"debug: a command in place of that of the kind": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}), own: true, launcher: []string{"serve"},
+			want: with(container([]string{"sshd", "-D"}, nil, nil)),
+		},
+		"debug: a command for another type": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "master", Command: []string{"sshd", "-D"}, SkipInitContainer: true}),
+			want: with(container([]string{"sleep", "inf"}, nil, nil)),
+		},
+		"debug: without init containers, but with sidecars": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", SkipInitContainer: true}),
+			want: with(container([]string{"sleep", "inf"}, nil, nil), sidecar),
+		},
+		"resumeSpecs of a job that was never paused": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}, SkipInitContainer: true}),
+			want: template,
+		},
+		"resumed without a word for its type": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "master", Args: []string{"resume.py"}}), pauses: 1,
+			want: template,
+		},
+		"resumed with other args": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}}), pauses: 1,
+			want: with(container([]string{"python"}, []string{"resume.py"}, probe)),
+		},
+		"resumed with other args, which are the launcher's": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}}), pauses: 2, launcher: []string{"torchrun"},
+			want: with(container([]string{"torchrun"}, []string{"resume.py"}, probe)),
+		},
+		"resumed with another command": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3"}}), pauses: 1,
+			want: with(container([]string{"python3"}, []string{"train.py"}, probe)),
+		},
+		"resumed with another command, in place of the launcher's whole command line": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3", "resume.py"}}), pauses: 1,
+			launcher: []string{"torchrun"},
+			want:     with(container([]string{"python3", "resume.py"}, nil, probe)),
+		},
+		"resumed with another command and args, in place of the launcher's": {
+			mode:   resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3"}, Args: []string{"resume.py"}}),
+			pauses: 1, launcher: []string{"torchrun"},
+			want: with(container([]string{"python3"}, []string{"resume.py"}, probe)),
+		},
+		"resumed without init containers, while the rest is for the kind to do": {
+			mode:   resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}, SkipInitContainer: true}),
+			pauses: 1, own: true, launcher: []string{"launch", "resume.py"},
+			want: with(container([]string{"launch", "resume.py"}, []string{"train.py"}, probe), sidecar),
+		},
+		"resumed without init containers": {
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", SkipInitContainer: true}), pauses: 1,
+			want: with(template.Containers[1], sidecar),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := corev1.PodTemplateSpec{Spec: *template.DeepCopy()}
+			s := startOf(framework.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}, tc.pauses, "worker")
+			s.prepare([]string{mainContainer}, &got)
+			if tc.launcher != nil {
+				got.Spec.Containers[1].Command = tc.launcher // as Wire would
+			}
+			s.complete([]string{mainContainer}, &got)
+			diff(t, "pod", tc.want, got.Spec)
+		})
+	}
+}
+
+// What is wrong with a template without containers is for the framework to say.
+func TestStartWithoutAContainer(t *testing.T) {
+	t.Parallel()
+	template := &corev1.PodTemplateSpec{}
+	s := startOf(framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}, 0, "worker")
+	s.prepare(nil, template)
+	s.complete(nil, template)
+	diff(t, "template", &corev1.PodTemplateSpec{}, template)
+}

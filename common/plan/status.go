@@ -1,0 +1,237 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// identify sets which generation the status is about, and the selector by which others find the pods.
+func (s *steps) identify() {
+	s.Status.ObservedGeneration = s.job.Generation
+	s.Status.Selector = labels.SelectorFromSet(SelectorLabels(s.job.Kind.Kind, s.job.Name)).String()
+}
+
+// setStatus sets the conditions and the phase of a job that runs, or is about to.
+func (s *steps) setStatus() {
+	s.setTasks()
+	s.setInitialized()
+	s.setReplicaFailure()
+	waiting, reason, message := s.waitingFor()
+	switch before := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionRunning); {
+	case waiting > 0 && s.seen.PodGroup.Unknown && before != nil && before.Status == metav1.ConditionFalse &&
+		before.ObservedGeneration == s.job.Generation:
+		reason = before.Reason // what they wait for is soon known again
+	case waiting == 0 && s.job.Spec.Elastic != nil && !s.trainsWithLess():
+		reason, message = batchv1beta1.ReasonTooFewReplicas, fmt.Sprintf(
+			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", s.job.Spec.Elastic.Least())
+		s.setWaiting(reason, message)
+	case waiting == 0:
+		reason, message = batchv1beta1.ReasonReplicasRunning, fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
+		s.setRunning(reason, message)
+	case s.trainsWithLess():
+		reason, message = batchv1beta1.ReasonPartiallyRunning, fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
+			len(s.replicas)-waiting, len(s.replicas), s.job.Spec.Elastic.Least(), message)
+		s.setRunning(reason, message)
+	default:
+		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(s.replicas), message))
+	}
+	s.Status.Reason = reason
+	if s.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
+		s.Status.Phase = batchv1beta1.JobPhaseUnknown
+	}
+	s.announceQueued(reason)
+	if c := initialized(s.Status); c.Status == metav1.ConditionFalse {
+		s.Status.Reason = c.Reason
+	}
+}
+
+// setWaiting sets the phase and the condition Running of a job of which replicas are yet to run.
+func (s *steps) setWaiting(reason, message string) {
+	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
+	if s.Status.Phase != batchv1beta1.JobPhaseResuming {
+		s.Status.Phase = batchv1beta1.JobPhasePending
+	}
+}
+
+// setRunning sets the phase and the condition Running of a job that trains.
+func (s *steps) setRunning(reason, message string) {
+	s.Status.Phase = batchv1beta1.JobPhaseRunning
+	if !isRunning(s.Status) {
+		if s.Status.RunningTime == nil {
+			s.Status.RunningTime = stored(s.now)
+			s.StartDuration = new(s.now.Sub(s.waitedSince()))
+		}
+		s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventRunning, "Observe", message)
+	}
+	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, reason, message)
+}
+
+// waitedSince returns when the user asked for the job to run: when it was created, or resumed if it was created paused.
+func (s *steps) waitedSince() time.Time {
+	if meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionPaused) != nil {
+		return s.Status.StartTime.Time
+	}
+	return s.job.Created
+}
+
+// accepted is the message of the condition Initialized of a job that runs, or is about to.
+const accepted = "the job is accepted and its replicas are created as they are needed"
+
+// accept sets Initialized to True, and tells which parts of the spec have no effect.
+func (s *steps) accept(message string) {
+	if notice := s.job.Spec.Notice; notice != "" {
+		message += "; " + notice
+		if initialized(s.Status) == nil {
+			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventNoEffect, "Plan", notice)
+		}
+	}
+	s.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted, message)
+}
+
+// refuse sets Initialized to False, and emits an event once.
+func (s *steps) refuse(reason, message string) {
+	if before := initialized(s.Status); before == nil || before.Reason != reason {
+		s.addEvent(corev1.EventTypeWarning, reason, "Plan", message)
+	}
+	s.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
+}
+
+// setInitialized sets the condition Initialized. It keeps a rejection by the API server until nothing is left to create.
+func (s *steps) setInitialized() {
+	if s.refusal != nil {
+		s.refuse(s.refusal.Reason, s.refusal.Error())
+		return
+	}
+	isMissing := func(r *replica) bool { return r.pod == nil && !r.done }
+	isTried := s.CreateService || s.PodGroup.Change != "" || s.seen.PodGroup.Unknown
+	if isTried || s.queued == nil && slices.ContainsFunc(s.replicas, isMissing) {
+		if c := initialized(s.Status); c != nil && IsCreateFailure(c.Reason) {
+			return
+		}
+	}
+	s.accept(accepted)
+}
+
+// IsCreateFailure reports whether the reason of Initialized is that an object of the job could not be had.
+func IsCreateFailure(reason string) bool {
+	switch reason {
+	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled:
+		return true
+	default:
+		return false
+	}
+}
+
+// setReplicaFailure sets ReplicaFailure to True from a failure on until the job has recovered.
+func (s *steps) setReplicaFailure() {
+	for _, r := range s.replicas {
+		if failure := r.failure(); failure != nil {
+			failed := replicaFailure{replica: r, failure: *failure}
+			s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, failure.Reason, failed.String())
+			return
+		}
+	}
+	if s.restarted != nil {
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, s.restarted.failure.Reason,
+			s.restarted.String()+" and is being replaced")
+		return
+	}
+	failed := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+	if failed != nil && failed.Status == metav1.ConditionTrue && s.hasRecovered() {
+		since := failed.LastTransitionTime.Time
+		if last := s.Status.Failures; len(last) > 0 && last[0].Time.Time.Before(since) {
+			since = last[0].Time.Time // the controller saw it late
+		}
+		s.RecoveryDuration = new(s.now.Sub(since))
+		message := "every replica runs again"
+		if s.job.Spec.Elastic != nil {
+			message = "the job trains again"
+		}
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonRecovered, message)
+	}
+}
+
+// hasRecovered reports whether the job runs again, and every replica that was restarted by itself does. An elastic job runs with fewer
+// replicas than it expects, also after all have been restarted.
+func (s *steps) hasRecovered() bool {
+	trains := s.trainsWithLess()
+	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
+		waiting, _ := s.explain(r)
+		mayWait := trains && r.recorded.Attempt == 0
+		return r.staysFailed() || waiting != "" && !mayWait
+	})
+}
+
+// waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one that cannot start
+// without help.
+func (s *steps) waitingFor() (waiting int, reason, message string) {
+	for _, r := range s.replicas {
+		why, text := s.explain(r)
+		if why == "" {
+			continue
+		}
+		waiting++
+		if reason == "" || (startsByItself(reason) && !startsByItself(why)) {
+			reason, message = why, text
+		}
+	}
+	return waiting, reason, message
+}
+
+// startsByItself reports whether a replica that waits for the reason will run without help.
+func startsByItself(reason string) bool {
+	switch reason {
+	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting, batchv1beta1.ReasonQueued:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain returns why a replica does not run. It returns nothing if the replica runs or has done its part, as has one that failed and
+// is not restarted.
+func (s *steps) explain(r *replica) (reason, message string) {
+	isRestarted := s.Status.Attempt+r.recorded.Attempt > 0
+	switch {
+	case r.done:
+		return "", ""
+	case r.obsolete() || r.outcome.Terminating && r.failure() == nil:
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
+	case r.pod == nil && isRestarted && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now):
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
+			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))
+	case r.pod == nil && s.queued != nil:
+		return s.queued.reason, s.queued.message
+	case r.pod == nil && isRestarted:
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being created again", r.member.Name)
+	case r.pod == nil:
+		return batchv1beta1.ReasonCreating, fmt.Sprintf("%s is being created", r.member.Name)
+	case r.outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
+		return batchv1beta1.ReasonPending, fmt.Sprintf("the state of %s cannot be obtained", r.member.Name)
+	case r.outcome.Phase == batchv1beta1.ReplicaPhasePending:
+		return s.whyPending(r.pod)
+	default:
+		return "", ""
+	}
+}
+
+// setCondition sets a condition of the status.
+func (s *steps) setCondition(conditionType string, conditionStatus metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
+		Type:               conditionType,
+		Status:             conditionStatus,
+		Reason:             reason,
+		Message:            report.Truncated(message, report.MaxMessage),
+		ObservedGeneration: s.job.Generation,
+		LastTransitionTime: *stored(s.now),
+	})
+}

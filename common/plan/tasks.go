@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// setTasks writes how the replicas stand into the status.
+func (s *steps) setTasks() {
+	s.announceScale()
+	restarts := map[string]int32{}
+	for _, task := range s.job.Status.Tasks {
+		restarts[task.Type] = task.RestartCount
+	}
+	s.Status.Tasks = make([]batchv1beta1.TaskStatus, 0, len(s.roles))
+	s.Status.Aggregate = &batchv1beta1.Aggregate{}
+	s.Status.Replicas = 0
+	ready := 0
+	for _, role := range s.roles {
+		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type] + s.restarts[role.Type]}
+		task.Replicas = slices.Grow(task.Replicas, int(role.Replicas))
+		for _, r := range s.replicas {
+			if r.member.Role.Type != role.Type {
+				continue
+			}
+			entry := s.entryOf(r)
+			task.Replicas = append(task.Replicas, entry)
+			count(s.Status.Aggregate, entry.Phase)
+			if r.pod != nil {
+				s.Status.Replicas++
+			}
+			if r.outcome.Ready && !r.obsolete() {
+				ready++
+			}
+		}
+		s.Status.Tasks = append(s.Status.Tasks, task)
+	}
+	s.Status.Ready = fmt.Sprintf("%d/%d", ready, len(s.replicas))
+}
+
+// entryOf returns a replica's entry of the status.
+func (s *steps) entryOf(r *replica) batchv1beta1.ReplicaStatus {
+	if s.Status.Finished() {
+		return r.finalEntry(s.job.Spec.RunPolicy)
+	}
+	entry := r.entry()
+	if s.Status.StartTime == nil && s.Status.Pauses > 0 {
+		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
+	}
+	return entry
+}
+
+// entry returns the replica's entry of the status, as the pod shows it.
+func (r *replica) entry() batchv1beta1.ReplicaStatus {
+	entry := batchv1beta1.ReplicaStatus{
+		Name:        r.member.Name,
+		Phase:       batchv1beta1.ReplicaPhaseCreating,
+		Attempt:     r.recorded.Attempt,
+		RestartTime: r.recorded.RestartTime,
+	}
+	if r.done || r.outdated {
+		return r.recorded
+	}
+	if r.pod == nil || r.obsolete() {
+		return entry
+	}
+	entry.UID = r.pod.UID
+	entry.Phase = r.outcome.Phase
+	switch {
+	case r.outcome.Terminating && r.failure() != nil:
+		entry.Phase = batchv1beta1.ReplicaPhaseFailed
+	case r.outcome.Terminating && (hasEnded(entry.Phase) || r.spec.Elastic != nil):
+		// The end of a pod that somebody deleted does not count. An elastic job goes on without it, as if it had not run yet.
+		entry.Phase = batchv1beta1.ReplicaPhaseCreating
+	}
+	entry.Node = r.pod.Spec.NodeName
+	entry.RestartTime = nil
+	for _, c := range r.pod.Status.ContainerStatuses {
+		entry.Containers = append(entry.Containers, containerStatus(c))
+	}
+	return entry
+}
+
+// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. Only what the clean-up deleted, or
+// would have deleted, becomes Deleted.
+func (r *replica) finalEntry(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
+	if r.pod != nil && !r.obsolete() {
+		return r.entry()
+	}
+	entry := r.recorded
+	entry.RestartTime = nil
+	if !hasEnded(entry.Phase) || run.CleanUpPolicy == batchv1beta1.CleanUpPolicyAll {
+		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
+	}
+	return entry
+}
+
+func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
+	switch {
+	case c.State.Terminated != nil:
+		return batchv1beta1.ContainerStatus{
+			Name: c.Name, State: batchv1beta1.ContainerTerminated,
+			ExitCode: new(c.State.Terminated.ExitCode), Reason: c.State.Terminated.Reason,
+		}
+	case c.State.Running != nil:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}
+	case c.State.Waiting != nil:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting, Reason: c.State.Waiting.Reason}
+	default:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}
+	}
+}
+
+// count adds a replica of the phase to an aggregate.
+func count(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPhase) {
+	switch phase {
+	case batchv1beta1.ReplicaPhaseCreating:
+		aggregate.Creating++
+	case batchv1beta1.ReplicaPhasePending:
+		aggregate.Pending++
+	case batchv1beta1.ReplicaPhaseRunning:
+		aggregate.Running++
+	case batchv1beta1.ReplicaPhaseSucceeded:
+		aggregate.Succeeded++
+	case batchv1beta1.ReplicaPhaseFailed:
+		aggregate.Failed++
+	case batchv1beta1.ReplicaPhaseDeleted:
+		aggregate.Deleted++
+	default:
+		aggregate.Unknown++
+	}
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestWakingUp lists what jobs wait for by themselves. A job is urgent if its nodes may be idle until then.
+func TestWakingUp(t *testing.T) {
+	t.Parallel()
+	ran := func(j *jobBuilder, pods ...*corev1.Pod) *jobBuilder { return j.saw(time.Hour, pods...) }
+	for name, tc := range map[string]struct {
+		decision Decision
+		wakeIn   time.Duration
+		want     bool
+	}{
+		"the deadline": {
+			decision: ran(job(role("worker", 1)).deadline(4000), pod("job-worker-0", running)).sees(pod("job-worker-0", running)),
+			wakeIn:   400 * time.Second,
+			want:     false,
+		},
+		"the time to live": {
+			decision: ran(job(role("worker", 1)).ttl(60), pod("job-worker-0", running)).sees(pod("job-worker-0", exited(0))),
+			wakeIn:   time.Minute,
+			want:     false,
+		},
+		"what peers report of a failure": {
+			decision: ran(job(role("worker", 2)).window(2*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+				sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			wakeIn: 2 * time.Second,
+			want:   true,
+		},
+		"the second restart": {
+			decision: ran(job(role("worker", 1)), pod("job-worker-0", running)).
+				saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
+				saw(0, pod("job-worker-0", exited(1), again(1))).sees(),
+			wakeIn: 10 * time.Second,
+			want:   true,
+		},
+		"the peers of a leader that succeeded": {
+			decision: ran(job(role("worker", 2)).peerGrace(30*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+				sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
+			wakeIn: 30 * time.Second,
+			want:   true,
+		},
+		"a node that was lost": {
+			decision: ran(job(role("worker", 1)).nodeLostDelay(time.Minute), pod("job-worker-0", running)).
+				sees(pod("job-worker-0", running, onLostNode, deleting)),
+			wakeIn: 90 * time.Second,
+			want:   true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "wake-up", tc.wakeIn, summarize(tc.decision).WakeIn)
+			diff(t, "urgency", tc.want, tc.decision.Urgent)
+		})
+	}
+}

@@ -1,0 +1,58 @@
+// Package report holds what controllers tell their users: events, refusals, and messages that fit where they are written. Everything
+// here is pure; who decides can use it.
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+const (
+	// MaxNote is the longest message that an event takes, in bytes.
+	MaxNote = 1024
+	// MaxMessage is the longest message that a condition takes, in bytes.
+	MaxMessage = 32768
+)
+
+// Truncated cuts a message to at most the given number of bytes. It never splits a character.
+func Truncated(message string, most int) string {
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most-3], "") + "..."
+}
+
+// Event is something that happened to an object. Its users read it as a Kubernetes event, administrators as a line of the log.
+type Event struct {
+	// Type, Reason and Action are those of the Kubernetes event. The reason is also the message of the log line.
+	Type, Reason, Action string
+	// Message is only for users, who may read the object. It may quote the output of a program, or what the API server says about a
+	// template. Either may hold a secret, so the message is never logged.
+	Message string
+	// Facts are the keys and values of the log line.
+	Facts []any
+}
+
+// RefusedError is the error of an object that the API server rejected, or whose name is taken. Retrying will not help until somebody
+// changes something.
+type RefusedError struct {
+	// Reason for the condition of the owner, such as NameConflict or CreateFailed.
+	Reason string
+	// Err is the cause.
+	Err error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// NameConflict returns the error of an owner that needs an object whose name is taken. The owner is named as its users know it, such
+// as "the job".
+func NameConflict(owner, object string) *RefusedError {
+	return &RefusedError{Reason: batchv1beta1.ReasonNameConflict, Err: fmt.Errorf(
+		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", owner, object)}
+}
