@@ -32,7 +32,7 @@ demo: $(BIN)/localcluster $(BIN)/image ## Start a local Kubernetes and train on 
 	hack/demo.sh
 
 .PHONY: quick
-quick: ## Test the engine: its unit tests and the quick part of conformance
+quick: ## Test the job controller: its unit tests and the quick part of conformance
 	go test -short ./common/...
 
 .PHONY: down
@@ -112,10 +112,10 @@ ci: ## Run what each change must pass: the stages of each run, those that failed
 
 .PHONY: explore
 explore: ## Explore all lives of small jobs, with everything that may go wrong
-	go test ./common/frameworktest $(FRAMEWORKS:%=./%) -run '(Engine|Conformance)/small' -explore.everything -v -timeout 0
+	go test ./common/frameworktest $(FRAMEWORKS:%=./%) -run '(PlainKind|Conformance)/small' -explore.everything -v -timeout 0
 
 .PHONY: mutants
-mutants: ## Check that the exploration of small jobs finds bugs that are put into the engine [PART=1/6]
+mutants: ## Check that the exploration of small jobs finds bugs that are put into the job controller [PART=1/6]
 	MUTANTS=$(PART) go test -count=1 -timeout 60m -v ./test/mutants
 
 .PHONY: bench

@@ -1,4 +1,4 @@
-// Package deepspeed runs DeepSpeedJobs: it tells the engine how worker 0 launches a DeepSpeed training on all workers.
+// Package deepspeed runs DeepSpeedJobs: it tells the job controller how worker 0 launches a DeepSpeed training on all workers.
 //
 // Every worker runs the agent, which is the controller's own program: an ssh server whose sessions have the environment of their
 // container, and on worker 0 also the wrapper of the launcher. DeepSpeed reaches the workers by pdsh and by the agent's ssh, so that an

@@ -1,4 +1,4 @@
-// Package pytorch runs PyTorchTrainingJobs: it tells the engine how the replicas of a PyTorch training find each other,
+// Package pytorch runs PyTorchTrainingJobs: it tells the job controller how the replicas of a PyTorch training find each other,
 // with torchrun and without.
 package pytorch
 

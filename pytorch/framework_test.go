@@ -29,7 +29,7 @@ func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1be
 	return job
 }
 
-// wire returns the template of the member of a rank, as the engine lets it be wired after some restarts of the job.
+// wire returns the template of the member of a rank, as it is after some restarts of the job.
 func wire(t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32) (framework.Member, *corev1.PodTemplateSpec) {
 	t.Helper()
 	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, pytorch{}.JobSpec(job).Roles)

@@ -1,4 +1,4 @@
-// Package tensorflow runs TensorFlowTrainingJobs: it tells the engine how the replicas of a TensorFlow training find each other.
+// Package tensorflow runs TensorFlowTrainingJobs: it tells the job controller how the replicas of a TensorFlow training find each other.
 package tensorflow
 
 import (

@@ -37,7 +37,7 @@ type dependentKind[T client.Object] struct {
 	list   client.ObjectList
 	// reported is what a job reads of the status: a change of it wakes the job.
 	reported func(T) any
-	// strip keeps of the status what the engine reads.
+	// strip keeps of the status what the job controller reads.
 	strip func(T)
 	// notInstalled says that there is no such kind.
 	notInstalled func(error) *report.RefusedError
@@ -54,7 +54,7 @@ func (k dependentKind[T]) changes() predicate.TypedFuncs[T] {
 	}}
 }
 
-// transform keeps of an object what the engine reads, for a cache. What a cache knows only the name of stays as it is.
+// transform keeps of an object what the job controller reads, for a cache. What a cache knows only the name of stays as it is.
 func (k dependentKind[T]) transform(object any) (any, error) {
 	if dependent, ok := object.(T); ok {
 		dependent.SetManagedFields(nil)

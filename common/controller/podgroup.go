@@ -98,7 +98,7 @@ func (r *Reconciler[J]) changePodGroup(ctx context.Context, job J, d plan.PodGro
 	}
 }
 
-// podGroups is their kind, as the engine watches it.
+// podGroups is their kind, as the job controller watches it.
 func podGroups() dependentKind[*schedulerv1beta1.PodGroup] {
 	return dependentKind[*schedulerv1beta1.PodGroup]{
 		object:       &schedulerv1beta1.PodGroup{},
@@ -109,7 +109,7 @@ func podGroups() dependentKind[*schedulerv1beta1.PodGroup] {
 	}
 }
 
-// readStatus returns what the engine reads of the status of a PodGroup.
+// readStatus returns what the job controller reads of the status of a PodGroup.
 func readStatus(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroupStatus {
 	status := schedulerv1beta1.PodGroupStatus{
 		ObservedGeneration: group.Status.ObservedGeneration, Gated: group.Status.Gated, PriorityClassName: group.Status.PriorityClassName,

@@ -172,7 +172,7 @@ func tensorBoardProblem(change string, err error) *report.RefusedError {
 	}
 }
 
-// tensorBoards is their kind, as the engine watches it.
+// tensorBoards is their kind, as the job controller watches it.
 func tensorBoards() dependentKind[*tensorboardv1beta1.TensorBoard] {
 	return dependentKind[*tensorboardv1beta1.TensorBoard]{
 		object: &tensorboardv1beta1.TensorBoard{},
@@ -185,7 +185,7 @@ func tensorBoards() dependentKind[*tensorboardv1beta1.TensorBoard] {
 	}
 }
 
-// stripTensorBoard keeps of the status of a TensorBoard what the engine reads.
+// stripTensorBoard keeps of the status of a TensorBoard what the job controller reads.
 func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
 	status := tensorboardv1beta1.TensorBoardStatus{Phase: tensorBoard.Status.Phase}
 	if ready := plan.TensorBoardReady(tensorBoard); ready.Type != "" {

@@ -1,5 +1,5 @@
-// Package framework is the seam between the engine and a training framework: what a framework must say about its jobs so
-// that the engine can run them. Everything here is pure; no implementation talks to the API server or reads the clock.
+// Package framework is the seam between the job controller and a training framework: what a framework must implement so that
+// its jobs can run. Everything here is pure; no implementation talks to the API server or reads the clock.
 package framework
 
 import (

@@ -171,7 +171,7 @@ func testExplorations(t *testing.T, k kind, c coverage) {
 				t.Skip("jobs of this kind do not do that")
 			}
 			if c == quick && x.shape.Replicas > 1 || c == added && !x.added {
-				t.Skip("it takes long, and is explored with the engine")
+				t.Skip("it takes long, and is explored with the plain kind")
 			}
 			most := 1
 			switch {

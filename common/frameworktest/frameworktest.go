@@ -1,4 +1,4 @@
-// Package frameworktest checks that a framework, run by the engine, keeps the contract of its job kind: that restarts are
+// Package frameworktest checks that a framework, run by the job controller, keeps the contract of its job kind: that restarts are
 // counted exactly, that every job ends as it should, and that no crash, lost answer or lagging cache changes either. A
 // framework runs it in a dozen lines; see Run.
 package frameworktest
@@ -106,7 +106,7 @@ const (
 
 // Run checks a controller. The function makes a job of the given shape, without a name.
 //
-// What the engine does is the same for all frameworks and is covered thoroughly by the tests of this package, on a kind that adds nothing.
+// What the job controller does is the same for all frameworks and is covered thoroughly by the tests of this package, on a kind that adds nothing.
 // Of a framework, Run checks what it adds to that. With -conformance.full it checks everything, with -short what takes a few seconds.
 func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	t.Helper()

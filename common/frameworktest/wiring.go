@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// testWiring checks what the engine relies on in a framework and its job, and what every user of any framework may expect of
+// testWiring checks what the job controller relies on in a framework and its job, and what every user of any framework may expect of
 // their template.
 func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob func(Shape) J) {
 	t.Helper()

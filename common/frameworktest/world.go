@@ -129,7 +129,7 @@ func (w *world) watch(kind string, before, after client.Object) {
 	}
 }
 
-// wakes says whether a change wakes the controller, as SetupWithManager of the engine lays down.
+// wakes says whether a change wakes the controller, as SetupWithManager of the job controller determines.
 func wakes(before, after client.Object) bool {
 	switch object := cmp.Or(after, before).(type) {
 	case *corev1.Pod:

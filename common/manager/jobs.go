@@ -64,7 +64,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 	}
 }
 
-// jobCache keeps the cache to what belongs to jobs of the kind, and of that to what the engine reads.
+// jobCache keeps the cache to what belongs to jobs of the kind, and of that to what the job controller reads.
 func jobCache(kind string) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: kind})
 	return map[client.Object]cache.ByObject{
@@ -73,7 +73,7 @@ func jobCache(kind string) map[client.Object]cache.ByObject {
 	}
 }
 
-// stripPod keeps of a pod what the engine reads.
+// stripPod keeps of a pod what the job controller reads.
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

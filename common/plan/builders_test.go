@@ -205,7 +205,7 @@ func summarize(d Decision) summary {
 		Deletes: names(slices.Concat(d.Deletes, d.CleanUps)),
 	}
 	for _, f := range d.Status.Failures {
-		counted := "free"
+		counted := "ignored"
 		if f.Counted {
 			counted = "counted"
 		}

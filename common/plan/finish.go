@@ -85,7 +85,7 @@ func (v *view) permanentFailure(cause replicaFailure) *ending {
 
 // limitExceeded returns the end of the job if its failure needs a counted restart and none is left.
 func (v *view) limitExceeded(cause replicaFailure) *ending {
-	if cause.failure.Free || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
+	if cause.failure.Ignored || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 		return nil
 	}
 	limit := ptr.Deref(v.job.Spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)

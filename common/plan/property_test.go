@@ -196,7 +196,7 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
 	}
 }
 
-// Whatever a job has been through and whatever the cluster holds of it, a decision keeps the engine's laws.
+// Whatever a job has been through and whatever the cluster holds of it, a decision keeps the laws.
 func TestPlanKeepsItsLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -74,7 +74,7 @@ func (r *replica) deletion() *policy.Failure {
 	case !r.met:
 		return nil
 	case r.gone:
-		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Free: true}
+		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Ignored: true}
 	case r.outcome.Terminating && r.outcome.Disruption == "" && !r.done && !r.obsolete():
 		return failureOfDeleted(r.pod, batchv1beta1.ReasonDeleted)
 	default:
@@ -97,7 +97,7 @@ func recordedFailure(recorded batchv1beta1.ReplicaStatus) *policy.Failure {
 // failureOfDeleted returns the failure of a replica whose pod somebody else is deleting.
 func failureOfDeleted(pod *corev1.Pod, reason string) *policy.Failure {
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
-	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Free: true}
+	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Ignored: true}
 }
 
 // succeeded reports whether the replica succeeded in its current attempt. A pod that ends while it is being deleted did not finish

@@ -18,7 +18,7 @@ func (v *view) reportsDue() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	root := v.rootCause()
-	if root == nil || root.failure.Free {
+	if root == nil || root.failure.Ignored {
 		return time.Time{}, false
 	}
 	seen := v.now

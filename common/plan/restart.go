@@ -58,7 +58,7 @@ func (s *steps) restartEach() {
 		failed := replicaFailure{replica: r, failure: *failure}
 		isKnown := r.done // it stayed failed until now
 		mayRestart := isDeletion || policy.Restarts(r.member.Role.RestartPolicy, failure) &&
-			(failure.Free || policy.BackoffLeft(s.job.Spec.RunPolicy, s.Status.BackoffCount))
+			(failure.Ignored || policy.BackoffLeft(s.job.Spec.RunPolicy, s.Status.BackoffCount))
 		if !isKnown {
 			s.record(failed)
 		}
@@ -80,10 +80,10 @@ func (s *steps) restartEach() {
 
 // countFailure counts a failure that is followed by a restart.
 func (s *steps) countFailure(f replicaFailure) {
-	if !f.failure.Free {
+	if !f.failure.Ignored {
 		s.Status.BackoffCount++
 	}
-	s.Restarts = append(s.Restarts, Restart{Cause: f.failure.Reason, Counted: !f.failure.Free})
+	s.Restarts = append(s.Restarts, Restart{Cause: f.failure.Reason, Counted: !f.failure.Ignored})
 	s.recordsFailure = true
 	s.restarted = &f
 }

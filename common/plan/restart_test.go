@@ -64,7 +64,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), disrupted)},
 			want: summary{
 				Attempt:  1,
-				Failures: []string{"job-worker-1: exit code 143, free"},
+				Failures: []string{"job-worker-1: exit code 143, ignored"},
 				Deletes:  []string{"job-worker-0", "job-worker-1"},
 			},
 			wantRestarts: map[string]int32{"worker": 2},
@@ -74,7 +74,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting)},
 			want: summary{
 				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0"},
 			},
 			wantRestarts: map[string]int32{"worker": 2},
@@ -105,7 +105,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			want: summary{
 				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0"},
 			},
 			wantRestarts: map[string]int32{"worker": 2},
@@ -115,7 +115,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(137), deleting)},
 			want: summary{
 				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0"},
 			},
 			wantRestarts: map[string]int32{"worker": 2},
@@ -140,7 +140,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
 			want: summary{
 				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0", "job-worker-1"},
 			},
 			wantRestarts: map[string]int32{"worker": 2},
@@ -247,7 +247,7 @@ func TestRestartOfOneReplica(t *testing.T) {
 		},
 		"Never leaves a disrupted replica too": {
 			policy: never, pod: pod("job-worker-1", exited(143), disrupted),
-			wantFailures: []string{"job-worker-1: exit code 143, free"},
+			wantFailures: []string{"job-worker-1: exit code 143, ignored"},
 		},
 		"ExitCode restarts 130": {
 			policy: exitCode, pod: pod("job-worker-1", exited(130)),
@@ -263,11 +263,11 @@ func TestRestartOfOneReplica(t *testing.T) {
 		},
 		"a disruption does not count": {
 			policy: onFailure, pod: pod("job-worker-1", exited(143), disrupted),
-			wantRestart: true, wantFailures: []string{"job-worker-1: exit code 143, free"},
+			wantRestart: true, wantFailures: []string{"job-worker-1: exit code 143, ignored"},
 		},
 		"a rejection by the kubelet does not count": {
 			policy: exitCode, pod: pod("job-worker-1", rejected),
-			wantRestart: true, wantFailures: []string{"job-worker-1: no exit code, free"},
+			wantRestart: true, wantFailures: []string{"job-worker-1: no exit code, ignored"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -352,7 +352,7 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 		},
 		"a member that was taken away is the cause for sure": {
 			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running)},
-			wantFailures: []string{"job-worker-1: no exit code, free"}, wantPhase: batchv1beta1.JobPhasePending,
+			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
 		"the leader's success ends the job at once": {
 			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
@@ -421,7 +421,7 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 			d := j.sees(pod("job-worker-0", running), deleted)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 			}, summarize(d))
 			diff(t, "restartCount", map[string]int32{"worker": 1}, restartsOf(d))
 
@@ -449,7 +449,7 @@ func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
 			d := j.sees(rest, pod(ended, exited(0), deleting))
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{ended + ": no exit code, free"},
+				Failures: []string{ended + ": no exit code, ignored"},
 			}, summarize(d))
 
 			j.Status = d.Status
@@ -472,7 +472,7 @@ func TestReplicaThatStaysFailedIsNotCreatedAgain(t *testing.T) {
 		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
 }
 
-// A disruption is a failure, though a free one: it is recorded and delayed, and Never means never.
+// A disruption is a failure, though an ignored one: it is recorded and delayed, and Never means never.
 func TestDisruptedReplica(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -483,21 +483,21 @@ func TestDisruptedReplica(t *testing.T) {
 			policy: batchv1beta1.RestartPolicyOnFailure,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 			},
 		},
 		"ExitCode": {
 			policy: batchv1beta1.RestartPolicyExitCode,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 			},
 		},
 		"Never": {
 			policy: batchv1beta1.RestartPolicyNever,
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning,
-				Failures: []string{"job-worker-1: no exit code, free"},
+				Failures: []string{"job-worker-1: no exit code, ignored"},
 			},
 		},
 	} {
@@ -547,7 +547,7 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	d := j.sees(pod("job-worker-0", running))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
-		Failures: []string{"job-worker-1: no exit code, free"}, Deletes: []string{"job-worker-0"},
+		Failures: []string{"job-worker-1: no exit code, ignored"}, Deletes: []string{"job-worker-0"},
 	}, summarize(d))
 	diff(t, "node", "node-1", d.Status.Failures[0].Node)
 
@@ -658,10 +658,10 @@ func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
 			pod:          pod("job-worker-1", exited(1)),
 			wantFailures: []string{"job-worker-1: exit code 1, counted"},
 		},
-		"a free one is": {
+		"an ignored failure is": {
 			pod:          pod("job-worker-1", exited(143), disrupted),
 			want:         []string{"job-worker-1"},
-			wantFailures: []string{"job-worker-1: exit code 143, free"},
+			wantFailures: []string{"job-worker-1: exit code 143, ignored"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -690,16 +690,16 @@ func TestRestartDelay(t *testing.T) {
 		options   []podOption
 		wantWait  time.Duration
 	}{
-		"the first restart is immediate":                  {scope: scopeJob, attempts: 1},
-		"the second waits":                                {scope: scopeJob, attempts: 2, wantWait: 10 * time.Second},
-		"the third waits twice as long":                   {scope: scopeJob, attempts: 3, wantWait: 20 * time.Second},
-		"the tenth waits the longest":                     {scope: scopeJob, attempts: 10, wantWait: 6 * time.Minute},
-		"the time since the failure is waited for":        {scope: scopeJob, attempts: 3, failedAgo: 15 * time.Second, wantWait: 5 * time.Second},
-		"nothing is left to wait for after a long time":   {scope: scopeJob, attempts: 3, failedAgo: time.Minute},
-		"a free restart waits too":                        {scope: scopeJob, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
-		"one replica waits for itself":                    {scope: scopeReplica, attempts: 3, wantWait: 20 * time.Second},
-		"the first restart of one replica is immediate":   {scope: scopeReplica, attempts: 1},
-		"a free restart of one replica waits as any does": {scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
+		"the first restart is immediate":                                      {scope: scopeJob, attempts: 1},
+		"the second waits":                                                    {scope: scopeJob, attempts: 2, wantWait: 10 * time.Second},
+		"the third waits twice as long":                                       {scope: scopeJob, attempts: 3, wantWait: 20 * time.Second},
+		"the tenth waits the longest":                                         {scope: scopeJob, attempts: 10, wantWait: 6 * time.Minute},
+		"the time since the failure is waited for":                            {scope: scopeJob, attempts: 3, failedAgo: 15 * time.Second, wantWait: 5 * time.Second},
+		"nothing is left to wait for after a long time":                       {scope: scopeJob, attempts: 3, failedAgo: time.Minute},
+		"a restart after an ignored failure waits too":                        {scope: scopeJob, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
+		"one replica waits for itself":                                        {scope: scopeReplica, attempts: 3, wantWait: 20 * time.Second},
+		"the first restart of one replica is immediate":                       {scope: scopeReplica, attempts: 1},
+		"a restart after an ignored failure of one replica waits as any does": {scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,7 @@ func (f replicaFailure) String() string {
 
 // facts are the keys and values of a log line about the failure. The output of the replica is not among them.
 func (f replicaFailure) facts() []any {
-	facts := []any{"replica", f.replica.member.Name, "cause", f.failure.Reason, "counted", !f.failure.Free}
+	facts := []any{"replica", f.replica.member.Name, "cause", f.failure.Reason, "counted", !f.failure.Ignored}
 	if f.failure.ExitCode != nil {
 		facts = append(facts, "exitCode", *f.failure.ExitCode)
 	}
@@ -67,7 +67,7 @@ func (s *steps) record(f replicaFailure) {
 		ExitCode: f.failure.ExitCode,
 		Reason:   f.failure.Reason,
 		Time:     *stored(failed),
-		Counted:  !f.failure.Free,
+		Counted:  !f.failure.Ignored,
 		Message:  f.failure.Detail(),
 	})
 	s.Status.Failures = failures[:min(len(failures), maxFailures)]

@@ -1,5 +1,5 @@
-// Package policy holds the decisions of the engine, each a pure function in a file of its own: no client, no clock, no
-// logger. The contract that they implement is the API reference of the job kinds.
+// Package policy holds the rules that common/plan applies, each a pure function in a file of its own: no client, no clock, no logger. The
+// contract that they implement is the API reference of the job kinds.
 package policy
 
 import (
@@ -41,8 +41,9 @@ type Failure struct {
 	Message string
 	// Time of the failure.
 	Time time.Time
-	// Free says that a restart after the failure does not count: the replica was not to blame.
-	Free bool
+	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore of a
+	// podFailurePolicy: the program was not to blame.
+	Ignored bool
 }
 
 // Detail returns what is known of the failure: what the kubelet says, then what the container printed.
@@ -81,7 +82,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	}
 	if outcome.Phase == batchv1beta1.ReplicaPhaseFailed {
 		outcome.Failure = failureOf(pod, main)
-		outcome.Failure.Free = outcome.Disruption != "" || !anyContainerStarted(pod)
+		outcome.Failure.Ignored = outcome.Disruption != "" || !anyContainerStarted(pod)
 	}
 	return outcome
 }

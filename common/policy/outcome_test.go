@@ -185,23 +185,23 @@ func TestJudge(t *testing.T) {
 				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a pod evicted for its node's sake is free": {
+		"the eviction of a pod for its node's sake is ignored": {
 			pod: disruptedBy("TerminationByKubelet", because("Evicted", "the node was low on memory",
 				podIn(corev1.PodFailed, endsFor("main", 137, "Error", "")))),
 			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonNodeShutdown, Failure: &Failure{
-				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "the node was low on memory", Time: ended, Free: true,
+				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "the node was low on memory", Time: ended, Ignored: true,
 			}},
 		},
-		"a pod that its kubelet rejected is free": {
+		"the failure of a pod that its kubelet rejected is ignored": {
 			pod: because("OutOfcpu", "node is full", podIn(corev1.PodFailed)),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				Reason: "OutOfcpu", Message: "node is full", Time: created, Free: true,
+				Reason: "OutOfcpu", Message: "node is full", Time: created, Ignored: true,
 			}},
 		},
-		"a pod that was not admitted is free, although its containers are listed": {
+		"the failure of a pod that was not admitted is ignored, although its containers are listed": {
 			pod: because("UnexpectedAdmissionError", "no device", podIn(corev1.PodFailed, notStarted)),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				Reason: "UnexpectedAdmissionError", Message: "no device", Time: created, Free: true,
+				Reason: "UnexpectedAdmissionError", Message: "no device", Time: created, Ignored: true,
 			}},
 		},
 		"a pod that failed after its init container had run counts": {
@@ -254,7 +254,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// Whoever disrupts a pod, the restart that follows is free, and the reason says what happened.
+// Whoever disrupts a pod, the failure is ignored, and the reason says what happened.
 func TestDisruptionsAreFree(t *testing.T) {
 	t.Parallel()
 	for by, wantReason := range map[string]string{
@@ -268,7 +268,7 @@ func TestDisruptionsAreFree(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			want := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Disruption: wantReason, Failure: &Failure{
-				ExitCode: ptr.To[int32](143), Reason: wantReason, Time: ended, Free: true,
+				ExitCode: ptr.To[int32](143), Reason: wantReason, Time: ended, Ignored: true,
 			}}
 			got := Judge(disruptedBy(by, podIn(corev1.PodFailed, ends("main", 143))), "main")
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -283,7 +283,7 @@ func TestDisruptionThatDidNotHappen(t *testing.T) {
 	t.Parallel()
 	pod := disruptedBy("EvictionByEvictionAPI", podIn(corev1.PodFailed, ends("main", 1)))
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
-	if got := Judge(pod, "main"); got.Disruption != "" || got.Failure.Free {
+	if got := Judge(pod, "main"); got.Disruption != "" || got.Failure.Ignored {
 		t.Errorf("the failure is taken for a disruption: %+v", got)
 	}
 }

@@ -19,9 +19,9 @@ func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 // the one that was killed was not one that died of its peers. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
 	switch {
-	case a.Free && !b.Free:
+	case a.Ignored && !b.Ignored:
 		return !a.Time.After(b.Time.Add(clockSkew))
-	case b.Free && !a.Free:
+	case b.Ignored && !a.Ignored:
 		return b.Time.After(a.Time.Add(clockSkew))
 	case !a.Time.Equal(b.Time):
 		return a.Time.Before(b.Time)

@@ -39,14 +39,14 @@ func TestPrecedes(t *testing.T) {
 	t.Parallel()
 	at := func(second int) time.Time { return time.Date(2026, time.March, 1, 12, 0, second, 0, time.UTC) }
 	exited := func(code int32, second int) Failure { return Failure{ExitCode: &code, Time: at(second)} }
-	takenAway := func(second int) Failure { return Failure{Time: at(second), Free: true} }
+	takenAway := func(second int) Failure { return Failure{Time: at(second), Ignored: true} }
 	for name, tc := range map[string]struct{ first, second Failure }{
 		"the earlier of two failures":                             {exited(1, 10), exited(137, 11)},
 		"the one that was killed, in the same second":             {exited(137, 10), exited(1, 10)},
 		"a member that was taken away before its peer failed":     {takenAway(10), exited(1, 20)},
 		"a member that was taken away as its peer failed":         {takenAway(10), exited(1, 9)},
 		"a failure well before a peer was taken away":             {exited(1, 10), takenAway(20)},
-		"a member that is gone, nobody knows since when":          {Failure{Free: true}, exited(1, 10)},
+		"a member that is gone, nobody knows since when":          {Failure{Ignored: true}, exited(1, 10)},
 		"the member that was taken away first":                    {takenAway(10), takenAway(20)},
 		"a failure that was seen before its pod went, at no time": {Failure{ExitCode: new(int32(1))}, exited(1, 10)},
 	} {

@@ -24,7 +24,7 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 		return failure != nil
 	case batchv1beta1.RestartPolicyExitCode:
 		return failure != nil &&
-			(failure.Free || failure.ExitCode == nil || slices.Contains(retryableExitCodes, *failure.ExitCode))
+			(failure.Ignored || failure.ExitCode == nil || slices.Contains(retryableExitCodes, *failure.ExitCode))
 	default:
 		return false
 	}
@@ -54,5 +54,5 @@ const firstSignalCode = 128
 
 // gaveUp says that the main container ended with an exit code of its own.
 func (f Failure) gaveUp() bool {
-	return !f.Free && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode
+	return !f.Ignored && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode
 }

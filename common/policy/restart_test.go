@@ -22,7 +22,7 @@ func TestRestarts(t *testing.T) {
 	failed := func(code int32) Outcome {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{ExitCode: &code}}
 	}
-	noCode := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{Free: true}}
+	noCode := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{Ignored: true}}
 	for name, tc := range map[string]struct {
 		policy  batchv1beta1.RestartPolicy
 		outcome Outcome
@@ -35,7 +35,7 @@ func TestRestarts(t *testing.T) {
 		"OnFailure restarts one without a code":      {onFailure, noCode, true},
 		"Never leaves a success":                     {never, succeeded, false},
 		"Never leaves a failure":                     {never, failed(137), false},
-		"Never leaves a disruption":                  {never, Outcome{Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{ExitCode: ptr.To[int32](143), Free: true}}, false},
+		"Never leaves a disruption":                  {never, Outcome{Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{ExitCode: ptr.To[int32](143), Ignored: true}}, false},
 		"ExitCode leaves a success":                  {exitCode, succeeded, false},
 		"ExitCode leaves 1":                          {exitCode, failed(1), false},
 		"ExitCode leaves 129":                        {exitCode, failed(129), false},
@@ -109,11 +109,11 @@ func TestFailureScope(t *testing.T) {
 		"nor does their leader":                           {spec: independent, leads: true, failure: exited(1), want: replica},
 		"a rendezvous ends when a member gives up":        {spec: rendezvous, failure: exited(1), want: job},
 		"not when one is killed":                          {spec: rendezvous, failure: exited(137), want: replica},
-		"not when one is preempted, whatever it exits by": {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Free: true}, want: replica},
+		"not when one is preempted, whatever it exits by": {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica},
 		"not when one could not start":                    {spec: rendezvous, failure: Failure{}, want: replica},
 		"not when one could not prepare itself":           {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Init: true}, want: replica},
 		"it ends with its leader, who is killed":          {spec: rendezvous, leads: true, failure: exited(137), want: job},
-		"or preempted":                                    {spec: rendezvous, leads: true, failure: Failure{Free: true}, want: job},
+		"or preempted":                                    {spec: rendezvous, leads: true, failure: Failure{Ignored: true}, want: job},
 		"what is not restarted takes nobody": {
 			spec: rendezvous, restart: batchv1beta1.RestartPolicyNever, failure: exited(1), want: replica,
 		},

@@ -1,4 +1,4 @@
-// Package mutants checks the check: it puts one bug after the other into the engine, and the exploration of small jobs must find each.
+// Package mutants checks the check: it puts one bug after the other into the job controller, and the exploration of small jobs must find each.
 package mutants
 
 import (
@@ -19,7 +19,7 @@ type mutant struct{ file, before, after string }
 // ofGangs is how the names of those begin that only jobs of a queue show.
 const ofGangs = "a gang: "
 
-// Every one of these has been a bug of this engine, or of another operator.
+// Every one of these has been a bug of this controller, or of another operator.
 var mutants = map[string]mutant{
 	"the status overwrites that of another version": {
 		"controller/execute.go", "client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(base)",
@@ -80,16 +80,16 @@ var mutants = map[string]mutant{
 	},
 	"only the first failure counts": {
 		"plan/replica.go", "r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\n",
-		"r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\nif r.outcome.Failure != nil && v.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Free = true\n}\n",
+		"r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\nif r.outcome.Failure != nil && v.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Ignored = true\n}\n",
 	},
 	"what is not to blame counts": {
-		"plan/restart.go", "if !f.failure.Free {\n\t\ts.Status.BackoffCount++", "if true {\n\t\ts.Status.BackoffCount++",
+		"plan/restart.go", "if !f.failure.Ignored {\n\t\ts.Status.BackoffCount++", "if true {\n\t\ts.Status.BackoffCount++",
 	},
 	"a failure is counted and not restarted": {
 		"plan/restart.go", "s.Status.Attempt++", "",
 	},
 	"the limit is not kept": {
-		"plan/finish.go", "if cause.failure.Free || policy.BackoffLeft", "if true || policy.BackoffLeft",
+		"plan/finish.go", "if cause.failure.Ignored || policy.BackoffLeft", "if true || policy.BackoffLeft",
 	},
 	"a job never expires": {
 		"plan/cleanup.go", "s.wakeAt(expiry)", "",
@@ -132,7 +132,7 @@ var mutants = map[string]mutant{
 	},
 }
 
-// The list follows the engine.
+// The list follows the code.
 func TestMutantsFit(t *testing.T) {
 	t.Parallel()
 	for name, m := range mutants {
@@ -145,7 +145,7 @@ func TestMutantsFit(t *testing.T) {
 
 func TestExplorationFindsEveryMutant(t *testing.T) {
 	if os.Getenv("MUTANTS") == "" {
-		t.Skip("it builds the engine once a mutant: run it by `make mutants`")
+		t.Skip("it builds the job controller once a mutant: run it by `make mutants`")
 	}
 	var part, parts int
 	if _, err := fmt.Sscanf(os.Getenv("MUTANTS"), "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
@@ -162,7 +162,7 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 		m := mutants[name]
 		t.Run(name, func(t *testing.T) {
 			overlay := m.overlay(t, filepath.Join(root, "common", m.file))
-			jobs := "Engine/small_jobs"
+			jobs := "PlainKind/small_jobs"
 			if strings.HasPrefix(name, ofGangs) {
 				jobs += ".*/a_gang"
 			}

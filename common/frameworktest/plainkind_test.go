@@ -17,9 +17,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// TestEngine runs the suite on a kind that adds nothing to the engine and uses all of it. What is the same for all kinds is covered here; see
+// TestPlainKind runs the suite on a kind that adds nothing to the job controller and uses all of it. What is the same for all kinds is covered here; see
 // Run.
-func TestEngine(t *testing.T) {
+func TestPlainKind(t *testing.T) {
 	t.Parallel()
 	runSuite(t, plainController(), newPlainJob, thorough)
 }
@@ -37,7 +37,7 @@ func plainController() manager.Controller[*plainJob] {
 	}
 }
 
-// plainJob is a job kind with every feature of the engine: it scales, depends on a rendezvous if it scales, and owns a TensorBoard.
+// plainJob is a job kind with every feature of the job controller: it scales, depends on a rendezvous if it scales, and owns a TensorBoard.
 type plainJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
