@@ -50,7 +50,8 @@ func slotsOf(job *v1beta1.DeepSpeedJob) int32 {
 	return ptr.Deref(job.Spec.Config.SlotsPerWorker, 1)
 }
 
-// resumeSpecOf returns the resumeSpec of the workers if the job has been paused since it first ran, and an empty one otherwise.
+// resumeSpecOf returns the resumeSpec of the workers if the job has been paused since it first ran, and an empty one
+// otherwise.
 func resumeSpecOf(job *v1beta1.DeepSpeedJob) batchv1beta1.ResumeSpec {
 	if mode := job.Spec.RunMode; mode != nil && mode.Pause != nil && job.Status.Pauses > 0 {
 		for _, spec := range mode.Pause.ResumeSpecs {

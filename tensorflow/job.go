@@ -36,5 +36,6 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 	return spec
 }
 
-// inCluster reports whether replicas of the type are in the cluster map of TF_CONFIG, which the others use to reach them.
+// inCluster reports whether replicas of the type are in the cluster map of TF_CONFIG, which the others use to reach
+// them.
 func inCluster(t v1beta1.ReplicaType) bool { return t != v1beta1.ReplicaTypeEvaluator }

@@ -7,8 +7,8 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// newService returns the headless Service that gives the replicas of a job their host names. It publishes their addresses before they
-// are ready, since they need each other to become ready.
+// newService returns the headless Service that gives the replicas of a job their host names. It publishes their
+// addresses before they are ready, since they need each other to become ready.
 func (r *Reconciler[J]) newService(job J) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{

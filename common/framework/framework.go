@@ -1,5 +1,5 @@
-// Package framework is the seam between the job controller and a training framework: what a framework must implement so that
-// its jobs can run. Everything here is pure; no implementation talks to the API server or reads the clock.
+// Package framework is the seam between the job controller and a training framework: what a framework must implement so
+// that its jobs can run. Everything here is pure; no implementation talks to the API server or reads the clock.
 package framework
 
 import (
@@ -29,13 +29,15 @@ type Framework[J Job] interface {
 	// container of these names the first one is the main container.
 	MainContainers() []string
 
-	// Wire adds to the template of one replica what makes it a member of the gang: environment, arguments, ports, volumes.
-	// The template is a copy that Wire may change. An error speaks of the template and becomes a condition of the job.
+	// Wire adds to the template of one replica what makes it a member of the gang: environment, arguments, ports,
+	// volumes. The template is a copy that Wire may change. An error speaks of the template and becomes a condition of
+	// the job.
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
-// SecretFramework is a Framework whose replicas share a secret. NewSecret returns it anew, with a name that no other job's has, since an
-// object of that name is taken for the job's own: the controller may create Secrets and not read them. Only the first is kept.
+// SecretFramework is a Framework whose replicas share a secret. NewSecret returns it anew, with a name that no other
+// job's has, since an object of that name is taken for the job's own: the controller may create Secrets and not read
+// them. Only the first is kept.
 type SecretFramework[J Job] interface {
 	NewSecret(job J) (*corev1.Secret, error)
 }

@@ -16,13 +16,14 @@ type JobSpec struct {
 	RunPolicy batchv1beta1.RunPolicy
 	// DefaultRestartScope applies if RunPolicy sets no scope.
 	DefaultRestartScope batchv1beta1.RestartScope
-	// Rendezvous reports whether the replicas meet at the leader, so that a replica which gives up ends the rendezvous of all. If
-	// RunPolicy sets no scope, such replicas restart together, although DefaultRestartScope is Replica.
+	// Rendezvous reports whether the replicas meet at the leader, so that a replica which gives up ends the rendezvous
+	// of all. If RunPolicy sets no scope, such replicas restart together, although DefaultRestartScope is Replica.
 	Rendezvous bool
 	// RunMode of the job. Nil means that the job runs as its templates say.
 	RunMode *batchv1beta1.RunMode
-	// HasLauncher reports whether the framework launches the training with its own command line instead of that of the template. The
-	// framework then applies resumeSpecs itself, and decides what a replica runs in debug mode by default.
+	// HasLauncher reports whether the framework launches the training with its own command line instead of that of the
+	// template. The framework then applies resumeSpecs itself, and decides what a replica runs in debug mode by
+	// default.
 	HasLauncher bool
 	// Elastic scaling. Nil means that the job does not scale.
 	Elastic *batchv1beta1.ElasticConfig
@@ -48,10 +49,11 @@ type Role struct {
 	Replicas int32
 	// ScalingWeight is the relative share that the role gets of an elastic job.
 	ScalingWeight int32
-	// Awaited reports whether every other replica waits, before it starts, until the host names of this role's replicas resolve.
-	// Replicas always wait for the host name of the leader.
+	// Awaited reports whether every other replica waits, before it starts, until the host names of this role's replicas
+	// resolve. Replicas always wait for the host name of the leader.
 	Awaited bool
-	// Indices of the replicas, ascending. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have other indices.
+	// Indices of the replicas, ascending. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have other
+	// indices.
 	Indices []int32
 	// RestartPolicy of each replica.
 	RestartPolicy batchv1beta1.RestartPolicy
@@ -59,8 +61,8 @@ type Role struct {
 	Template *corev1.PodTemplateSpec
 }
 
-// LeaderFirst returns the roles in rank order: the role that holds the leader first, the others in the given order. The role of the
-// given type holds the leader if it has a replica. Otherwise the first role that has a replica does.
+// LeaderFirst returns the roles in rank order: the role that holds the leader first, the others in the given order. The
+// role of the given type holds the leader if it has a replica. Otherwise the first role that has a replica does.
 func LeaderFirst(leaderType string, roles []Role) []Role {
 	hasReplica := func(r Role) bool { return r.Replicas > 0 }
 	lead := slices.IndexFunc(roles, func(r Role) bool { return r.Type == leaderType && hasReplica(r) })

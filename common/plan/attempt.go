@@ -10,8 +10,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// attempt numbers the pods of a replica: how often the pods of all replicas were replaced together, and how often the replica's own
-// pod was replaced since. A pod of another attempt than the current one has been accounted for, whatever happens to it.
+// attempt numbers the pods of a replica: how often the pods of all replicas were replaced together, and how often the
+// replica's own pod was replaced since. A pod of another attempt than the current one has been accounted for, whatever
+// happens to it.
 type attempt struct{ job, replica int32 }
 
 // String returns the attempt as the label of a pod has it: "2", or "2.1" if the replica was restarted by itself.

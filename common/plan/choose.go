@@ -70,8 +70,8 @@ func (v *view) choose() choice {
 	return choice{action: run}
 }
 
-// isExpired reports whether the time to live of a finished job is over. The pods of lost nodes go first: once the job is gone, nobody
-// deletes them by force.
+// isExpired reports whether the time to live of a finished job is over. The pods of lost nodes go first: once the job
+// is gone, nobody deletes them by force.
 func (v *view) isExpired() bool {
 	expiry, ok := policy.Expiry(v.job.Spec.RunPolicy, v.job.Status.CompletionTime)
 	return ok && v.job.Status.Finished() && !v.now.Before(expiry) && !v.hasLostPods()

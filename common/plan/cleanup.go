@@ -8,31 +8,33 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// cleanUp deletes the pods of a finished job as its clean-up policy says. The phase, conditions and counts of the status stay. The
-// tasks follow when all pods are gone, once.
+// cleanUp deletes the pods of a finished job as its clean-up policy says. The phase, conditions and counts of the
+// status stay. The tasks follow when all pods are gone, once.
 func (s *steps) cleanUp() {
 	s.releaseGroup()
 	s.cleanedUp = s.deleteLeftPods()
 	if s.cleanedUp {
 		s.setTasks()
 	}
-	if expiry, ok := policy.Expiry(s.job.Spec.RunPolicy, s.Status.CompletionTime); ok && (s.now.Before(expiry) || !s.job.Status.Finished()) {
+	expiry, ok := policy.Expiry(s.job.Spec.RunPolicy, s.Status.CompletionTime)
+	if ok && (s.now.Before(expiry) || !s.job.Status.Finished()) {
 		s.wakeAt(expiry) // a job that has just ended is not deleted before its end is written
 	}
 }
 
-// deleteLeftPods deletes the pods that the clean-up policy does not keep, and reports whether no pod changes any more. After a success
-// the peers of the leader get some time to end by themselves.
+// deleteLeftPods deletes the pods that the clean-up policy does not keep, and reports whether no pod changes any more.
+// After a success the peers of the leader get some time to end by themselves.
 func (s *steps) deleteLeftPods() (done bool) {
 	done = true
 	peersMayEnd := ptr.Deref(s.Status.CompletionTime, metav1.Time{}).Add(s.job.PeerGrace)
+	hasSucceeded := s.Status.Phase == batchv1beta1.JobPhaseSucceeded
 	for name, pod := range s.seen.Pods {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
 			done = done && policy.Ended(pod) // under None a pod may run on
-		case s.Status.Phase == batchv1beta1.JobPhaseSucceeded && !s.isLeader(name) && !policy.Ended(pod) && s.now.Before(peersMayEnd):
+		case hasSucceeded && !s.isLeader(name) && !policy.Ended(pod) && s.now.Before(peersMayEnd):
 			done = false
 			s.wakeUrgentlyAt(peersMayEnd)
 		default:

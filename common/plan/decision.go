@@ -15,18 +15,22 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Decision is what to do about a job: write Status if it differs and is due, then delete, then create. In this order a failure is
-// counted before the pod that shows it is deleted. So a crash in between loses nothing, and counts nothing twice.
+// Decision is what to do about a job: write Status if it differs and is due, then delete, then create. In this order a
+// failure is counted before the pod that shows it is deleted. So a crash in between loses nothing, and counts nothing
+// twice.
 type Decision struct {
 	// Status that the job is to have.
 	Status batchv1beta1.JobStatus
-	// TensorBoard is changed last, so that no problem with it keeps the training from going on. Its status is written with Status.
+	// TensorBoard is changed last, so that no problem with it keeps the training from going on. Its status is written
+	// with Status.
 	TensorBoard TensorBoardDecision
-	// PodGroup is changed before the pods, so that the resources that it holds are released even if deleting a pod fails.
+	// PodGroup is changed before the pods, so that the resources that it holds are released even if deleting a pod
+	// fails.
 	PodGroup PodGroupDecision
 	// Deletes are deleted gracefully.
 	Deletes []*corev1.Pod
-	// CleanUps are deleted only in the version that was seen: a pod that has ended since may have to stay, with its logs.
+	// CleanUps are deleted only in the version that was seen: a pod that has ended since may have to stay, with its
+	// logs.
 	CleanUps []*corev1.Pod
 	// ForceDeletes are deleted without the consent of their nodes, which are lost.
 	ForceDeletes []*corev1.Pod
@@ -38,8 +42,8 @@ type Decision struct {
 	DeleteJob bool
 	// Events are emitted after Status is written.
 	Events []report.Event
-	// NeedsLiveRead reports whether the decision must be made again on what the API server has, because a cache may be older than the
-	// status. See needsLiveRead.
+	// NeedsLiveRead reports whether the decision must be made again on what the API server has, because a cache may be
+	// older than the status. See needsLiveRead.
 	NeedsLiveRead bool
 	// Restarts that Status counts. If there are any, Status is written before anything else is done.
 	Restarts []Restart
@@ -102,11 +106,12 @@ func (d *Decision) wakeUrgentlyAt(t time.Time) {
 
 // addEvent adds an event. The facts are the keys and values of its log line.
 func (d *Decision) addEvent(eventType, reason, action, message string, facts ...any) {
-	d.Events = append(d.Events, report.Event{Type: eventType, Reason: reason, Action: action, Message: message, Facts: facts})
+	event := report.Event{Type: eventType, Reason: reason, Action: action, Message: message, Facts: facts}
+	d.Events = append(d.Events, event)
 }
 
-// copyOf returns a copy of a status that Decide may change. It shares the tasks, of which there may be many: Decide replaces them and
-// never changes them in place.
+// copyOf returns a copy of a status that Decide may change. It shares the tasks, of which there may be many: Decide
+// replaces them and never changes them in place.
 func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	tasks := status.Tasks
 	status.Tasks = nil

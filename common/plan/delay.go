@@ -13,12 +13,13 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// endDelay is how long the end of a replica is batched with those of its peers. Until it is written it is lost with its pod, and then
-// the replica runs again, or all replicas do.
+// endDelay is how long the end of a replica is batched with those of its peers. Until it is written it is lost with its
+// pod, and then the replica runs again, or all replicas do.
 const endDelay = time.Second
 
-// StatusDelay returns how long the status of a decision may be batched with later changes, at most for an interval. Only replica
-// changes can be delayed, the first status of a job, and those of the TensorBoard that its own controller makes.
+// StatusDelay returns how long the status of a decision may be batched with later changes, at most for an interval.
+// Only replica changes can be delayed, the first status of a job, and those of the TensorBoard that its own controller
+// makes.
 func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 	was := job.Status
 	switch {
@@ -51,16 +52,19 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 	return n
 }
 
-// isFirstStatusThatMayWait reports whether the status would be the first of a job whose replicas will run without help. Most of them run
-// soon, and then the first write reports that. Until then the API server shows the phase Pending by default. Some facts cannot wait:
-// since when the deadline counts, how many replicas an elastic job has, which of them a gang waits for, and that a replica failed.
+// isFirstStatusThatMayWait reports whether the status would be the first of a job whose replicas will run without help.
+// Most of them run soon, and then the first write reports that. Until then the API server shows the phase Pending by
+// default. Some facts cannot wait: since when the deadline counts, how many replicas an elastic job has, which of them
+// a gang waits for, and that a replica failed.
 func isFirstStatusThatMayWait(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
-	return was.ObservedGeneration == 0 && d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
-		len(d.Events) == 0 && !meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure) &&
+	hasFailed := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&
+		d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
 		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Elastic == nil && spec.Scheduler == nil
 }
 
-// isSameStatus reports whether two statuses are equal. Replicas, of which there may be many, are compared without reflection.
+// isSameStatus reports whether two statuses are equal. Replicas, of which there may be many, are compared without
+// reflection.
 func isSameStatus(a, b batchv1beta1.JobStatus) bool {
 	if !slices.EqualFunc(a.Tasks, b.Tasks, isSameTask) {
 		return false
@@ -84,7 +88,8 @@ func isSameContainer(a, b batchv1beta1.ContainerStatus) bool {
 
 // onlyFollowsReplicas reports whether two statuses differ only in what changes with every step of every replica.
 func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
-	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) && equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
+	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) &&
+		equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
 }
 
 // hasSameReplicas reports whether two tasks list the same replicas, whatever their states.
@@ -112,8 +117,8 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	return s
 }
 
-// onlyFollowsTensorBoard reports whether two statuses of a TensorBoard differ only in what its own controller reports. What the job
-// controller does about it is written immediately.
+// onlyFollowsTensorBoard reports whether two statuses of a TensorBoard differ only in what its own controller reports.
+// What the job controller does about it is written immediately.
 func onlyFollowsTensorBoard(a, b *batchv1beta1.DependentStatus) bool {
 	if a == nil || b == nil {
 		return a == b

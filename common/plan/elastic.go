@@ -13,13 +13,13 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A finished job keeps
-// its replicas, and so does an elastic job that loses its pods to a pause.
+// presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A
+// finished job keeps its replicas, and so does an elastic job that loses its pods to a pause.
 //
-// An elastic job that runs has the replicas that the status records, and new ones as needed. The status is written before a pod of a
-// new replica is created, and before a pod of a replica that is given up is deleted. A new replica gets the lowest index whose former
-// pod is gone, so that pods of different replicas are never confused. An elastic job that is new, or paused without pods, has the
-// replicas of its spec.
+// An elastic job that runs has the replicas that the status records, and new ones as needed. The status is written
+// before a pod of a new replica is created, and before a pod of a replica that is given up is deleted. A new replica
+// gets the lowest index whose former pod is gone, so that pods of different replicas are never confused. An elastic job
+// that is new, or paused without pods, has the replicas of its spec.
 func (v *view) presentRoles() (roles []framework.Role, grows bool) {
 	roles = slices.Clone(v.job.Spec.Roles)
 	status, elastic := v.job.Status, v.job.Spec.Elastic
@@ -60,8 +60,8 @@ func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []in
 	return indices
 }
 
-// scaledDown returns the view without the replicas that an elastic job has too many. Their pods are deleted once the status no longer
-// has them, and their failures no longer count. The other replicas keep their pods, names and indices.
+// scaledDown returns the view without the replicas that an elastic job has too many. Their pods are deleted once the
+// status no longer has them, and their failures no longer count. The other replicas keep their pods, names and indices.
 func (v view) scaledDown() view {
 	roles := slices.Clone(v.roles)
 	for i := range roles {

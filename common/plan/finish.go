@@ -53,8 +53,8 @@ func (v *view) ending() *ending {
 	return v.limitExceeded(*cause)
 }
 
-// decisiveFailure returns the failure that may end the job: the root cause of a failure that restarts all, otherwise the failure of
-// the leader. It is nil if there is none.
+// decisiveFailure returns the failure that may end the job: the root cause of a failure that restarts all, otherwise
+// the failure of the leader. It is nil if there is none.
 func (v *view) decisiveFailure() *replicaFailure {
 	if root := v.rootCause(); root != nil {
 		return root
@@ -66,8 +66,8 @@ func (v *view) decisiveFailure() *replicaFailure {
 	return nil
 }
 
-// permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its failure. A deletion
-// is no failure of the program.
+// permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its
+// failure. A deletion is no failure of the program.
 func (v *view) permanentFailure(cause replicaFailure) *ending {
 	failure := cause.replica.failure()
 	restartPolicy := cause.replica.member.Role.RestartPolicy
@@ -98,8 +98,8 @@ func (v *view) limitExceeded(cause replicaFailure) *ending {
 	}
 }
 
-// maxOutput is how much of a replica's output a condition quotes, in bytes: as much as the kubelet keeps of a container. A launcher
-// that ends the other processes reports each of them, after the line that names the fault.
+// maxOutput is how much of a replica's output a condition quotes, in bytes: as much as the kubelet keeps of a
+// container. A launcher that ends the other processes reports each of them, after the line that names the fault.
 const maxOutput = 4096
 
 // withOutput appends the message of the kubelet and the last whole lines of the replica's output.
@@ -141,7 +141,8 @@ func (s *steps) finish(end ending) {
 	hasFailed := meta.IsStatusConditionTrue(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	switch {
 	case end.cause != nil:
-		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, end.cause.failure.Reason, end.cause.String())
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue,
+			end.cause.failure.Reason, end.cause.String())
 	case hasFailed && !slices.ContainsFunc(s.replicas, (*replica).staysFailed):
 		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
 	}

@@ -9,8 +9,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// view is a job with the meaning of what was observed: which replicas it has, and how they stand. It is never changed. A restart makes
-// a new view.
+// view is a job with the meaning of what was observed: which replicas it has, and how they stand. It is never changed.
+// A restart makes a new view.
 type view struct {
 	job  Job
 	seen Observation
@@ -55,9 +55,10 @@ func (v *view) hasUnreportedPods() bool {
 	return v.job.Status.ObservedGeneration == 0 && len(v.seen.Pods) > 0
 }
 
-// startTime returns when the controller started the job, or now if it starts the job only now. If the first status write is deferred,
-// that is since when it waits, which the controller remembers. After a restart of the controller it is when the first pod was
-// created, by the clock of the API server. A time before the creation of the job is of an earlier job of the same name.
+// startTime returns when the controller started the job, or now if it starts the job only now. If the first status
+// write is deferred, that is since when it waits, which the controller remembers. After a restart of the controller it
+// is when the first pod was created, by the clock of the API server. A time before the creation of the job is of an
+// earlier job of the same name.
 func (v *view) startTime() *metav1.Time {
 	if v.job.Status.StartTime != nil {
 		return v.job.Status.StartTime
@@ -131,8 +132,8 @@ func (v *view) controls(object metav1.Object) bool {
 	return owner != nil && owner.UID == v.job.UID
 }
 
-// inNewAttempt returns the view in which the pods of all replicas belong to an earlier attempt. The next pods may be created at the
-// given time; nil means at once.
+// inNewAttempt returns the view in which the pods of all replicas belong to an earlier attempt. The next pods may be
+// created at the given time; nil means at once.
 func (v view) inNewAttempt(jobAttempt int32, due *metav1.Time) view {
 	v.gang.Attempt = jobAttempt
 	all := make([]replica, len(v.replicas))

@@ -51,16 +51,17 @@ type Settings struct {
 	ClusterDomain string
 	// Image of the controller. Replicas run it to wait for their peers.
 	Image string
-	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves. Then the clean-up deletes them.
+	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves. Then the clean-up
+	// deletes them.
 	PeerGrace time.Duration
-	// FailureWindow is how long, after a failure that restarts all replicas, the controller waits for the reports of the peers. It
-	// then determines the root cause: the kubelets may report a peer that died of the failure first.
+	// FailureWindow is how long, after a failure that restarts all replicas, the controller waits for the reports of
+	// the peers. It then determines the root cause: the kubelets may report a peer that died of the failure first.
 	FailureWindow time.Duration
-	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period. Then the controller deletes it by
-	// force; 0 means never. The containers may still run, if the node is cut off but alive.
+	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period. Then the controller
+	// deletes it by force; 0 means never. The containers may still run, if the node is cut off but alive.
 	NodeLostDelay time.Duration
-	// DependentRetry is how long the controller waits before it tries again what failed about a TensorBoard or a PodGroup. It looks as
-	// often whether their kinds are installed.
+	// DependentRetry is how long the controller waits before it tries again what failed about a TensorBoard or a
+	// PodGroup. It looks as often whether their kinds are installed.
 	DependentRetry time.Duration
 }
 
@@ -74,8 +75,8 @@ type Observation struct {
 	TensorBoard TensorBoardView
 	// PodGroup is what is known of the job's PodGroup. It is empty for a job that needs none.
 	PodGroup PodGroupView
-	// StatusWaitsSince is since when a change of the status waits to be written. It is zero if none does, or if the controller does
-	// not know.
+	// StatusWaitsSince is since when a change of the status waits to be written. It is zero if none does, or if the
+	// controller does not know.
 	StatusWaitsSince time.Time
 }
 

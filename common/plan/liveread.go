@@ -6,9 +6,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// needsLiveRead reports whether a decision cannot be taken back, so that it must not follow from a cache, which may be older than the
-// status. The controller then makes the decision again, on what the API server has. This is the one place that says which decisions
-// those are. The view is that before any restart.
+// needsLiveRead reports whether a decision cannot be taken back, so that it must not follow from a cache, which may be
+// older than the status. The controller then makes the decision again, on what the API server has. This is the one
+// place that says which decisions those are. The view is that before any restart.
 func needsLiveRead(v view, c choice, s *steps) bool {
 	status := v.job.Status
 	isMissing := func(r *replica) bool { return r.pod == nil && isAlive(r.recorded) }
@@ -23,27 +23,30 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return true
 	case c.action == stop: // what failed before must be counted before the attempt ends
 		return true
-	case c.action == pause && isPaused(s.Status) != isPaused(status): // a cache may lack a pod that was just created, or have one that is gone
+	case c.action == pause && isPaused(s.Status) != isPaused(status):
+		// A cache may lack a pod that was just created, or have one that is gone.
 		return true
 	case len(s.Creates) > 0 && s.gang.Attempt > 0: // which pods of the earlier attempt are gone must not be guessed
 		return true
 	case len(s.Creates) > 0 && v.job.Spec.T9kScheduler() != nil:
-		// A cache may have the group of an earlier run, admitted, or of a smaller gang; and it does not have the groups of pods.
+		// A cache may have the group of an earlier run, admitted, or of a smaller gang; and it does not have the groups
+		// of pods.
 		return true
 	case s.PodGroup.Change == batchv1beta1.ActionCreate, s.PodGroup.Change == batchv1beta1.ActionUpdate:
 		return true
 	case s.PodGroup.Change == batchv1beta1.ActionDelete && (status.Finished() || status.StartTime == nil):
 		// The group was deleted already, unless the controller was stopped in between. The cache may not know.
 		return true
-	case s.cleanedUp && v.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone && slices.ContainsFunc(v.replicas, isMissing):
-		return true // from now on the status says that their pods were deleted
+	case s.cleanedUp && v.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone:
+		// From now on the status says of missing pods that they were deleted.
+		return slices.ContainsFunc(v.replicas, isMissing)
 	default:
 		return false
 	}
 }
 
-// mayHavePastPod reports whether the pod of a replica, which is not the recorded one, may be one of the past. A job that runs has the
-// pods that are recorded. A replica of an elastic job may have been given up and come back.
+// mayHavePastPod reports whether the pod of a replica, which is not the recorded one, may be one of the past. A job
+// that runs has the pods that are recorded. A replica of an elastic job may have been given up and come back.
 func (v *view) mayHavePastPod(r *replica) bool {
 	if r.pod == nil || r.pod.UID == r.recorded.UID {
 		return false

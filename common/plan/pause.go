@@ -10,14 +10,16 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// stop begins the pause of a job that has started. From now on all pods belong to an earlier attempt, so that it does not matter how
-// they end: a pod that is deleted takes its peers with it. The status is written before the first of them is deleted.
+// stop begins the pause of a job that has started. From now on all pods belong to an earlier attempt, so that it does
+// not matter how they end: a pod that is deleted takes its peers with it. The status is written before the first of
+// them is deleted.
 func (s *steps) stop() {
 	s.Status.Pauses++
 	s.Status.StartTime = nil
 	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
 	if meta.IsStatusConditionTrue(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure) {
-		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonPaused, "the job is paused")
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse,
+			batchv1beta1.ReasonPaused, "the job is paused")
 	}
 }
 
@@ -31,7 +33,8 @@ func (s *steps) pause() {
 	phase, reason, message := batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 	paused, wasPaused := metav1.ConditionTrue, isPaused(s.Status)
 	if left := len(s.seen.Pods); left > 0 {
-		phase, reason, message = batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing, fmt.Sprintf("pods that are left: %d", left)
+		phase, reason = batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing
+		message = fmt.Sprintf("pods that are left: %d", left)
 		paused = metav1.ConditionFalse
 	} else if !wasPaused {
 		s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventPaused, "Pause", message)
@@ -49,5 +52,6 @@ func (s *steps) resume() {
 	}
 	s.Status.Phase = batchv1beta1.JobPhaseResuming
 	s.setCondition(batchv1beta1.ConditionPaused, metav1.ConditionFalse, batchv1beta1.ReasonResumed, "the job was resumed")
-	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventResumed, "Resume", "the job was resumed and its replicas are created")
+	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventResumed, "Resume",
+		"the job was resumed and its replicas are created")
 }

@@ -1,12 +1,13 @@
-// Package plan decides what to do about a job. Its decisions are pure: they know no client, clock, logger or context, which the linter
-// checks. So the same job, observation and time always give the same decision, and tests can explore all of them.
+// Package plan decides what to do about a job. Its decisions are pure: they know no client, clock, logger or context,
+// which the linter checks. So the same job, observation and time always give the same decision, and tests can explore
+// all of them.
 //
 // Decide reads from top to bottom:
 //
 //   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
 //   - choose picks what the job does: hold, pause, finish, wait for reports, run, ... (choose.go);
-//   - the steps of that action fill in the decision, each action in a file of its own (hold.go, pause.go, finish.go, cleanup.go,
-//     reports.go, restart.go, run.go), and so do the status that follows (status.go, tasks.go);
+//   - the steps of that action fill in the decision, each action in a file of its own (hold.go, pause.go, finish.go,
+//     cleanup.go, reports.go, restart.go, run.go), and the status that follows (status.go, tasks.go);
 //   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
 package plan
 
@@ -79,8 +80,8 @@ type steps struct {
 	queued *queued
 }
 
-// deleteLostPods deletes the pods that lost nodes hold, once their time is over. So the job recovers, or is cleaned up, without an
-// administrator.
+// deleteLostPods deletes the pods that lost nodes hold, once their time is over. So the job recovers, or is cleaned up,
+// without an administrator.
 func (s *steps) deleteLostPods() {
 	for _, pod := range s.seen.Pods {
 		due, ok := policy.ForceDeletion(pod, s.job.NodeLostDelay)

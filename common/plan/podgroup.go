@@ -20,8 +20,8 @@ import (
 // queued is why missing pods are not created yet, as the reason and the message of a condition.
 type queued struct{ reason, message string }
 
-// joinGang creates pods only as members of the job's own PodGroup, and only after the queue has admitted the group as it is now. Pods
-// that exist stay.
+// joinGang creates pods only as members of the job's own PodGroup, and only after the queue has admitted the group as
+// it is now. Pods that exist stay.
 func (s *steps) joinGang() {
 	scheduler := s.job.Spec.T9kScheduler()
 	if scheduler == nil {
@@ -38,24 +38,26 @@ func (s *steps) joinGang() {
 		if !extra {
 			grouped++
 		}
-		gang.Decorate(pod, *scheduler, s.seen.PodGroup.Object, gang.Member{Role: pod.Labels[batchv1beta1.LabelReplicaType], Extra: extra})
+		member := gang.Member{Role: pod.Labels[batchv1beta1.LabelReplicaType], Extra: extra}
+		gang.Decorate(pod, *scheduler, s.seen.PodGroup.Object, member)
 	}
 }
 
-// countGrouped counts the pods that kube-scheduler knows as members of the gang and that have not ended. It needs as many of them as the
-// PodGroup does. An elastic job may have given up some of its first pods.
+// countGrouped counts the pods that kube-scheduler knows as members of the gang and that have not ended. It needs as
+// many of them as the PodGroup does. An elastic job may have given up some of its first pods.
 func (s *steps) countGrouped() int32 {
 	var grouped int32
 	for _, r := range s.replicas {
-		if r.pod != nil && r.pod.Spec.SchedulingGroup != nil && r.pod.DeletionTimestamp == nil && !r.obsolete() && !r.hasDonePart() {
+		isMember := r.pod != nil && r.pod.Spec.SchedulingGroup != nil && r.pod.DeletionTimestamp == nil
+		if isMember && !r.obsolete() && !r.hasDonePart() {
 			grouped++
 		}
 	}
 	return grouped
 }
 
-// provideGroup creates or changes the PodGroup so that it is as the job needs it now, and determines what keeps pods from being created
-// in it.
+// provideGroup creates or changes the PodGroup so that it is as the job needs it now, and determines what keeps pods
+// from being created in it.
 func (s *steps) provideGroup(scheduler batchv1beta1.T9kScheduler) {
 	view, d := s.seen.PodGroup, &s.PodGroup
 	want := gang.PodGroupSpec(scheduler, s.job.Spec.Elastic, s.roles, s.doneByRole())
@@ -71,7 +73,8 @@ func (s *steps) provideGroup(scheduler batchv1beta1.T9kScheduler) {
 		*d = PodGroupDecision{Change: batchv1beta1.ActionCreate, Spec: want}
 		s.queue(batchv1beta1.ReasonQueued, s.unadmitted())
 	case view.Object.DeletionTimestamp != nil:
-		s.queue(batchv1beta1.ReasonQueued, fmt.Sprintf("podgroup %s is being deleted, and made anew once it is gone", s.job.Name))
+		s.queue(batchv1beta1.ReasonQueued,
+			fmt.Sprintf("podgroup %s is being deleted, and made anew once it is gone", s.job.Name))
 	case s.needsScheduling() && !isSame(view.Object.Spec, want):
 		*d = PodGroupDecision{Change: batchv1beta1.ActionUpdate, Object: view.Object, Spec: want}
 		s.queue(batchv1beta1.ReasonQueued, s.unadmitted())
@@ -130,11 +133,13 @@ func (s *steps) doneByRole() map[string]int32 {
 	return done
 }
 
-// needsScheduling reports whether a replica has no node, or needs another one. While all replicas have nodes it does not matter how many
-// pods the group needs. So the group is not changed for each peer that ends.
+// needsScheduling reports whether a replica has no node, or needs another one. While all replicas have nodes it does
+// not matter how many pods the group needs. So the group is not changed for each peer that ends.
 func (s *steps) needsScheduling() bool {
 	return slices.ContainsFunc(s.replicas, func(r *replica) bool {
-		return !r.hasDonePart() && (r.pod == nil || r.obsolete() || r.pod.Spec.NodeName == "" && r.outcome.Phase == batchv1beta1.ReplicaPhasePending)
+		hasNode := r.pod != nil && !r.obsolete() &&
+			(r.pod.Spec.NodeName != "" || r.outcome.Phase != batchv1beta1.ReplicaPhasePending)
+		return !r.hasDonePart() && !hasNode
 	})
 }
 
@@ -143,27 +148,32 @@ func isSame(a, b schedulerv1beta1.PodGroupSpec) bool {
 	return a.MinMember == b.MinMember && equality.Semantic.DeepEqual(a.Roles, b.Roles)
 }
 
-// whyPending returns why a pod does not run yet. The PodGroup knows what the members of a gang wait for; the pods do not.
+// whyPending returns why a pod does not run yet. The PodGroup knows what the members of a gang wait for; the pods do
+// not.
 func (s *steps) whyPending(pod *corev1.Pod) (reason, message string) {
 	if pod.Spec.NodeName != "" || !s.hasGroup() {
 		return policy.WhyPending(pod)
 	}
-	scheduled := meta.FindStatusCondition(s.seen.PodGroup.Object.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
+	conditions := s.seen.PodGroup.Object.Status.Conditions
+	scheduled := meta.FindStatusCondition(conditions, schedulerv1beta1.ConditionGroupScheduled)
 	switch {
 	case scheduled == nil:
 		return batchv1beta1.ReasonPending, pod.Name + " waits to be scheduled with its gang"
 	case scheduled.Status == metav1.ConditionTrue && isGated(pod):
-		return batchv1beta1.ReasonPending, fmt.Sprintf("%s, which the gang can do without, waits until its queue has room", pod.Name)
+		return batchv1beta1.ReasonPending,
+			fmt.Sprintf("%s, which the gang can do without, waits until its queue has room", pod.Name)
 	case scheduled.Status == metav1.ConditionTrue:
 		return policy.WhyPending(pod)
 	case cannotGoOn(scheduled.Reason):
 		return scheduled.Reason, scheduled.Message
 	default:
-		return batchv1beta1.ReasonPending, fmt.Sprintf("%s waits to be scheduled with its gang: %s", pod.Name, scheduled.Message)
+		return batchv1beta1.ReasonPending,
+			fmt.Sprintf("%s waits to be scheduled with its gang: %s", pod.Name, scheduled.Message)
 	}
 }
 
-// isGated reports whether a pod is kept from the scheduler for now. The cache has the conditions of the pod, and not its gates.
+// isGated reports whether a pod is kept from the scheduler for now. The cache has the conditions of the pod, and not
+// its gates.
 func isGated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated
@@ -174,7 +184,8 @@ func isGated(pod *corev1.Pod) bool {
 func cannotGoOn(reason string) bool {
 	switch reason {
 	case schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded, schedulerv1beta1.ReasonQueueNotFound,
-		schedulerv1beta1.ReasonQueueClosed, schedulerv1beta1.ReasonNamespaceNotSelected, schedulerv1beta1.ReasonEngineNotReady:
+		schedulerv1beta1.ReasonQueueClosed, schedulerv1beta1.ReasonNamespaceNotSelected,
+		schedulerv1beta1.ReasonEngineNotReady:
 		return true
 	default:
 		return false
@@ -186,7 +197,8 @@ func (s *steps) announceQueued(reason string) {
 	if s.queued == nil || s.queued.reason != reason || !cannotGoOn(reason) {
 		return
 	}
-	if before := meta.FindStatusCondition(s.job.Status.Conditions, batchv1beta1.ConditionRunning); before == nil || before.Reason != reason {
+	before := meta.FindStatusCondition(s.job.Status.Conditions, batchv1beta1.ConditionRunning)
+	if before == nil || before.Reason != reason {
 		s.addEvent(corev1.EventTypeWarning, reason, "Queue", s.queued.message)
 	}
 }

@@ -34,8 +34,8 @@ type replica struct {
 	gone bool
 	// met reports whether the replica ran with all others in this attempt, so that they may depend on each other.
 	met bool
-	// done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and is not restarted.
-	// The replica stays done whatever happens to its pod.
+	// done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and is
+	// not restarted. The replica stays done whatever happens to its pod.
 	done bool
 	// spec of the job.
 	spec *framework.JobSpec
@@ -49,8 +49,9 @@ func (r *replica) obsolete() bool {
 	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
 
-// failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if Kubernetes disrupted
-// it. If somebody deleted it, how it ends does not matter. A recorded failure stays one if its pod goes before it is counted.
+// failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if
+// Kubernetes disrupted it. If somebody deleted it, how it ends does not matter. A recorded failure stays one if its pod
+// goes before it is counted.
 func (r *replica) failure() *policy.Failure {
 	switch {
 	case r.pod == nil && r.staysFailed() && r.restartsAll(*recordedFailure(r.recorded)):
@@ -66,9 +67,9 @@ func (r *replica) failure() *policy.Failure {
 	}
 }
 
-// deletion returns the failure of a replica whose pod somebody is deleting, or has deleted; nil if nobody has. Such a replica is
-// restarted whatever its restart policy is, since the program has not failed. Before all replicas have run, a deletion is no failure:
-// no peer depends on the pod, which is simply created again.
+// deletion returns the failure of a replica whose pod somebody is deleting, or has deleted; nil if nobody has. Such a
+// replica is restarted whatever its restart policy is, since the program has not failed. Before all replicas have run,
+// a deletion is no failure: no peer depends on the pod, which is simply created again.
 func (r *replica) deletion() *policy.Failure {
 	switch {
 	case !r.met:
@@ -100,8 +101,8 @@ func failureOfDeleted(pod *corev1.Pod, reason string) *policy.Failure {
 	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Ignored: true}
 }
 
-// succeeded reports whether the replica succeeded in its current attempt. A pod that ends while it is being deleted did not finish
-// its work.
+// succeeded reports whether the replica succeeded in its current attempt. A pod that ends while it is being deleted did
+// not finish its work.
 func (r *replica) succeeded() bool {
 	if r.done {
 		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded
@@ -169,8 +170,8 @@ func (v *view) observeReplicas() []*replica {
 	return replicas
 }
 
-// recordedReplicas returns a function that returns the entry of the replica of the given name, nil if there is none. It needs no map as
-// long as names are asked for in the order of the status, as is usual.
+// recordedReplicas returns a function that returns the entry of the replica of the given name, nil if there is none. It
+// needs no map as long as names are asked for in the order of the status, as is usual.
 func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
 	var all []*batchv1beta1.ReplicaStatus
 	for _, task := range tasks {
@@ -196,7 +197,8 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	}
 }
 
-// restarted returns a replica of the view that begins the n-th attempt of its own, not before the given time; nil means at once.
+// restarted returns a replica of the view that begins the n-th attempt of its own, not before the given time; nil means
+// at once.
 func (r *replica) restarted(n int32, due *metav1.Time) replica {
 	next := *r
 	next.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
@@ -214,8 +216,8 @@ func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// MainContainerOf returns the name of the main container of a pod: the first of the names that a container has, or the first container
-// if none has. It is empty for no pod.
+// MainContainerOf returns the name of the main container of a pod: the first of the names that a container has, or the
+// first container if none has. It is empty for no pod.
 func MainContainerOf(pod *corev1.Pod, names []string) string {
 	if pod == nil {
 		return ""

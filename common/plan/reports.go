@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// reportsDue returns when the root cause of a failure that restarts all can be determined, and whether that is yet to come. A replica
-// that was taken away is the root cause for certain, and replicas that have ended report nothing more.
+// reportsDue returns when the root cause of a failure that restarts all can be determined, and whether that is yet to
+// come. A replica that was taken away is the root cause for certain, and replicas that have ended report nothing more.
 func (v *view) reportsDue() (time.Time, bool) {
 	if !slices.ContainsFunc(v.replicas, (*replica).runs) {
 		return time.Time{}, false
@@ -29,15 +29,16 @@ func (v *view) reportsDue() (time.Time, bool) {
 	return policy.ReportsDue(seen, v.now, v.job.FailureWindow)
 }
 
-// awaitsReports reports whether the status records a failure that restarts all and whose root cause is yet to be determined.
+// awaitsReports reports whether the status records a failure that restarts all and whose root cause is yet to be
+// determined.
 func (v *view) awaitsReports() bool {
 	return slices.ContainsFunc(v.replicas, func(r *replica) bool {
 		return r.staysFailed() && r.restartsAll(*recordedFailure(r.recorded))
 	})
 }
 
-// awaitReports decides nothing yet. It records the first failure, so that it counts whatever happens to its pod. The peers, of which
-// there may be many, are looked at when their time is over.
+// awaitReports decides nothing yet. It records the first failure, so that it counts whatever happens to its pod. The
+// peers, of which there may be many, are looked at when their time is over.
 func (s *steps) awaitReports(due time.Time) {
 	s.wakeAtDeadline()
 	s.wakeUrgentlyAt(due)

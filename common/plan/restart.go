@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// restart counts the replicas that ended and are to run again. It raises their attempts, so that their pods belong to the past.
-// Whether the job goes on at all was chosen before.
+// restart counts the replicas that ended and are to run again. It raises their attempts, so that their pods belong to
+// the past. Whether the job goes on at all was chosen before.
 func (s *steps) restart() {
 	if root := s.rootCause(); root != nil {
 		s.restartAll(*root)
@@ -31,7 +31,8 @@ func (s *steps) restartAll(root replicaFailure) {
 	}
 	s.view = s.inNewAttempt(jobAttempt(s.Status), s.restartDue(root.failure.Time, s.Status.Attempt))
 	s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
-		fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root), append(root.facts(), "restarted", len(s.replicas))...)
+		fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root),
+		append(root.facts(), "restarted", len(s.replicas))...)
 }
 
 // restartEach restarts the replicas that ended, each by itself.

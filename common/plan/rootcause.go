@@ -20,10 +20,11 @@ func (f replicaFailure) String() string {
 	if f.failure.Reason == batchv1beta1.ReasonDeleted {
 		return fmt.Sprintf("replica %s was deleted", f.replica.member.Name)
 	}
+	name, reason := f.replica.member.Name, f.failure.Reason
 	if f.failure.ExitCode != nil {
-		return fmt.Sprintf("replica %s failed with exit code %d (%s)", f.replica.member.Name, *f.failure.ExitCode, f.failure.Reason)
+		return fmt.Sprintf("replica %s failed with exit code %d (%s)", name, *f.failure.ExitCode, reason)
 	}
-	return fmt.Sprintf("replica %s failed (%s)", f.replica.member.Name, f.failure.Reason)
+	return fmt.Sprintf("replica %s failed (%s)", name, reason)
 }
 
 // facts are the keys and values of a log line about the failure. The output of the replica is not among them.
@@ -35,7 +36,8 @@ func (f replicaFailure) facts() []any {
 	return facts
 }
 
-// rootCause returns the failure or deletion that restarts all replicas and that the others followed from. It is nil if there is none.
+// rootCause returns the failure or deletion that restarts all replicas and that the others followed from. It is nil if
+// there is none.
 func (v *view) rootCause() *replicaFailure {
 	var root *replicaFailure
 	for _, r := range v.replicas {

@@ -66,8 +66,8 @@ func (s *steps) deleteAllBut(names map[string]bool) {
 	sortByName(s.Deletes)
 }
 
-// createMissing creates the pods that are missing, unless their restart is not due. If all replicas are restarted, no pod is created
-// before the pods of the earlier attempt are gone, since it could meet them.
+// createMissing creates the pods that are missing, unless their restart is not due. If all replicas are restarted, no
+// pod is created before the pods of the earlier attempt are gone, since it could meet them.
 func (s *steps) createMissing() {
 	if s.hasPodsOfEarlierJobAttempt() {
 		return
@@ -93,7 +93,8 @@ func (s *steps) createMissing() {
 	}
 }
 
-// newPod returns the pod of a replica, which waits until the given names resolve. An error describes a fault of the template.
+// newPod returns the pod of a replica, which waits until the given names resolve. An error describes a fault of the
+// template.
 func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 	template := r.member.Role.Template.DeepCopy()
 	how := startOf(s.job.Spec, s.job.Status.Pauses, r.member.Role.Type)
@@ -105,8 +106,8 @@ func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 	return s.buildPod(*r.member, awaited, r.attempt(), template)
 }
 
-// awaitedNames returns the host names that must resolve before another replica starts: that of the leader, and those of the replicas
-// that every replica connects to. The name of a replica that has ended is not waited for.
+// awaitedNames returns the host names that must resolve before another replica starts: that of the leader, and those of
+// the replicas that every replica connects to. The name of a replica that has ended is not waited for.
 func (s *steps) awaitedNames() []string {
 	var names []string
 	for _, r := range s.replicas {

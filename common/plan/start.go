@@ -52,10 +52,10 @@ func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
 // prepare changes the template before the framework makes its command line from it.
 func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec) {
 	if s.skipInitContainers {
-		isSidecar := func(c corev1.Container) bool {
-			return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		ends := func(c corev1.Container) bool { // it is no sidecar
+			return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
 		}
-		template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, func(c corev1.Container) bool { return !isSidecar(c) })
+		template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, ends)
 	}
 	main := framework.MainContainer(mainContainers, template.Spec.Containers)
 	if main == nil || s.idles {

@@ -26,20 +26,24 @@ func (s *steps) setStatus() {
 	s.setInitialized()
 	s.setReplicaFailure()
 	waiting, reason, message := s.waitingFor()
+	elastic := s.job.Spec.Elastic
 	switch before := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionRunning); {
 	case waiting > 0 && s.seen.PodGroup.Unknown && before != nil && before.Status == metav1.ConditionFalse &&
 		before.ObservedGeneration == s.job.Generation:
 		reason = before.Reason // what they wait for is soon known again
-	case waiting == 0 && s.job.Spec.Elastic != nil && !s.trainsWithLess():
-		reason, message = batchv1beta1.ReasonTooFewReplicas, fmt.Sprintf(
-			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", s.job.Spec.Elastic.Least())
+	case waiting == 0 && elastic != nil && !s.trainsWithLess():
+		reason = batchv1beta1.ReasonTooFewReplicas
+		message = fmt.Sprintf(
+			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", elastic.Least())
 		s.setWaiting(reason, message)
 	case waiting == 0:
-		reason, message = batchv1beta1.ReasonReplicasRunning, fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
+		reason = batchv1beta1.ReasonReplicasRunning
+		message = fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
 		s.setRunning(reason, message)
 	case s.trainsWithLess():
-		reason, message = batchv1beta1.ReasonPartiallyRunning, fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
-			len(s.replicas)-waiting, len(s.replicas), s.job.Spec.Elastic.Least(), message)
+		reason = batchv1beta1.ReasonPartiallyRunning
+		message = fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
+			len(s.replicas)-waiting, len(s.replicas), elastic.Least(), message)
 		s.setRunning(reason, message)
 	default:
 		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(s.replicas), message))
@@ -105,7 +109,8 @@ func (s *steps) refuse(reason, message string) {
 	s.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
 }
 
-// setInitialized sets the condition Initialized. It keeps a rejection by the API server until nothing is left to create.
+// setInitialized sets the condition Initialized. It keeps a rejection by the API server until nothing is left to
+// create.
 func (s *steps) setInitialized() {
 	if s.refusal != nil {
 		s.refuse(s.refusal.Reason, s.refusal.Error())
@@ -124,7 +129,8 @@ func (s *steps) setInitialized() {
 // IsCreateFailure reports whether the reason of Initialized is that an object of the job could not be had.
 func IsCreateFailure(reason string) bool {
 	switch reason {
-	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled:
+	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonUpdateFailed,
+		batchv1beta1.ReasonNotInstalled:
 		return true
 	default:
 		return false
@@ -160,8 +166,8 @@ func (s *steps) setReplicaFailure() {
 	}
 }
 
-// hasRecovered reports whether the job runs again, and every replica that was restarted by itself does. An elastic job runs with fewer
-// replicas than it expects, also after all have been restarted.
+// hasRecovered reports whether the job runs again, and every replica that was restarted by itself does. An elastic job
+// runs with fewer replicas than it expects, also after all have been restarted.
 func (s *steps) hasRecovered() bool {
 	trains := s.trainsWithLess()
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
@@ -171,8 +177,8 @@ func (s *steps) hasRecovered() bool {
 	})
 }
 
-// waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one that cannot start
-// without help.
+// waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one
+// that cannot start without help.
 func (s *steps) waitingFor() (waiting int, reason, message string) {
 	for _, r := range s.replicas {
 		why, text := s.explain(r)
@@ -197,8 +203,8 @@ func startsByItself(reason string) bool {
 	}
 }
 
-// explain returns why a replica does not run. It returns nothing if the replica runs or has done its part, as has one that failed and
-// is not restarted.
+// explain returns why a replica does not run. It returns nothing if the replica runs or has done its part, as has one
+// that failed and is not restarted.
 func (s *steps) explain(r *replica) (reason, message string) {
 	isRestarted := s.Status.Attempt+r.recorded.Attempt > 0
 	switch {

@@ -74,7 +74,8 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	case r.outcome.Terminating && r.failure() != nil:
 		entry.Phase = batchv1beta1.ReplicaPhaseFailed
 	case r.outcome.Terminating && (hasEnded(entry.Phase) || r.spec.Elastic != nil):
-		// The end of a pod that somebody deleted does not count. An elastic job goes on without it, as if it had not run yet.
+		// The end of a pod that somebody deleted does not count. An elastic job goes on without it, as if it had not
+		// run yet.
 		entry.Phase = batchv1beta1.ReplicaPhaseCreating
 	}
 	entry.Node = r.pod.Spec.NodeName
@@ -85,8 +86,8 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	return entry
 }
 
-// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. Only what the clean-up deleted, or
-// would have deleted, becomes Deleted.
+// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. Only what the clean-up
+// deleted, or would have deleted, becomes Deleted.
 func (r *replica) finalEntry(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
 	if r.pod != nil && !r.obsolete() {
 		return r.entry()
@@ -109,7 +110,9 @@ func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
 	case c.State.Running != nil:
 		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}
 	case c.State.Waiting != nil:
-		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting, Reason: c.State.Waiting.Reason}
+		return batchv1beta1.ContainerStatus{
+			Name: c.Name, State: batchv1beta1.ContainerWaiting, Reason: c.State.Waiting.Reason,
+		}
 	default:
 		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}
 	}

@@ -18,8 +18,8 @@ const (
 	tensorBoardDependent = "tensorboard"
 )
 
-// planTensorBoard decides about the TensorBoard of the job, and about nothing else. The status names the TensorBoard before it is
-// created and until it is gone. Without a status the controller does not look for one.
+// planTensorBoard decides about the TensorBoard of the job, and about nothing else. The status names the TensorBoard
+// before it is created and until it is gone. Without a status the controller does not look for one.
 func (s *steps) planTensorBoard() {
 	before := s.job.TensorBoardStatus
 	d := &s.TensorBoard
@@ -34,7 +34,8 @@ func (s *steps) planTensorBoard() {
 	s.Events = append(s.Events, TensorBoardEvents(before, d.Status)...)
 }
 
-// provideTensorBoard creates or changes the TensorBoard as the job wants it. It only reports the TensorBoard of a finished job.
+// provideTensorBoard creates or changes the TensorBoard as the job wants it. It only reports the TensorBoard of a
+// finished job.
 func (s *steps) provideTensorBoard() {
 	view, d, before := s.seen.TensorBoard, &s.TensorBoard, s.job.TensorBoardStatus
 	finished := s.job.Status.Finished()
@@ -55,7 +56,8 @@ func (s *steps) provideTensorBoard() {
 	case finished:
 		if before.Dependent != nil {
 			d.Status = named(batchv1beta1.DependentStatus{
-				Action: before.Action, Reason: batchv1beta1.ReasonDeleted, Note: "it was deleted after the job had finished", Type: corev1.EventTypeNormal,
+				Action: before.Action, Reason: batchv1beta1.ReasonDeleted,
+				Note: "it was deleted after the job had finished", Type: corev1.EventTypeNormal,
 			})
 		}
 	case view.Object != nil:
@@ -117,8 +119,11 @@ func (s *steps) changeTensorBoard(change string) {
 	d.Status = &status
 }
 
-// WantedTensorBoard returns the spec that a TensorBoard is to have. Its users and its own controller decide whether it is suspended.
-func WantedTensorBoard(spec *tensorboardv1beta1.TensorBoardSpec, object *tensorboardv1beta1.TensorBoard) tensorboardv1beta1.TensorBoardSpec {
+// WantedTensorBoard returns the spec that a TensorBoard is to have. Its users and its own controller decide whether it
+// is suspended.
+func WantedTensorBoard(
+	spec *tensorboardv1beta1.TensorBoardSpec, object *tensorboardv1beta1.TensorBoard,
+) tensorboardv1beta1.TensorBoardSpec {
 	want := *spec.DeepCopy()
 	want.Suspend = object.Spec.Suspend
 	return want
@@ -139,7 +144,9 @@ func CreatingTensorBoard() *batchv1beta1.DependentStatus {
 
 // withoutObject returns the status of a TensorBoard that cannot be had.
 func withoutObject(before *batchv1beta1.DependentStatus, problem *report.RefusedError) *batchv1beta1.DependentStatus {
-	status := batchv1beta1.DependentStatus{Reason: problem.Reason, Note: report.Truncated(problem.Error(), report.MaxNote), Type: corev1.EventTypeWarning}
+	status := batchv1beta1.DependentStatus{
+		Reason: problem.Reason, Note: report.Truncated(problem.Error(), report.MaxNote), Type: corev1.EventTypeWarning,
+	}
 	if before != nil {
 		status.Action = before.Action
 	}
@@ -147,7 +154,9 @@ func withoutObject(before *batchv1beta1.DependentStatus, problem *report.Refused
 }
 
 // TensorBoardStatusOf returns the status of a TensorBoard, which follows its condition Ready.
-func TensorBoardStatusOf(object *tensorboardv1beta1.TensorBoard, before *batchv1beta1.DependentStatus) *batchv1beta1.DependentStatus {
+func TensorBoardStatusOf(
+	object *tensorboardv1beta1.TensorBoard, before *batchv1beta1.DependentStatus,
+) *batchv1beta1.DependentStatus {
 	ready := TensorBoardReady(object)
 	status := named(batchv1beta1.DependentStatus{
 		Dependent: &corev1.ObjectReference{
@@ -186,7 +195,8 @@ func TensorBoardEvents(before, after *batchv1beta1.DependentStatus) []report.Eve
 		return nil
 	}
 	return []report.Event{{
-		Type: after.Type, Reason: after.Reason, Action: cmp.Or(after.Action, batchv1beta1.ActionCreate), Message: "TensorBoard: " + after.Note,
+		Type: after.Type, Reason: after.Reason, Action: cmp.Or(after.Action, batchv1beta1.ActionCreate),
+		Message: "TensorBoard: " + after.Note,
 	}}
 }
 

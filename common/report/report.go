@@ -1,5 +1,5 @@
-// Package report holds what controllers tell their users: events, refusals, and messages that fit where they are written. Everything
-// here is pure; who decides can use it.
+// Package report holds what controllers tell their users: events, refusals, and messages that fit where they are
+// written. Everything here is pure; who decides can use it.
 package report
 
 import (
@@ -24,19 +24,20 @@ func Truncated(message string, most int) string {
 	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }
 
-// Event is something that happened to an object. Its users read it as a Kubernetes event, administrators as a line of the log.
+// Event is something that happened to an object. Its users read it as a Kubernetes event, administrators as a line of
+// the log.
 type Event struct {
 	// Type, Reason and Action are those of the Kubernetes event. The reason is also the message of the log line.
 	Type, Reason, Action string
-	// Message is only for users, who may read the object. It may quote the output of a program, or what the API server says about a
-	// template. Either may hold a secret, so the message is never logged.
+	// Message is only for users, who may read the object. It may quote the output of a program, or what the API server
+	// says about a template. Either may hold a secret, so the message is never logged.
 	Message string
 	// Facts are the keys and values of the log line.
 	Facts []any
 }
 
-// RefusedError is the error of an object that the API server rejected, or whose name is taken. Retrying will not help until somebody
-// changes something.
+// RefusedError is the error of an object that the API server rejected, or whose name is taken. Retrying will not help
+// until somebody changes something.
 type RefusedError struct {
 	// Reason for the condition of the owner, such as NameConflict or CreateFailed.
 	Reason string
@@ -50,8 +51,8 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// NameConflict returns the error of an owner that needs an object whose name is taken. The owner is named as its users know it, such
-// as "the job".
+// NameConflict returns the error of an owner that needs an object whose name is taken. The owner is named as its users
+// know it, such as "the job".
 func NameConflict(owner, object string) *RefusedError {
 	return &RefusedError{Reason: batchv1beta1.ReasonNameConflict, Err: fmt.Errorf(
 		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", owner, object)}

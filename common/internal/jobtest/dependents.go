@@ -14,8 +14,14 @@ import (
 func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedulerv1beta1.PodGroup {
 	g := &schedulerv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "job", UID: "group-uid", ResourceVersion: "7", Generation: 1,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}},
+			Namespace:       "ns",
+			Name:            "job",
+			UID:             "group-uid",
+			ResourceVersion: "7",
+			Generation:      1,
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)},
+			},
 		},
 		Spec: schedulerv1beta1.PodGroupSpec{
 			MinMember: minMember, Queue: "lab", Priority: new(int32(10)),
@@ -35,7 +41,10 @@ type GroupOption = func(*schedulerv1beta1.PodGroup)
 func Says(conditionType string, status metav1.ConditionStatus, reason, message string) GroupOption {
 	return func(g *schedulerv1beta1.PodGroup) {
 		g.Status.ObservedGeneration = g.Generation
-		meta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+		meta.SetStatusCondition(
+			&g.Status.Conditions,
+			metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message},
+		)
 	}
 }
 
@@ -63,8 +72,13 @@ func Gated(p *corev1.Pod) {
 func Board(image string, options ...func(*tensorboardv1beta1.TensorBoard)) *tensorboardv1beta1.TensorBoard {
 	t := &tensorboardv1beta1.TensorBoard{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "job", UID: "board-uid", ResourceVersion: "7",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}},
+			Namespace:       "ns",
+			Name:            "job",
+			UID:             "board-uid",
+			ResourceVersion: "7",
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)},
+			},
 		},
 		Spec: tensorboardv1beta1.TensorBoardSpec{Image: image},
 	}
@@ -90,7 +104,11 @@ func Failed(t *tensorboardv1beta1.TensorBoard) { t.Status.Phase = tensorboardv1b
 func IsReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
 	return func(t *tensorboardv1beta1.TensorBoard) {
 		t.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{
-			{Type: tensorboardv1beta1.ConditionIdle, Status: metav1.ConditionUnknown, Reason: tensorboardv1beta1.ReasonNotRunning},
+			{
+				Type:   tensorboardv1beta1.ConditionIdle,
+				Status: metav1.ConditionUnknown,
+				Reason: tensorboardv1beta1.ReasonNotRunning,
+			},
 			{Type: tensorboardv1beta1.ConditionReady, Status: status, Reason: reason, Message: message},
 		}
 	}
@@ -99,8 +117,17 @@ func IsReady(status metav1.ConditionStatus, reason, message string) func(*tensor
 // Reported returns the status of a TensorBoard that exists.
 func Reported(change func(*batchv1beta1.DependentStatus)) *batchv1beta1.DependentStatus {
 	status := &batchv1beta1.DependentStatus{
-		Name: "tensorboard", Reason: "Pending", Action: "Create", Type: "Normal",
-		Dependent: &corev1.ObjectReference{APIVersion: "tensorstack.dev/v1beta1", Kind: "TensorBoard", Namespace: "ns", Name: "job", UID: "board-uid"},
+		Name:   "tensorboard",
+		Reason: "Pending",
+		Action: "Create",
+		Type:   "Normal",
+		Dependent: &corev1.ObjectReference{
+			APIVersion: "tensorstack.dev/v1beta1",
+			Kind:       "TensorBoard",
+			Namespace:  "ns",
+			Name:       "job",
+			UID:        "board-uid",
+		},
 	}
 	change(status)
 	return status

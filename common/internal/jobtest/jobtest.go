@@ -1,5 +1,5 @@
-// Package jobtest builds the objects of one job, as the tests of its controller need them: pods in any state, its TensorBoard and its
-// PodGroup.
+// Package jobtest builds the objects of one job, as the tests of its controller need them: pods in any state, its
+// TensorBoard and its PodGroup.
 package jobtest
 
 import (
@@ -132,9 +132,11 @@ func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// AllocatesLinearly reports whether the allocations of a function grow with the number of replicas and no faster, and what it measured.
+// AllocatesLinearly reports whether the allocations of a function grow with the number of replicas and no faster, and
+// what it measured.
 func AllocatesLinearly(run func(replicas int32) func()) (linear bool, measured string) {
-	const few, many, margin = 100, 1000, 1.5 // the names of higher replicas are longer, and the sizes of maps are powers of 2
+	// The names of higher replicas are longer, and the sizes of maps are powers of 2.
+	const few, many, margin = 100, 1000, 1.5
 	objectsOfFew, bytesOfFew := allocated(run(few))
 	objects, bytes := allocated(run(many))
 	const limit = margin * many / few
