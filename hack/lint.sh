@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints the modules given, and hack/tools. The linter caches its results by the paths of the files, so it runs on a copy of the tree at a path
+# Lints the modules given, hack/tools, and the workflows of GitHub Actions. The linter caches its results by the paths of the files, so it runs on a copy of the tree at a path
 # that all clones share. It prints paths relative to the module.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,4 +17,7 @@ for module in "$@"; do
 done
 echo hack/tools
 (cd "$copy/hack/tools" && GOWORK=off "$linter" run ./...) || status=1
+echo .github/workflows
+# Its libraries do not agree with those of hack/tools, so it is built with its own.
+go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -shellcheck= -pyflakes= .github/workflows/*.yaml || status=1
 exit "$status"
