@@ -264,7 +264,7 @@ func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "irrevocable", tc.want, scaling(pods...).elastic(1, tc.expected).sees(pods...).NeedsLiveRead)
+			diff(t, "need of a live read", tc.want, scaling(pods...).elastic(1, tc.expected).sees(pods...).NeedsLiveRead)
 		})
 	}
 }

@@ -83,68 +83,68 @@ func TestPlanPodGroup(t *testing.T) {
 		wantInitialized string
 		wantEvents      []string
 		wantWakeIn      time.Duration
-		// wantNoNeedsLiveRead says that the cache is good enough to decide by.
-		wantNoNeedsLiveRead bool
+		// wantFromCache reports whether the cache is good enough to decide.
+		wantFromCache bool
 	}{
 		"a new job has its group before its pods": {
 			wantChange: "Create", wantMin: 2, wantReason: "Queued", wantMessage: waits,
 		},
 		"a group that nobody has looked at admits no pods": {
-			view: PodGroupView{Object: group(2)}, wantReason: "Queued", wantMessage: waits, wantNoNeedsLiveRead: true,
+			view: PodGroupView{Object: group(2)}, wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
 		"an admitted group lets the pods be created": {
 			view: PodGroupView{Object: group(2, admitted)}, wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
 		},
 		"what was admitted before the group was changed does not count": {
 			view:       PodGroupView{Object: group(2, admitted, edited)},
-			wantReason: "Queued", wantMessage: waits, wantNoNeedsLiveRead: true,
+			wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
 		"a closed queue admits no pods": {
 			view:       PodGroupView{Object: group(2, closed)},
-			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantEvents: []string{"QueueClosed"}, wantNoNeedsLiveRead: true,
+			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantEvents: []string{"QueueClosed"}, wantFromCache: true,
 		},
 		"that a queue is closed is told once": {
 			job: job(role("worker", 2)).inQueue().sawIn(grouped(group(2, closed))), view: PodGroupView{Object: group(2, closed)},
-			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantNoNeedsLiveRead: true,
+			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantFromCache: true,
 		},
 		"a queue that is closed later leaves the pods that are there": {
 			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, admitted), running2()...)),
 			view: PodGroupView{Object: group(2, closed)}, pods: running2(), wantReason: "ReplicasRunning",
-			wantMessage: "all 2 replicas run or have ended", wantNoNeedsLiveRead: true,
+			wantMessage: "all 2 replicas run or have ended", wantFromCache: true,
 		},
 		"a group of somebody else is left alone": {
 			view: PodGroupView{Object: group(2, admitted, ofOthers)}, wantReason: "NameConflict", wantInitialized: "NameConflict",
 			wantMessage: "the job needs podgroup job, but one exists that is not the job's: delete it or rename the job",
-			wantEvents:  []string{"NameConflict"}, wantWakeIn: time.Minute, wantNoNeedsLiveRead: true,
+			wantEvents:  []string{"NameConflict"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
 		"a group that is being deleted is waited for": {
 			view: PodGroupView{Object: group(2, admitted, going)}, wantReason: "Queued",
-			wantMessage: "podgroup job is being deleted, and made anew once it is gone", wantNoNeedsLiveRead: true,
+			wantMessage: "podgroup job is being deleted, and made anew once it is gone", wantFromCache: true,
 		},
 		"nothing is known yet": {
 			view: PodGroupView{Unknown: true}, wantReason: "Queued", wantMessage: "it is not known yet which podgroups there are",
-			wantWakeIn: CacheDelay, wantNoNeedsLiveRead: true,
+			wantWakeIn: CacheDelay, wantFromCache: true,
 		},
 		"nothing is known yet of a job whose queue was closed": {
 			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, closed))),
 			view: PodGroupView{Unknown: true}, wantReason: "QueueClosed", wantMessage: "Queue lab is closed",
-			wantWakeIn: CacheDelay, wantNoNeedsLiveRead: true,
+			wantWakeIn: CacheDelay, wantFromCache: true,
 		},
 		"there is no such kind": {
 			view:       PodGroupView{Problem: errNotInstalled},
 			wantReason: "NotInstalled", wantMessage: errNotInstalled.Error(), wantInitialized: "NotInstalled",
-			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantNoNeedsLiveRead: true,
+			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
 		"there is such a kind at last": {
 			job:        job(role("worker", 2)).inQueue().sawIn(Observation{PodGroup: PodGroupView{Problem: errNotInstalled}}),
 			view:       PodGroupView{Object: group(2)},
-			wantReason: "Queued", wantMessage: waits, wantNoNeedsLiveRead: true,
+			wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
 		"there is no such kind any more, and all pods run": {
 			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, admitted), running2()...)),
 			view: PodGroupView{Problem: errNotInstalled}, pods: running2(),
 			wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended", wantInitialized: "NotInstalled",
-			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantNoNeedsLiveRead: true,
+			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
 		"a group that somebody deleted is made anew": {
 			job:  job(role("worker", 2)).inQueue().sawIn(grouped(group(2, admitted), running2()...)),
@@ -153,22 +153,22 @@ func TestPlanPodGroup(t *testing.T) {
 		"a gang that does not fit says so for all": {
 			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "0 of 2 pods are on nodes"))},
 			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
-			wantMessage: "0 of 2 pods are on nodes", wantNoNeedsLiveRead: true,
+			wantMessage: "0 of 2 pods are on nodes", wantFromCache: true,
 		},
 		"a gang that is about to be scheduled is merely on its way": {
 			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionFalse, "TooFewPods", "1 of 2 pods exist"))},
 			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Pending",
-			wantMessage: "job-worker-0 waits to be scheduled with its gang: 1 of 2 pods exist", wantNoNeedsLiveRead: true,
+			wantMessage: "job-worker-0 waits to be scheduled with its gang: 1 of 2 pods exist", wantFromCache: true,
 		},
 		"a pod beyond what the gang needs says by itself what it waits for": {
 			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
 			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
-			wantMessage: "job-worker-1 cannot be scheduled: 0/3 nodes are available", wantNoNeedsLiveRead: true,
+			wantMessage: "job-worker-1 cannot be scheduled: 0/3 nodes are available", wantFromCache: true,
 		},
 		"a pod beyond what the gang needs waits for its queue": {
 			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
 			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable, gated)}, wantReason: "Pending",
-			wantMessage: "job-worker-1, which the gang can do without, waits until its queue has room", wantNoNeedsLiveRead: true,
+			wantMessage: "job-worker-1, which the gang can do without, waits until its queue has room", wantFromCache: true,
 		},
 		"an elastic job needs its least number": {
 			job: job(role("worker", 0)).elastic(1, 2).inQueue(), wantChange: "Create", wantMin: 1, wantReason: "Queued", wantMessage: waits,
@@ -189,7 +189,7 @@ func TestPlanPodGroup(t *testing.T) {
 				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running), pod("job-worker-2", onNode("a"), running))),
 			view:       PodGroupView{Object: group(3, admitted)},
 			pods:       []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(0)), pod("job-worker-2", onNode("a"), exited(0))},
-			wantReason: "ReplicasRunning", wantMessage: "all 3 replicas run or have ended", wantNoNeedsLiveRead: true,
+			wantReason: "ReplicasRunning", wantMessage: "all 3 replicas run or have ended", wantFromCache: true,
 		},
 		"a peer that succeeds while a replacement waits is not waited for": {
 			job:  job(role("worker", 3)).scope(scopeReplica).inQueue(),
@@ -236,7 +236,7 @@ func TestPlanPodGroup(t *testing.T) {
 			}
 			diff(t, "warnings", tc.wantEvents, told)
 			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
-			if d.NeedsLiveRead == tc.wantNoNeedsLiveRead {
+			if d.NeedsLiveRead == tc.wantFromCache {
 				t.Errorf("NeedsLiveRead is %t", d.NeedsLiveRead)
 			}
 			for _, p := range d.Creates {
