@@ -54,6 +54,10 @@ func TestAllocationsOfAReconcileGrowWithTheReplicas(t *testing.T) {
 func TestIdleJobsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	r, request := idleReconciler(4) // its client fails on every write
+	status := r.client.(*idleCache).job.status
+	diff(t, "phase", batchv1beta1.JobPhaseRunning, status.Phase)
+	diff(t, "observed generation", int64(1), status.ObservedGeneration)
+	diff(t, "selector", "batch.tensorstack.dev/job-kind=TestJob,batch.tensorstack.dev/job-name=job", status.Selector)
 	result, err := r.Reconcile(t.Context(), request)
 	diff(t, "result", reconcile.Result{}, result)
 	diff(t, "error", nil, err)

@@ -21,17 +21,17 @@ var (
 	sidecarRunning = jobtest.SidecarRunning
 	deleting       = jobtest.Deleting
 	group          = jobtest.Group
-	says           = jobtest.Says
+	withCondition  = jobtest.WithCondition
 	admitted       = jobtest.Admitted
 	edited         = jobtest.Edited
-	ofOthers       = jobtest.OfOthers
-	going          = jobtest.Going
+	foreignGroup   = jobtest.ForeignGroup
+	deletingGroup  = jobtest.DeletingGroup
 	board          = jobtest.Board
-	notOurs        = jobtest.NotOurs
+	foreignBoard   = jobtest.ForeignBoard
 	suspended      = jobtest.Suspended
-	terminating    = jobtest.Terminating
-	failed         = jobtest.Failed
-	isReady        = jobtest.IsReady
+	deletingBoard  = jobtest.DeletingBoard
+	failed         = jobtest.FailedBoard
+	withReady      = jobtest.WithReady
 	warning        = jobtest.Warning
 	now            = jobtest.Now
 )

@@ -34,6 +34,10 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 			restarts: []plan.Restart{{Cause: "Preempted"}},
 			want:     `tensorstack_job_restarts_total{cause="Preempted",counted="false",kind="TestJob"} 1`,
 		},
+		"a success that runs again": {
+			restarts: []plan.Restart{{Cause: "Completed"}},
+			want:     `tensorstack_job_restarts_total{cause="Completed",counted="false",kind="TestJob"} 1`,
+		},
 		"a cause that only the kubelet has a name for": {
 			restarts: []plan.Restart{{Cause: "UnexpectedAdmissionError"}},
 			want:     `tensorstack_job_restarts_total{cause="Other",counted="false",kind="TestJob"} 1`,

@@ -27,11 +27,13 @@ func TestPodGroupWakesItsJob(t *testing.T) {
 		change jobtest.GroupOption
 		want   bool
 	}{
-		"it is admitted":            {change: admitted, want: true},
-		"it is scheduled":           {change: says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""), want: true},
+		"it is admitted": {change: admitted, want: true},
+		"it is scheduled": {
+			change: withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""), want: true,
+		},
 		"its spec changes":          {change: edited, want: true},
-		"it is being deleted":       {change: going, want: true},
-		"it is no longer the job's": {change: ofOthers, want: true},
+		"it is being deleted":       {change: deletingGroup, want: true},
+		"it is no longer the job's": {change: foreignGroup, want: true},
 		"it is another one":         {change: func(g *schedulerv1beta1.PodGroup) { g.UID = "another" }, want: true},
 		"its pods are counted":      {change: func(g *schedulerv1beta1.PodGroup) { g.Status.Running = 3 }},
 		"there are enough pods": {change: func(g *schedulerv1beta1.PodGroup) {

@@ -39,13 +39,13 @@ func TestTensorBoardChanges(t *testing.T) {
 		"what that means":                {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Message = "no such image" }, true},
 		"that something must be changed": {failed, true},
 		"its spec":                       {func(t *tensorboardv1beta1.TensorBoard) { t.Generation++ }, true},
-		"whose it is":                    {notOurs, true},
-		"that it is being deleted":       {terminating, true},
+		"whose it is":                    {foreignBoard, true},
+		"that it is being deleted":       {deletingBoard, true},
 		"another one of the name":        {func(t *tensorboardv1beta1.TensorBoard) { t.UID = "other" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before := board("tb", isReady(metav1.ConditionFalse, "Pending", ""))
+			before := board("tb", withReady(metav1.ConditionFalse, "Pending", ""))
 			after := before.DeepCopy()
 			tc.change(after)
 			diff(t, "answer", tc.want, tensorBoards().changes().Update(ctrlevent.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]{ObjectOld: before, ObjectNew: after}))
@@ -53,9 +53,9 @@ func TestTensorBoardChanges(t *testing.T) {
 	}
 }
 
-func TestStripTensorBoardKeepsWhatTheEngineReads(t *testing.T) {
+func TestStripTensorBoardKeepsWhatTheControllerReads(t *testing.T) {
 	t.Parallel()
-	full := board("tb", failed, isReady(metav1.ConditionFalse, "Pending", "starting"))
+	full := board("tb", failed, withReady(metav1.ConditionFalse, "Pending", "starting"))
 	full.Annotations = map[string]string{"note": "long"}
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	full.Status.URL = "http://job-tb"
@@ -64,7 +64,7 @@ func TestStripTensorBoardKeepsWhatTheEngineReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := board("tb", failed, isReady(metav1.ConditionFalse, "Pending", "starting"))
+	want := board("tb", failed, withReady(metav1.ConditionFalse, "Pending", "starting"))
 	want.Status.Conditions = want.Status.Conditions[1:]
 	diff(t, "TensorBoard", want, got)
 

@@ -16,8 +16,8 @@ type JobSpec struct {
 	RunPolicy batchv1beta1.RunPolicy
 	// DefaultRestartScope applies if RunPolicy sets no scope.
 	DefaultRestartScope batchv1beta1.RestartScope
-	// Rendezvous reports whether the replicas meet at the leader, so that a replica which gives up ends the rendezvous
-	// of all. If RunPolicy sets no scope, such replicas restart together, although DefaultRestartScope is Replica.
+	// Rendezvous reports whether the replicas meet at the leader. If RunPolicy sets no scope, a failure of the leader,
+	// or of a replica that exits with a code below 128, restarts all replicas although DefaultRestartScope is Replica.
 	Rendezvous bool
 	// RunMode of the job. Nil means that the job runs as its templates say.
 	RunMode *batchv1beta1.RunMode
@@ -29,7 +29,8 @@ type JobSpec struct {
 	Elastic *batchv1beta1.ElasticConfig
 	// Notice names the parts of the spec that have no effect. It is empty if there are none.
 	Notice string
-	// Scheduler of the job. Nil means the default scheduler of the cluster.
+	// Scheduler of the job. Nil means that the replicas are not scheduled as a gang, and that the templates name the
+	// scheduler.
 	Scheduler *batchv1beta1.SchedulePolicy
 }
 

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"tensorstack.dev/jobs/common/internal/jobtest"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +14,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -39,19 +38,19 @@ var (
 	unreachable    = jobtest.Unreachable
 	unschedulable  = jobtest.Unschedulable
 	group          = jobtest.Group
-	says           = jobtest.Says
+	withCondition  = jobtest.WithCondition
 	admitted       = jobtest.Admitted
 	edited         = jobtest.Edited
-	ofOthers       = jobtest.OfOthers
-	going          = jobtest.Going
+	foreignGroup   = jobtest.ForeignGroup
+	deletingGroup  = jobtest.DeletingGroup
 	elasticGroup   = jobtest.ElasticGroup
 	gated          = jobtest.Gated
 	board          = jobtest.Board
-	notOurs        = jobtest.NotOurs
+	foreignBoard   = jobtest.ForeignBoard
 	suspended      = jobtest.Suspended
-	terminating    = jobtest.Terminating
-	failed         = jobtest.Failed
-	isReady        = jobtest.IsReady
+	deletingBoard  = jobtest.DeletingBoard
+	failed         = jobtest.FailedBoard
+	withReady      = jobtest.WithReady
 	reported       = jobtest.Reported
 	unchanged      = jobtest.Unchanged
 	warning        = jobtest.Warning

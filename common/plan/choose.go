@@ -6,7 +6,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// action is what a job does. It decides which steps follow.
+// action is what the controller does about a job. It decides which steps follow.
 type action int
 
 const (
@@ -22,7 +22,7 @@ const (
 	pause
 	// finish: the job ends now.
 	finish
-	// awaitReports: a replica failed that restarts all. The reports of its peers tell the root cause.
+	// awaitReports: a replica failed, which restarts all replicas. The reports of its peers show the root cause.
 	awaitReports
 	// stop: the job is to be paused and an attempt runs. Its end is recorded before the first pod is deleted.
 	stop
@@ -35,11 +35,11 @@ type choice struct {
 	action action
 	// ending is how the job ends, if the action is finish.
 	ending *ending
-	// reportsDue is when all reports are there, if the action is awaitReports.
+	// reportsDue is until when the controller waits for reports, if the action is awaitReports.
 	reportsDue time.Time
 }
 
-// choose returns what the job does. The first rule that applies counts.
+// choose returns what the controller does about the job. The first rule that applies counts.
 func (v *view) choose() choice {
 	isPausing := v.job.Spec.RunMode.Pausing()
 	hasStarted := v.job.Status.StartTime != nil

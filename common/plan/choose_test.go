@@ -15,8 +15,6 @@ func TestChoose(t *testing.T) {
 	oneFailed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}
 	succeeded := []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))}
 	lost := pod("job-worker-1", running, onLostNode, deleting)
-	deleted := ran()
-	deleted.Deleting = true
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
@@ -24,7 +22,7 @@ func TestChoose(t *testing.T) {
 	}{
 		"a new job runs":                         {job: job(role("worker", 2)), want: run},
 		"a job without replicas is held":         {job: job(role("worker", 0)), want: hold},
-		"a job that is deleted is left alone":    {job: deleted, pods: runs, want: leave},
+		"a job that is deleted is left alone":    {job: deleted(ran()), pods: runs, want: leave},
 		"a running job goes on":                  {job: ran(), pods: runs, want: run},
 		"a success of the leader ends the job":   {job: ran(), pods: succeeded, want: finish},
 		"a failure without a window is answered": {job: ran(), pods: oneFailed, want: run},

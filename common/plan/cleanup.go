@@ -9,10 +9,10 @@ import (
 )
 
 // cleanUp deletes the pods of a finished job as its clean-up policy says. The phase, conditions and counts of the
-// status stay. The tasks follow when all pods are gone, once.
+// status stay. The tasks are updated once, when no pod changes any more.
 func (s *steps) cleanUp() {
 	s.releaseGroup()
-	s.cleanedUp = s.deleteLeftPods()
+	s.cleanedUp = s.deleteRemainingPods()
 	if s.cleanedUp {
 		s.setTasks()
 	}
@@ -22,9 +22,9 @@ func (s *steps) cleanUp() {
 	}
 }
 
-// deleteLeftPods deletes the pods that the clean-up policy does not keep, and reports whether no pod changes any more.
-// After a success the peers of the leader get some time to end by themselves.
-func (s *steps) deleteLeftPods() (done bool) {
+// deleteRemainingPods deletes the pods that the clean-up policy does not keep, and reports whether no pod changes any
+// more. After a success the peers of the leader get some time to end by themselves.
+func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
 	peersMayEnd := ptr.Deref(s.Status.CompletionTime, metav1.Time{}).Add(s.job.PeerGrace)
 	hasSucceeded := s.Status.Phase == batchv1beta1.JobPhaseSucceeded

@@ -15,14 +15,14 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Decision is what to do about a job: write Status if it differs and is due, then delete, then create. In this order a
-// failure is counted before the pod that shows it is deleted. So a crash in between loses nothing, and counts nothing
-// twice.
+// Decision is what to do about a job: write Status if it differs and is due, then change the PodGroup, delete and
+// create pods, and last change the TensorBoard. In this order a failure is counted before the pod that shows it is
+// deleted. So a crash in between loses nothing, and counts nothing twice.
 type Decision struct {
 	// Status that the job is to have.
 	Status batchv1beta1.JobStatus
-	// TensorBoard is changed last, so that no problem with it keeps the training from going on. Its status is written
-	// with Status.
+	// TensorBoard is changed last, so that a problem with it never blocks the training. Its status is written with
+	// Status.
 	TensorBoard TensorBoardDecision
 	// PodGroup is changed before the pods, so that the resources that it holds are released even if deleting a pod
 	// fails.
@@ -32,7 +32,7 @@ type Decision struct {
 	// CleanUps are deleted only in the version that was seen: a pod that has ended since may have to stay, with its
 	// logs.
 	CleanUps []*corev1.Pod
-	// ForceDeletes are deleted without the consent of their nodes, which are lost.
+	// ForceDeletes are deleted with grace period 0, since their nodes are lost.
 	ForceDeletes []*corev1.Pod
 	// Creates are the pods to create.
 	Creates []*corev1.Pod
@@ -45,13 +45,14 @@ type Decision struct {
 	// NeedsLiveRead reports whether the decision must be made again on what the API server has, because a cache may be
 	// older than the status. See needsLiveRead.
 	NeedsLiveRead bool
-	// Restarts that Status counts. If there are any, Status is written before anything else is done.
+	// Restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []Restart
 	// StartDuration is how long the job took from its creation until it ran, if it now runs for the first time.
 	StartDuration *time.Duration
-	// RecoveryDuration is how long the job took from a failure until every replica ran again, if they now do.
+	// RecoveryDuration is how long the job took from a failure until every replica ran again, or an elastic job trained
+	// again, if that is now.
 	RecoveryDuration *time.Duration
-	// WakeAt is when to look at the job again, whether or not anything has happened. Zero means never.
+	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
 	WakeAt time.Time
 	// Urgent reports whether nodes of the job may be idle until WakeAt, so that the job goes before new jobs.
 	Urgent bool
@@ -85,13 +86,13 @@ type PodGroupDecision struct {
 	Spec schedulerv1beta1.PodGroupSpec
 }
 
-// ChangesObjects reports whether the decision changes other objects than the job.
+// ChangesObjects reports whether the decision changes objects other than the job.
 func (d *Decision) ChangesObjects() bool {
 	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
 		d.TensorBoard.Change != "" || d.PodGroup.Change != ""
 }
 
-// wakeAt has the job looked at again at a time, unless it is before.
+// wakeAt sets WakeAt, unless it is earlier already.
 func (d *Decision) wakeAt(t time.Time) {
 	if d.WakeAt.IsZero() || t.Before(d.WakeAt) {
 		d.WakeAt = t
@@ -131,7 +132,7 @@ func sortByName(pods []*corev1.Pod) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// isRunning reports whether every replica runs or has done its part.
+// isRunning reports whether the condition Running is True.
 func isRunning(status batchv1beta1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
 }

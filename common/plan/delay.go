@@ -13,13 +13,12 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// endDelay is how long the end of a replica is batched with those of its peers. Until it is written it is lost with its
-// pod, and then the replica runs again, or all replicas do.
+// endDelay is how long the end of a replica is batched with those of its peers. If the pod is deleted before its end is
+// written, the controller restarts the replica, or all replicas.
 const endDelay = time.Second
 
 // StatusDelay returns how long the status of a decision may be batched with later changes, at most for an interval.
-// Only replica changes can be delayed, the first status of a job, and those of the TensorBoard that its own controller
-// makes.
+// Only three changes can be delayed: replica changes, the first status, and what the TensorBoard controller reports.
 func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 	was := job.Status
 	switch {

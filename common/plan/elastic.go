@@ -13,8 +13,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A
-// finished job keeps its replicas, and so does an elastic job that loses its pods to a pause.
+// presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A job
+// that is not elastic has the replicas of its spec until it has finished. A finished job keeps its replicas, and so
+// does an elastic job that loses its pods to a pause.
 //
 // An elastic job that runs has the replicas that the status records, and new ones as needed. The status is written
 // before a pod of a new replica is created, and before a pod of a replica that is given up is deleted. A new replica

@@ -471,7 +471,7 @@ func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 	diff(t, "deletion of the job once the pod is gone", true, j.sees(pod("job-worker-0", exited(0))).DeleteJob)
 }
 
-func TestWithTail(t *testing.T) {
+func TestWithOutput(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcde\n", 300)
 	for name, tc := range map[string]struct{ message, output, want string }{

@@ -21,7 +21,7 @@ func (s *steps) hold() {
 	s.Status.Phase = cmp.Or(s.Status.Phase, batchv1beta1.JobPhasePending)
 	s.Status.Reason = reason
 	if !hasStarted {
-		s.setTasks() // later a task may report a failure, which nobody counts while the job is held
+		s.setTasks() // once a job has started its tasks stay: a failure in them would not be counted while it is held
 	}
 	s.refuse(reason, message)
 	if !isRunning(s.Status) {

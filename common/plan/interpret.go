@@ -9,8 +9,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// view is a job with the meaning of what was observed: which replicas it has, and how they stand. It is never changed.
-// A restart makes a new view.
+// view is a job with the meaning of what was observed: which replicas it has, and how they stand. It is not changed
+// once interpret has returned it. A restart, a pause and an end make a new view.
 type view struct {
 	job  Job
 	seen Observation
@@ -55,10 +55,9 @@ func (v *view) hasUnreportedPods() bool {
 	return v.job.Status.ObservedGeneration == 0 && len(v.seen.Pods) > 0
 }
 
-// startTime returns when the controller started the job, or now if it starts the job only now. If the first status
-// write is deferred, that is since when it waits, which the controller remembers. After a restart of the controller it
-// is when the first pod was created, by the clock of the API server. A time before the creation of the job is of an
-// earlier job of the same name.
+// startTime returns when the job started: as the status records it, otherwise now. If the first status write is still
+// deferred, it is when the deferral began. After a restart of the controller it is the creation time of the oldest pod.
+// A deferral from before the job was created belongs to an earlier job of the name.
 func (v *view) startTime() *metav1.Time {
 	if v.job.Status.StartTime != nil {
 		return v.job.Status.StartTime
@@ -79,7 +78,7 @@ func (v *view) startTime() *metav1.Time {
 	return stored(first)
 }
 
-// deadline returns when the job must have finished, and whether it must. A job that is to be paused need not.
+// deadline returns when the job must have finished, and whether it must. A job that is to be paused has no deadline.
 func (v *view) deadline() (time.Time, bool) {
 	if v.job.Spec.RunMode.Pausing() {
 		return time.Time{}, false
@@ -121,9 +120,9 @@ func (v *view) hasLostPods() bool {
 	return false
 }
 
-// isLeader reports whether a pod is named like that of the leader.
-func (v *view) isLeader(pod string) bool {
-	return len(v.gang.Members) > 0 && v.gang.Leader().Name == pod
+// isLeader reports whether the pod of that name is the leader's.
+func (v *view) isLeader(podName string) bool {
+	return len(v.gang.Members) > 0 && v.gang.Leader().Name == podName
 }
 
 // controls reports whether the job controls an object.
@@ -132,14 +131,14 @@ func (v *view) controls(object metav1.Object) bool {
 	return owner != nil && owner.UID == v.job.UID
 }
 
-// inNewAttempt returns the view in which the pods of all replicas belong to an earlier attempt. The next pods may be
-// created at the given time; nil means at once.
+// inNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due; nil means
+// immediately.
 func (v view) inNewAttempt(jobAttempt int32, due *metav1.Time) view {
 	v.gang.Attempt = jobAttempt
 	all := make([]replica, len(v.replicas))
 	replicas := make([]*replica, len(v.replicas))
 	for i, r := range v.replicas {
-		all[i] = r.restarted(0, due)
+		all[i] = r.inAttempt(0, due)
 		all[i].jobAttempt = jobAttempt
 		replicas[i] = &all[i]
 	}

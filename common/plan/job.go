@@ -24,17 +24,18 @@ type Job struct {
 	UID       types.UID
 	// Generation of the spec.
 	Generation int64
-	// Deleting reports whether the user has deleted the job. It stays until the objects that it owns are gone.
+	// Deleting reports whether the job has a deletionTimestamp. With foreground deletion it stays until its dependents
+	// are gone.
 	Deleting bool
 	// Created is when the user created the job.
 	Created time.Time
 	// Spec of the job.
 	Spec framework.JobSpec
-	// Status that was written last.
+	// Status as it was read. It may be stale.
 	Status batchv1beta1.JobStatus
 	// TensorBoardSpec is the TensorBoard that the job wants. Nil means none.
 	TensorBoardSpec *tensorboardv1beta1.TensorBoardSpec
-	// TensorBoardStatus is the status of the TensorBoard that was written last. Nil means none.
+	// TensorBoardStatus is the status of the TensorBoard as it was read. Nil means none.
 	TensorBoardStatus *batchv1beta1.DependentStatus
 
 	// Settings of the controller.
@@ -55,13 +56,14 @@ type Settings struct {
 	// deletes them.
 	PeerGrace time.Duration
 	// FailureWindow is how long, after a failure that restarts all replicas, the controller waits for the reports of
-	// the peers. It then determines the root cause: the kubelets may report a peer that died of the failure first.
+	// the peers before it determines the root cause. A kubelet may report a peer that failed as a consequence before
+	// the replica that failed first is reported.
 	FailureWindow time.Duration
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period. Then the controller
 	// deletes it by force; 0 means never. The containers may still run, if the node is cut off but alive.
 	NodeLostDelay time.Duration
 	// DependentRetry is how long the controller waits before it tries again what failed about a TensorBoard or a
-	// PodGroup. It looks as often whether their kinds are installed.
+	// PodGroup. It checks at the same interval whether their CRDs are installed.
 	DependentRetry time.Duration
 }
 
@@ -84,7 +86,7 @@ type Observation struct {
 type TensorBoardView struct {
 	// Object of the job's name, whoever owns it. Nil means that there is none.
 	Object *tensorboardv1beta1.TensorBoard
-	// Unknown reports whether it is not known yet if there is one.
+	// Unknown reports whether the controller does not know yet what exists.
 	Unknown bool
 	// Problem is why it cannot be known. Nil means no problem.
 	Problem *report.RefusedError
@@ -104,7 +106,7 @@ type HeldChange struct {
 type PodGroupView struct {
 	// Object of the job's name, whoever owns it. Nil means that there is none.
 	Object *schedulerv1beta1.PodGroup
-	// Unknown reports whether it is not known yet if there is one.
+	// Unknown reports whether the controller does not know yet what exists.
 	Unknown bool
 	// Problem is why it cannot be known. Nil means no problem.
 	Problem *report.RefusedError

@@ -6,9 +6,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// needsLiveRead reports whether a decision cannot be taken back, so that it must not follow from a cache, which may be
-// older than the status. The controller then makes the decision again, on what the API server has. This is the one
-// place that says which decisions those are. The view is that before any restart.
+// needsLiveRead reports whether a decision is irrevocable, so that it must not rely on a stale cache. The controller
+// then makes it again, on what the API server has. This is the one place that says which decisions those are. The given
+// view is the one before restarts, s.view the one after.
 func needsLiveRead(v view, c choice, s *steps) bool {
 	status := v.job.Status
 	isMissing := func(r *replica) bool { return r.pod == nil && isAlive(r.recorded) }

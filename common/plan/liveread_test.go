@@ -9,7 +9,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Decisions about PodGroups are in TestPlanPodGroup, and those about the size of elastic jobs in
+// More decisions about PodGroups are in TestPlanPodGroup, and those about the size of elastic jobs in
 // TestScalingIsDecidedOnWhatThereIs.
 func TestNeedsLiveRead(t *testing.T) {
 	t.Parallel()
@@ -67,12 +67,55 @@ func TestNeedsLiveRead(t *testing.T) {
 		},
 		"the end of a clean-up":                    {job: finishedKeeping(batchv1beta1.CleanUpPolicyAll)},
 		"a pod that is gone though it was to stay": {job: finishedKeeping(batchv1beta1.CleanUpPolicyNone), want: true},
+		"the first pods of a new attempt, whose template is faulty": {
+			job: ran().saw(0, worker0, pod("job-worker-1", exited(1))).refusing("no container"),
+		},
+		"a pod of an elastic job that is not recorded and runs": {
+			job:  ran().elastic(1, 2).saw(0, worker0),
+			pods: []*corev1.Pod{worker0, another("job-worker-1")}, want: true,
+		},
+		"a job that is being deleted": {job: deleted(ran()), pods: []*corev1.Pod{worker0, another("job-worker-1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			diff(t, "need of a live read", tc.want, tc.job.sees(tc.pods...).NeedsLiveRead)
 		})
 	}
+}
+
+func TestNeedsLiveReadOfPodGroup(t *testing.T) {
+	t.Parallel()
+	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
+	inQueue := func() *jobBuilder { return job(role("worker", 2)).inQueue() }
+	finished := inQueue().saw(time.Minute, worker0, worker1).saw(0, pod("job-worker-0", exited(0)), worker1)
+	restarted := inQueue().saw(time.Minute, worker0, worker1).saw(0, worker0, pod("job-worker-1", exited(1)))
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen Observation
+		want bool
+	}{
+		"the group of a job that ends now": {
+			job:  inQueue().saw(time.Minute, worker0, worker1),
+			seen: grouped(group(2, admitted), pod("job-worker-0", exited(0)), worker1),
+		},
+		"the group that a finished job still has":     {job: finished, seen: grouped(group(2, admitted)), want: true},
+		"the pods of a new attempt that wait":         {job: restarted, seen: grouped(group(2))},
+		"the pods of a new attempt that are admitted": {job: restarted, seen: grouped(group(2, admitted)), want: true},
+		"the group of a job that was paused from the start": {
+			job: inQueue().paused(true).saw(time.Minute), seen: grouped(group(2, admitted)), want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "need of a live read", tc.want, Decide(tc.job.Job, tc.seen, now).NeedsLiveRead)
+		})
+	}
+}
+
+// deleted returns a job that its user has deleted.
+func deleted(j *jobBuilder) *jobBuilder {
+	j.Deleting = true
+	return j
 }
 
 // another returns a running pod of the current attempt that is not the recorded one: it has another UID.

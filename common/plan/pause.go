@@ -23,7 +23,7 @@ func (s *steps) stop() {
 	}
 }
 
-// pause keeps a job without pods. It is Paused when the last of them is gone.
+// pause deletes the pods of a job that is to be paused. It is Paused when the last of them is gone.
 func (s *steps) pause() {
 	s.identify()
 	s.setTasks()

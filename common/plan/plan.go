@@ -6,8 +6,9 @@
 //
 //   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
 //   - choose picks what the job does: hold, pause, finish, wait for reports, run, ... (choose.go);
-//   - the steps of that action fill in the decision, each action in a file of its own (hold.go, pause.go, finish.go,
-//     cleanup.go, reports.go, restart.go, run.go), and the status that follows (status.go, tasks.go);
+//   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, finish.go,
+//     cleanup.go, and podgroup.go and tensorboard.go for the dependents), and the status that follows (status.go,
+//     tasks.go);
 //   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
 package plan
 
@@ -70,10 +71,10 @@ type steps struct {
 	recordsFailure bool
 	// cleanedUp reports whether nothing is left to clean up, so that the tasks of the status are final.
 	cleanedUp bool
-	// restarted is the last failure that the decision answers with a restart.
-	restarted *replicaFailure
-	// restarts counts the restarts of replicas by their type.
-	restarts map[string]int32
+	// lastRestarted is the last failure that the decision answers with a restart.
+	lastRestarted *replicaFailure
+	// restartCounts counts the restarts of replicas by their type.
+	restartCounts map[string]int32
 	// refusal is why pods cannot be created: a template is faulty, or the job can have no PodGroup.
 	refusal *report.RefusedError
 	// queued is what missing pods wait for. Nil means nothing.

@@ -35,8 +35,8 @@ func Labels(kind, job string) map[string]string {
 	}
 }
 
-// buildPod returns the pod of a member from its wired template. If the template sets a field that the job needs
-// otherwise, the job wins. The pod waits until the given names resolve.
+// buildPod returns the pod of a member from its wired template. Fields that the job needs override those of the
+// template. The pod waits until the given names resolve.
 func (s *steps) buildPod(
 	member framework.Member, awaited []string, current attempt, template *corev1.PodTemplateSpec,
 ) (*corev1.Pod, error) {

@@ -20,8 +20,8 @@ import (
 // queued is why missing pods are not created yet, as the reason and the message of a condition.
 type queued struct{ reason, message string }
 
-// joinGang creates pods only as members of the job's own PodGroup, and only after the queue has admitted the group as
-// it is now. Pods that exist stay.
+// joinGang makes the pods to create members of the job's own PodGroup. It drops them until the queue has admitted the
+// group as it is now. Pods that exist stay.
 func (s *steps) joinGang() {
 	scheduler := s.job.Spec.T9kScheduler()
 	if scheduler == nil {
@@ -75,7 +75,7 @@ func (s *steps) provideGroup(scheduler batchv1beta1.T9kScheduler) {
 	case view.Object.DeletionTimestamp != nil:
 		s.queue(batchv1beta1.ReasonQueued,
 			fmt.Sprintf("podgroup %s is being deleted, and made anew once it is gone", s.job.Name))
-	case s.needsScheduling() && !isSame(view.Object.Spec, want):
+	case s.needsScheduling() && !needsSamePods(view.Object.Spec, want):
 		*d = PodGroupDecision{Change: batchv1beta1.ActionUpdate, Object: view.Object, Spec: want}
 		s.queue(batchv1beta1.ReasonQueued, s.unadmitted())
 	default:
@@ -143,8 +143,8 @@ func (s *steps) needsScheduling() bool {
 	})
 }
 
-// isSame reports whether two PodGroups need the same pods. Their priority is for administrators to change.
-func isSame(a, b schedulerv1beta1.PodGroupSpec) bool {
+// needsSamePods reports whether two PodGroups need the same pods. Their priority is for administrators to change.
+func needsSamePods(a, b schedulerv1beta1.PodGroupSpec) bool {
 	return a.MinMember == b.MinMember && equality.Semantic.DeepEqual(a.Roles, b.Roles)
 }
 

@@ -67,7 +67,7 @@ func TestPlanPodGroup(t *testing.T) {
 		return []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running)}
 	}
 	both := []string{created("job-worker-0", "0"), created("job-worker-1", "0")}
-	closed := says("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
+	closed := withCondition("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		view PodGroupView
@@ -113,12 +113,13 @@ func TestPlanPodGroup(t *testing.T) {
 			wantMessage: "all 2 replicas run or have ended", wantFromCache: true,
 		},
 		"a group of somebody else is left alone": {
-			view: PodGroupView{Object: group(2, admitted, ofOthers)}, wantReason: "NameConflict", wantInitialized: "NameConflict",
+			view:       PodGroupView{Object: group(2, admitted, foreignGroup)},
+			wantReason: "NameConflict", wantInitialized: "NameConflict",
 			wantMessage: "the job needs podgroup job, but one exists that is not the job's: delete it or rename the job",
 			wantEvents:  []string{"NameConflict"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
 		"a group that is being deleted is waited for": {
-			view: PodGroupView{Object: group(2, admitted, going)}, wantReason: "Queued",
+			view: PodGroupView{Object: group(2, admitted, deletingGroup)}, wantReason: "Queued",
 			wantMessage: "podgroup job is being deleted, and made anew once it is gone", wantFromCache: true,
 		},
 		"nothing is known yet": {
@@ -151,22 +152,26 @@ func TestPlanPodGroup(t *testing.T) {
 			pods: running2(), wantChange: "Create", wantMin: 2, wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended",
 		},
 		"a gang that does not fit says so for all": {
-			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "0 of 2 pods are on nodes"))},
+			view: PodGroupView{Object: group(2, admitted,
+				withCondition("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "0 of 2 pods are on nodes"))},
 			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
 			wantMessage: "0 of 2 pods are on nodes", wantFromCache: true,
 		},
 		"a gang that is about to be scheduled is merely on its way": {
-			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionFalse, "TooFewPods", "1 of 2 pods exist"))},
+			view: PodGroupView{Object: group(2, admitted,
+				withCondition("GroupScheduled", metav1.ConditionFalse, "TooFewPods", "1 of 2 pods exist"))},
 			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Pending",
 			wantMessage: "job-worker-0 waits to be scheduled with its gang: 1 of 2 pods exist", wantFromCache: true,
 		},
 		"a pod beyond what the gang needs says by itself what it waits for": {
-			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
+			view: PodGroupView{Object: group(2, admitted,
+				withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
 			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
 			wantMessage: "job-worker-1 cannot be scheduled: 0/3 nodes are available", wantFromCache: true,
 		},
 		"a pod beyond what the gang needs waits for its queue": {
-			view: PodGroupView{Object: group(2, admitted, says("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
+			view: PodGroupView{Object: group(2, admitted,
+				withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
 			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable, gated)}, wantReason: "Pending",
 			wantMessage: "job-worker-1, which the gang can do without, waits until its queue has room", wantFromCache: true,
 		},
@@ -192,8 +197,9 @@ func TestPlanPodGroup(t *testing.T) {
 			wantReason: "ReplicasRunning", wantMessage: "all 3 replicas run or have ended", wantFromCache: true,
 		},
 		"a peer that succeeds while a replacement waits is not waited for": {
-			job:  job(role("worker", 3)).scope(scopeReplica).inQueue(),
-			view: PodGroupView{Object: group(3, admitted, says("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "2 of 3"))},
+			job: job(role("worker", 3)).scope(scopeReplica).inQueue(),
+			view: PodGroupView{Object: group(3, admitted,
+				withCondition("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "2 of 3"))},
 			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable), pod("job-worker-2", onNode("a"), exited(0))}, wantChange: "Update", wantMin: 2,
 			wantReason: "Unschedulable", wantMessage: "2 of 3",
 		},
@@ -352,13 +358,13 @@ func TestPodGroupIsReleased(t *testing.T) {
 			job: finished(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
 		},
 		"once": {
-			job: finished(), seen: grouped(group(1, admitted, going), pod("job-worker-0", exited(0))),
+			job: finished(), seen: grouped(group(1, admitted, deletingGroup), pod("job-worker-0", exited(0))),
 		},
 		"and a finished job never gets another": {
 			job: finished(), seen: grouped(nil, pod("job-worker-0", exited(0))),
 		},
 		"but not that of somebody else": {
-			job: finished(), seen: grouped(group(1, ofOthers), pod("job-worker-0", exited(0))),
+			job: finished(), seen: grouped(group(1, foreignGroup), pod("job-worker-0", exited(0))),
 		},
 		"as soon as it is known": {
 			job: finished(), seen: Observation{PodGroup: PodGroupView{Unknown: true}}, wantWakeIn: CacheDelay,

@@ -142,13 +142,13 @@ func anyGroup(t *rapid.T) PodGroupView {
 	case "new":
 		options = nil
 	case "not admitted":
-		options = []jobtest.GroupOption{says("Admitted", "False", "QueueClosed", "Queue lab is closed")}
+		options = []jobtest.GroupOption{withCondition("Admitted", "False", "QueueClosed", "Queue lab is closed")}
 	case "changed":
 		options = append(options, edited)
 	case "going":
-		options = append(options, going)
+		options = append(options, deletingGroup)
 	case "of others":
-		options = append(options, ofOthers)
+		options = append(options, foreignGroup)
 	}
 	return PodGroupView{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
 }

@@ -30,10 +30,11 @@ type replica struct {
 	outcome policy.Outcome
 	// outdated reports whether the pod is older than its entry in the status: no pod goes back from running to pending.
 	outdated bool
-	// gone reports whether the pod was alive and no longer exists.
+	// gone reports whether the status records a live pod that no longer exists.
 	gone bool
-	// met reports whether the replica ran with all others in this attempt, so that they may depend on each other.
-	met bool
+	// ranWithAll reports whether the replica ran with all others in this attempt, so that they may depend on each
+	// other.
+	ranWithAll bool
 	// done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and is
 	// not restarted. The replica stays done whatever happens to its pod.
 	done bool
@@ -44,7 +45,7 @@ type replica struct {
 // attempt returns the attempt that a pod of the replica must carry to count.
 func (r *replica) attempt() attempt { return attempt{job: r.jobAttempt, replica: r.recorded.Attempt} }
 
-// obsolete reports whether the pod belongs to an earlier attempt. Its failure has been counted, and it must go.
+// obsolete reports whether the pod belongs to another attempt. That attempt has been counted, so the pod is deleted.
 func (r *replica) obsolete() bool {
 	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
@@ -72,7 +73,7 @@ func (r *replica) failure() *policy.Failure {
 // a deletion is no failure: no peer depends on the pod, which is simply created again.
 func (r *replica) deletion() *policy.Failure {
 	switch {
-	case !r.met:
+	case !r.ranWithAll:
 		return nil
 	case r.gone:
 		return &policy.Failure{Reason: batchv1beta1.ReasonDeleted, Ignored: true}
@@ -131,7 +132,7 @@ func (r *replica) staysFailed() bool {
 	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// hasDonePart reports whether the replica has ended. If it is restarted nevertheless, its attempt is raised first.
+// hasDonePart reports whether the replica has ended and is not restarted: a restart raises its attempt.
 func (r *replica) hasDonePart() bool { return r.done || r.succeeded() || r.failure() != nil }
 
 // observeReplicas returns the replicas of the gang, in the order of its members.
@@ -147,12 +148,13 @@ func (v *view) observeReplicas() []*replica {
 			recorded:   ptr.Deref(recorded(member.Name), batchv1beta1.ReplicaStatus{}),
 			pod:        v.seen.Pods[member.Name],
 			jobAttempt: v.gang.Attempt,
-			met:        wasRunning,
+			ranWithAll: wasRunning,
 			spec:       &v.job.Spec,
 		}
 		r.recorded.Name = member.Name
 		if v.job.Spec.Elastic != nil {
-			r.met = r.met && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning // the job runs without the others
+			// The job runs without the replicas that do not.
+			r.ranWithAll = r.ranWithAll && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning
 		}
 		if r.pod != nil {
 			r.podAttempt = r.pod.Labels[batchv1beta1.LabelAttempt]
@@ -197,9 +199,9 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	}
 }
 
-// restarted returns a replica of the view that begins the n-th attempt of its own, not before the given time; nil means
-// at once.
-func (r *replica) restarted(n int32, due *metav1.Time) replica {
+// inAttempt returns the replica in the n-th attempt of its own, which begins no earlier than due; nil means
+// immediately.
+func (r *replica) inAttempt(n int32, due *metav1.Time) replica {
 	next := *r
 	next.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
 	next.done, next.gone = false, false

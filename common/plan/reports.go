@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// reportsDue returns when the root cause of a failure that restarts all can be determined, and whether that is yet to
-// come. A replica that was taken away is the root cause for certain, and replicas that have ended report nothing more.
+// reportsDue returns until when the controller waits for reports, and whether it still waits. It does not wait if the
+// root cause is an ignored failure or a deletion, or if no replica runs.
 func (v *view) reportsDue() (time.Time, bool) {
 	if !slices.ContainsFunc(v.replicas, (*replica).runs) {
 		return time.Time{}, false
@@ -23,26 +23,26 @@ func (v *view) reportsDue() (time.Time, bool) {
 	}
 	seen := v.now
 	c := meta.FindStatusCondition(v.job.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
-	if c != nil && c.Status == metav1.ConditionTrue && v.awaitsReports() {
+	if c != nil && c.Status == metav1.ConditionTrue && v.hasUnjudgedFailure() {
 		seen = c.LastTransitionTime.Time
 	}
 	return policy.ReportsDue(seen, v.now, v.job.FailureWindow)
 }
 
-// awaitsReports reports whether the status records a failure that restarts all and whose root cause is yet to be
+// hasUnjudgedFailure reports whether the status records a failure that restarts all and whose root cause is yet to be
 // determined.
-func (v *view) awaitsReports() bool {
+func (v *view) hasUnjudgedFailure() bool {
 	return slices.ContainsFunc(v.replicas, func(r *replica) bool {
 		return r.staysFailed() && r.restartsAll(*recordedFailure(r.recorded))
 	})
 }
 
-// awaitReports decides nothing yet. It records the first failure, so that it counts whatever happens to its pod. The
-// peers, of which there may be many, are looked at when their time is over.
+// awaitReports decides nothing yet. It records the first failure, so that it counts whatever happens to its pod. It
+// writes nothing for peers that fail meanwhile.
 func (s *steps) awaitReports(due time.Time) {
 	s.wakeAtDeadline()
 	s.wakeUrgentlyAt(due)
-	if s.awaitsReports() {
+	if s.hasUnjudgedFailure() {
 		return
 	}
 	s.recordsFailure = true

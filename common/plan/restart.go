@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// restart counts the replicas that ended and are to run again. It raises their attempts, so that their pods belong to
-// the past. Whether the job goes on at all was chosen before.
+// restart counts the replicas that ended and are to run again, and raises their attempts, so that their pods are
+// obsolete. It also records failures that are not restarted. Whether the job goes on at all was chosen before.
 func (s *steps) restart() {
 	if root := s.rootCause(); root != nil {
 		s.restartAll(*root)
@@ -41,7 +41,7 @@ func (s *steps) restartEach() {
 	raiseAttempt := func(i int, r *replica, ended time.Time) {
 		s.countReplica(r)
 		n := r.recorded.Attempt + 1
-		restarted[i] = r.restarted(n, s.restartDue(ended, n))
+		restarted[i] = r.inAttempt(n, s.restartDue(ended, n))
 	}
 	for i, r := range s.replicas {
 		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
@@ -86,15 +86,15 @@ func (s *steps) countFailure(f replicaFailure) {
 	}
 	s.Restarts = append(s.Restarts, Restart{Cause: f.failure.Reason, Counted: !f.failure.Ignored})
 	s.recordsFailure = true
-	s.restarted = &f
+	s.lastRestarted = &f
 }
 
 // countReplica counts the restart of a replica for its type.
 func (s *steps) countReplica(r *replica) {
-	if s.restarts == nil {
-		s.restarts = map[string]int32{}
+	if s.restartCounts == nil {
+		s.restartCounts = map[string]int32{}
 	}
-	s.restarts[r.member.Role.Type]++
+	s.restartCounts[r.member.Role.Type]++
 }
 
 // restartDue returns when the n-th restart, after an end at the given time, is due. Nil means at once.

@@ -18,7 +18,7 @@ func (s *steps) begin() {
 		s.Status.StartTime = s.startTime()
 	}
 	if s.hasUnreportedPods() {
-		// What the first status was to report must not be missing if this one reports an end, or a failure.
+		// The first status was deferred. This one must include what that would have reported.
 		s.accept(accepted)
 		s.setWaiting(batchv1beta1.ReasonPending, "the replicas were on their way")
 		s.Status.Reason = batchv1beta1.ReasonPending
@@ -67,7 +67,7 @@ func (s *steps) deleteAllBut(names map[string]bool) {
 }
 
 // createMissing creates the pods that are missing, unless their restart is not due. If all replicas are restarted, no
-// pod is created before the pods of the earlier attempt are gone, since it could meet them.
+// pod is created before the pods of the earlier attempt are gone, since it could connect to them.
 func (s *steps) createMissing() {
 	if s.hasPodsOfEarlierJobAttempt() {
 		return

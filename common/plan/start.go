@@ -8,7 +8,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// start is how a replica starts other than its template says. The zero value means as the template says.
+// start overrides how a replica starts. The zero value overrides nothing.
 type start struct {
 	skipInitContainers bool
 	// idles reports whether it runs the command instead of its training.

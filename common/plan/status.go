@@ -58,7 +58,7 @@ func (s *steps) setStatus() {
 	}
 }
 
-// setWaiting sets the phase and the condition Running of a job of which replicas are yet to run.
+// setWaiting sets the phase and the condition Running of a job that waits for replicas.
 func (s *steps) setWaiting(reason, message string) {
 	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
 	if s.Status.Phase != batchv1beta1.JobPhaseResuming {
@@ -126,7 +126,8 @@ func (s *steps) setInitialized() {
 	s.accept(accepted)
 }
 
-// IsCreateFailure reports whether the reason of Initialized is that an object of the job could not be had.
+// IsCreateFailure reports whether the reason of Initialized is that an object of the job could not be created
+// or updated.
 func IsCreateFailure(reason string) bool {
 	switch reason {
 	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonUpdateFailed,
@@ -146,9 +147,9 @@ func (s *steps) setReplicaFailure() {
 			return
 		}
 	}
-	if s.restarted != nil {
-		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, s.restarted.failure.Reason,
-			s.restarted.String()+" and is being replaced")
+	if s.lastRestarted != nil {
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, s.lastRestarted.failure.Reason,
+			s.lastRestarted.String()+" and is being replaced")
 		return
 	}
 	failed := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure)

@@ -9,7 +9,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// setTasks writes how the replicas stand into the status.
+// setTasks writes how the replicas stand into the status. It emits an event if an elastic job has been scaled.
 func (s *steps) setTasks() {
 	s.announceScale()
 	restarts := map[string]int32{}
@@ -21,7 +21,7 @@ func (s *steps) setTasks() {
 	s.Status.Replicas = 0
 	ready := 0
 	for _, role := range s.roles {
-		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type] + s.restarts[role.Type]}
+		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type] + s.restartCounts[role.Type]}
 		task.Replicas = slices.Grow(task.Replicas, int(role.Replicas))
 		for _, r := range s.replicas {
 			if r.member.Role.Type != role.Type {
@@ -29,7 +29,7 @@ func (s *steps) setTasks() {
 			}
 			entry := s.entryOf(r)
 			task.Replicas = append(task.Replicas, entry)
-			count(s.Status.Aggregate, entry.Phase)
+			countPhase(s.Status.Aggregate, entry.Phase)
 			if r.pod != nil {
 				s.Status.Replicas++
 			}
@@ -118,8 +118,8 @@ func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
 	}
 }
 
-// count adds a replica of the phase to an aggregate.
-func count(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPhase) {
+// countPhase adds a replica of the phase to an aggregate.
+func countPhase(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPhase) {
 	switch phase {
 	case batchv1beta1.ReplicaPhaseCreating:
 		aggregate.Creating++

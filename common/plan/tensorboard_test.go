@@ -54,16 +54,17 @@ func TestPlanTensorBoard(t *testing.T) {
 		},
 		"one that starts": {
 			image: "tb", before: reported(unchanged),
-			view: TensorBoardView{Object: board("tb", isReady(metav1.ConditionFalse, "Unschedulable", "0/3 nodes"))},
+			view: TensorBoardView{Object: board("tb", withReady(metav1.ConditionFalse, "Unschedulable", "0/3 nodes"))},
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Reason, s.Note = "Unschedulable", "0/3 nodes" }),
 		},
 		"one that serves": {
-			image: "tb", before: reported(unchanged), view: TensorBoardView{Object: board("tb", isReady(metav1.ConditionTrue, "Serving", ""))},
+			image: "tb", before: reported(unchanged),
+			view: TensorBoardView{Object: board("tb", withReady(metav1.ConditionTrue, "Serving", ""))},
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }),
 		},
 		"one that cannot run": {
 			image: "tb", before: reported(unchanged),
-			view: TensorBoardView{Object: board("tb", failed, isReady(metav1.ConditionFalse, "ClaimExclusive", "claim logs"))},
+			view: TensorBoardView{Object: board("tb", failed, withReady(metav1.ConditionFalse, "ClaimExclusive", "claim logs"))},
 			want: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Reason, s.Note, s.Type = "ClaimExclusive", "claim logs", "Warning"
 			}),
@@ -86,14 +87,14 @@ func TestPlanTensorBoard(t *testing.T) {
 			image: "tb:2", before: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Reason, s.Note, s.Action, s.Type = "UpdateFailed", "no", "Update", "Warning"
 			}),
-			view: TensorBoardView{Object: board("tb", isReady(metav1.ConditionTrue, "Serving", "")), Held: HeldChange{"Update", now.Add(time.Second)}},
+			view: TensorBoardView{Object: board("tb", withReady(metav1.ConditionTrue, "Serving", "")), Held: HeldChange{"Update", now.Add(time.Second)}},
 			want: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Ready, s.Reason, s.Note, s.Action, s.Type = true, "UpdateFailed", "no", "Update", "Warning"
 			}),
 			wantWakeIn: time.Second,
 		},
 		"one that is being deleted": {
-			image: "tb:2", before: reported(unchanged), view: TensorBoardView{Object: board("tb", terminating)},
+			image: "tb:2", before: reported(unchanged), view: TensorBoardView{Object: board("tb", deletingBoard)},
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Reason, s.Note = "Deleted", "it is being deleted" }),
 		},
 		"one that somebody deleted": {
@@ -104,11 +105,11 @@ func TestPlanTensorBoard(t *testing.T) {
 			view: TensorBoardView{Object: board("tb")}, want: reported(unchanged),
 		},
 		"somebody else's of the name": {
-			image: "tb", view: TensorBoardView{Object: board("tb", notOurs)}, want: warning("", "NameConflict", taken),
+			image: "tb", view: TensorBoardView{Object: board("tb", foreignBoard)}, want: warning("", "NameConflict", taken),
 			wantEvent: "Warning NameConflict TensorBoard: " + taken, wantWakeIn: retry,
 		},
 		"somebody else's of the name, of which it was told": {
-			image: "tb", before: warning("", "NameConflict", taken), view: TensorBoardView{Object: board("tb", notOurs)},
+			image: "tb", before: warning("", "NameConflict", taken), view: TensorBoardView{Object: board("tb", foreignBoard)},
 			want: warning("", "NameConflict", taken), wantWakeIn: retry,
 		},
 		"one that was refused, before it may be tried again": {
@@ -130,7 +131,8 @@ func TestPlanTensorBoard(t *testing.T) {
 			image: "tb", finished: true,
 		},
 		"one of a finished job is only looked at": {
-			image: "tb:2", before: reported(unchanged), view: TensorBoardView{Object: board("tb", isReady(metav1.ConditionTrue, "Serving", ""))},
+			image: "tb:2", before: reported(unchanged),
+			view:     TensorBoardView{Object: board("tb", withReady(metav1.ConditionTrue, "Serving", ""))},
 			finished: true, want: reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }),
 		},
 		"one of a finished job that somebody deleted": {
@@ -143,7 +145,7 @@ func TestPlanTensorBoard(t *testing.T) {
 			image: "tb", before: marked, finished: true, want: marked,
 		},
 		"somebody else's in the place of one of a finished job": {
-			image: "tb", before: warning("Create", "NameConflict", taken), view: TensorBoardView{Object: board("tb", notOurs)},
+			image: "tb", before: warning("Create", "NameConflict", taken), view: TensorBoardView{Object: board("tb", foreignBoard)},
 			finished: true, want: warning("Create", "NameConflict", taken),
 		},
 		"TensorBoards that cannot be read, and a finished job, which does not wait for it": {
@@ -159,13 +161,14 @@ func TestPlanTensorBoard(t *testing.T) {
 			want: reported(unchanged), wantWakeIn: time.Second,
 		},
 		"one that the job no longer wants and that is being deleted": {
-			before: reported(unchanged), view: TensorBoardView{Object: board("tb", terminating)}, want: reported(unchanged), wantWakeIn: retry,
+			before: reported(unchanged), view: TensorBoardView{Object: board("tb", deletingBoard)},
+			want: reported(unchanged), wantWakeIn: retry,
 		},
 		"one that the job no longer wants and that is gone": {
 			before: reported(unchanged),
 		},
 		"somebody else's, which the job no longer wants": {
-			before: warning("Create", "NameConflict", taken), view: TensorBoardView{Object: board("tb", notOurs)},
+			before: warning("Create", "NameConflict", taken), view: TensorBoardView{Object: board("tb", foreignBoard)},
 		},
 		"one that the job no longer wants, when the API server does not answer": {
 			before: reported(unchanged), view: TensorBoardView{Unknown: true}, want: reported(unchanged), wantWakeIn: CacheDelay,

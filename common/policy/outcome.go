@@ -42,7 +42,8 @@ type Failure struct {
 	// Time of the failure.
 	Time time.Time
 	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore of a
-	// podFailurePolicy: the program was not to blame.
+	// podFailurePolicy: the program was not to blame. The failure is still recorded, delays the restart, and ends the job
+	// if the restart policy is Never.
 	Ignored bool
 }
 

@@ -255,7 +255,7 @@ func TestDetail(t *testing.T) {
 }
 
 // Whoever disrupts a pod, the failure is ignored, and the reason says what happened.
-func TestDisruptionsAreFree(t *testing.T) {
+func TestDisruptionsAreIgnored(t *testing.T) {
 	t.Parallel()
 	for by, wantReason := range map[string]string{
 		"PreemptionByScheduler":  batchv1beta1.ReasonPreempted,

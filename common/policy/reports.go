@@ -15,7 +15,7 @@ func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 }
 
 // Precedes says that of two failures in a collective the second may have followed from the first. The peers of a member that
-// was taken away, which is free, die of that. Of failures in the same second, which is all that kubelets tell of the time,
+// was taken away, which is ignored, die of that. Of failures in the same second, which is all that kubelets tell of the time,
 // the one that was killed was not one that died of its peers. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
 	switch {

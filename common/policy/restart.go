@@ -15,7 +15,7 @@ var retryableExitCodes = []int32{130, exitKilled, 138, 143}
 const exitKilled = 137
 
 // Restarts says whether a replica of the given policy that ended is restarted; it succeeded if there is no failure. A
-// failure that is free, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts it.
+// failure that is ignored, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts it.
 func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:

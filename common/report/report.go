@@ -1,5 +1,5 @@
 // Package report holds what controllers tell their users: events, refusals, and messages that fit where they are
-// written. Everything here is pure; who decides can use it.
+// written. Everything here is pure, so that package plan can use it.
 package report
 
 import (
@@ -36,8 +36,8 @@ type Event struct {
 	Facts []any
 }
 
-// RefusedError is the error of an object that the API server rejected, or whose name is taken. Retrying will not help
-// until somebody changes something.
+// RefusedError is the error of an object that the controller cannot have until somebody changes something: the API
+// server rejects it, its name is taken, its CRD is missing, it cannot be read, or its template is faulty.
 type RefusedError struct {
 	// Reason for the condition of the owner, such as NameConflict or CreateFailed.
 	Reason string

@@ -121,6 +121,10 @@ var mutants = map[string]mutant{
 	"a gang: a cache is believed that its group is admitted": {
 		"plan/liveread.go", "case len(s.Creates) > 0 && v.job.Spec.T9kScheduler() != nil:", "case false:",
 	},
+	"a gang: a cache is believed about what its group needs": {
+		"plan/liveread.go",
+		"case s.PodGroup.Change == batchv1beta1.ActionCreate, s.PodGroup.Change == batchv1beta1.ActionUpdate:", "case false:",
+	},
 	"a gang: its group stays when it ends": {
 		"plan/cleanup.go", "s.releaseGroup()", "",
 	},
@@ -128,7 +132,7 @@ var mutants = map[string]mutant{
 		"plan/pause.go", "s.releaseGroup()", "",
 	},
 	"a gang: a replacement waits for peers that have succeeded": {
-		"plan/podgroup.go", "case s.needsScheduling() && !isSame(view.Object.Spec, want):", "case false:",
+		"plan/podgroup.go", "case s.needsScheduling() && !needsSamePods(view.Object.Spec, want):", "case false:",
 	},
 }
 

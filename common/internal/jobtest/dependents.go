@@ -37,8 +37,8 @@ func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedu
 // GroupOption changes a PodGroup.
 type GroupOption = func(*schedulerv1beta1.PodGroup)
 
-// Says sets a condition of the group, for its current spec.
-func Says(conditionType string, status metav1.ConditionStatus, reason, message string) GroupOption {
+// WithCondition sets a condition of the group, for its current spec.
+func WithCondition(conditionType string, status metav1.ConditionStatus, reason, message string) GroupOption {
 	return func(g *schedulerv1beta1.PodGroup) {
 		g.Status.ObservedGeneration = g.Generation
 		meta.SetStatusCondition(
@@ -49,16 +49,16 @@ func Says(conditionType string, status metav1.ConditionStatus, reason, message s
 }
 
 // Admitted admits the group.
-var Admitted = Says("Admitted", metav1.ConditionTrue, "Admitted", "")
+var Admitted = WithCondition("Admitted", metav1.ConditionTrue, "Admitted", "")
 
 // Edited changes the spec of the group after its status was written.
 func Edited(g *schedulerv1beta1.PodGroup) { g.Generation++ }
 
-// OfOthers takes the group away from the job.
-func OfOthers(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
+// ForeignGroup takes the group away from the job.
+func ForeignGroup(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
 
-// Going marks the group as one that is being deleted.
-func Going(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(Now)) }
+// DeletingGroup marks the group as one that is being deleted.
+func DeletingGroup(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(Now)) }
 
 // ElasticGroup makes the group one of an elastic job.
 func ElasticGroup(g *schedulerv1beta1.PodGroup) { g.Spec.Roles[0].MinMember = 1 }
@@ -88,20 +88,22 @@ func Board(image string, options ...func(*tensorboardv1beta1.TensorBoard)) *tens
 	return t
 }
 
-// NotOurs takes the TensorBoard away from the job.
-func NotOurs(t *tensorboardv1beta1.TensorBoard) { t.OwnerReferences = nil }
+// ForeignBoard takes the TensorBoard away from the job.
+func ForeignBoard(t *tensorboardv1beta1.TensorBoard) { t.OwnerReferences = nil }
 
 // Suspended suspends the TensorBoard.
 func Suspended(t *tensorboardv1beta1.TensorBoard) { t.Spec.Suspend = true }
 
-// Terminating marks the TensorBoard as one that is being deleted.
-func Terminating(t *tensorboardv1beta1.TensorBoard) { t.DeletionTimestamp = new(metav1.NewTime(Now)) }
+// DeletingBoard marks the TensorBoard as one that is being deleted.
+func DeletingBoard(t *tensorboardv1beta1.TensorBoard) { t.DeletionTimestamp = new(metav1.NewTime(Now)) }
 
-// Failed marks the TensorBoard as one that needs help.
-func Failed(t *tensorboardv1beta1.TensorBoard) { t.Status.Phase = tensorboardv1beta1.TensorBoardFailed }
+// FailedBoard marks the TensorBoard as one that needs help.
+func FailedBoard(t *tensorboardv1beta1.TensorBoard) {
+	t.Status.Phase = tensorboardv1beta1.TensorBoardFailed
+}
 
-// IsReady sets the condition Ready of the TensorBoard.
-func IsReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
+// WithReady sets the condition Ready of the TensorBoard.
+func WithReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
 	return func(t *tensorboardv1beta1.TensorBoard) {
 		t.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{
 			{

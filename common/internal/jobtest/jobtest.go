@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/frameworktest/kubelet"
 )
 
-// Now is when every test looks at its job.
+// Now is the current time of every test.
 var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // MainContainer is the name of the main container of every pod.
@@ -58,7 +58,7 @@ func AgainAlone(times int32) PodOption {
 	return Of("0." + strconv.Itoa(int(times)))
 }
 
-// Of makes the pod one of the attempt with the label.
+// Of sets the attempt label of the pod, and its UID.
 func Of(attempt string) PodOption {
 	return func(p *corev1.Pod) {
 		p.Labels[batchv1beta1.LabelAttempt] = attempt
