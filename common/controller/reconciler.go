@@ -184,8 +184,8 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	result, err := r.execute(ctx, job, planned, plan.Decide(planned, live, now))
-	if err == nil && live.HasMoreThan(seen) {
-		// The cache may never tell of a pod that it lacks, if that goes before a watch which broke is resumed.
+	if err == nil && live.HasMoreThan(seen, planned.UID) {
+		// The cache may never tell of an object that it lacks: it may be gone before a watch that broke is resumed.
 		result = sooner(result, plan.CacheDelay)
 	}
 	return result, err

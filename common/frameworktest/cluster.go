@@ -394,6 +394,9 @@ func (c *Cluster) Admit() bool {
 // PriorityClassName is the class that pods of every PodGroup here must have.
 const PriorityClassName = "priority-of-the-group"
 
+// queueClosedMessage is the message of the condition Admitted of a PodGroup whose queue is closed.
+const queueClosedMessage = "the queue is closed"
+
 // consider lets the scheduler-controller say whether a queue admits a PodGroup.
 func (c *Cluster) consider(group *schedulerv1beta1.PodGroup, closed bool) {
 	considered := group.DeepCopy()
@@ -403,7 +406,7 @@ func (c *Cluster) consider(group *schedulerv1beta1.PodGroup, closed bool) {
 		Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: schedulerv1beta1.ReasonAdmitted, LastTransitionTime: c.now(),
 	}
 	if closed {
-		admitted.Status, admitted.Reason, admitted.Message = metav1.ConditionFalse, schedulerv1beta1.ReasonQueueClosed, "the queue is closed"
+		admitted.Status, admitted.Reason, admitted.Message = metav1.ConditionFalse, schedulerv1beta1.ReasonQueueClosed, queueClosedMessage
 	}
 	meta.SetStatusCondition(&considered.Status.Conditions, admitted)
 	c.put(c.keyOf(group), considered)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -75,8 +77,12 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			fail("the job is to be paused")
 		}
 	case queued:
-		if status.Reason != schedulerv1beta1.ReasonQueueClosed {
-			fail("the job does not say that its queue is closed")
+		// An elastic job may run with the replicas that it has. Then the message of Running gives the reason.
+		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
+		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
+			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, queueClosedMessage)
+		if !isReported {
+			fail("the job does not report that its queue is closed")
 		}
 	case spec.Elastic != nil && replicas-failed < int(spec.Elastic.Least()):
 		if status.Reason != batchv1beta1.ReasonTooFewReplicas {

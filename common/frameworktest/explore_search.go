@@ -42,7 +42,7 @@ type search struct {
 
 // maxStates is more than any exploration has in which so much goes wrong, and fewer than memory has room for.
 func maxStates(most int) int {
-	if most <= 2 {
+	if most <= 2 && !*everything {
 		return 1_000_000
 	}
 	return 100_000_000

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -112,8 +113,13 @@ type PodGroupView struct {
 	Problem *report.RefusedError
 }
 
-// HasMoreThan reports whether there are pods that are not in another observation.
-func (o Observation) HasMoreThan(other Observation) bool {
+// HasMoreThan reports whether the observation has pods, or a PodGroup of the job, that another observation lacks.
+func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
+	if group, known := o.PodGroup.Object, other.PodGroup.Object; group != nil && (known == nil || known.UID != group.UID) {
+		if owner := metav1.GetControllerOf(group); owner != nil && owner.UID == job {
+			return true
+		}
+	}
 	for name, pod := range o.Pods {
 		if known := other.Pods[name]; known == nil || known.UID != pod.UID {
 			return true

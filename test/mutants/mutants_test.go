@@ -52,7 +52,7 @@ var mutants = map[string]mutant{
 		"controller/reconciler.go", "if !decision.NeedsLiveRead ||", "if true ||",
 	},
 	"a watch is trusted to tell of each pod": {
-		"controller/reconciler.go", "if err == nil && live.HasMoreThan(seen) {", "if false {",
+		"controller/reconciler.go", "if err == nil && live.HasMoreThan(seen, planned.UID) {", "if false {",
 	},
 	"replicas start beside pods of an earlier attempt": {
 		"plan/run.go", "if s.hasPodsOfEarlierJobAttempt() {", "if false {",

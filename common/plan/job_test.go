@@ -1,0 +1,42 @@
+package plan
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestHasMoreThan(t *testing.T) {
+	t.Parallel()
+	worker0, worker1 := pod("job-worker-0"), pod("job-worker-1")
+	recreated := pod("job-worker-0")
+	recreated.UID = "another"
+	otherGroup := group(2)
+	otherGroup.UID = "another"
+	for name, tc := range map[string]struct {
+		live, cached Observation
+		want         bool
+	}{
+		"the same pods": {
+			live: seeing(worker0, worker1), cached: seeing(worker0, worker1),
+		},
+		"a pod that is gone": {live: seeing(worker0), cached: seeing(worker0, worker1)},
+		"a pod that the cache lacks": {
+			live: seeing(worker0, worker1), cached: seeing(worker0), want: true,
+		},
+		"another pod of the same name":    {live: seeing(recreated), cached: seeing(worker0), want: true},
+		"the same PodGroup":               {live: grouped(group(2)), cached: grouped(group(2))},
+		"a PodGroup that is gone":         {live: grouped(nil), cached: grouped(group(2))},
+		"a PodGroup that the cache lacks": {live: grouped(group(2)), cached: grouped(nil), want: true},
+		"another PodGroup of the same name": {
+			live: grouped(group(2)), cached: grouped(otherGroup), want: true,
+		},
+		"a PodGroup of others, which is never in the cache": {live: grouped(group(2, foreignGroup)), cached: grouped(nil)},
+		"nothing": {live: Observation{}, cached: Observation{Pods: map[string]*corev1.Pod{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "answer", tc.want, tc.live.HasMoreThan(tc.cached, "job-uid"))
+		})
+	}
+}
