@@ -1,9 +1,6 @@
 package controller
 
 import (
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"tensorstack.dev/jobs/common/internal/jobtest"
@@ -12,8 +9,9 @@ import (
 // testKind is the kind of the jobs of tests.
 var testKind = schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}
 
-// The builders of objects, by the names that the tests here use.
+// The builders and checks of jobtest, by the names that the tests here use.
 var (
+	diff           = jobtest.Diff
 	pod            = jobtest.Pod
 	onNode         = jobtest.OnNode
 	running        = jobtest.Running
@@ -39,8 +37,3 @@ var (
 const mainContainer = jobtest.MainContainer
 
 type podOption = jobtest.PodOption
-
-func diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
-	t.Helper()
-	jobtest.Diff(t, what, want, got, options...)
-}

@@ -39,7 +39,7 @@ type dependentKind[T client.Object] struct {
 	reported func(T) any
 	// strip keeps of the status what the job controller reads.
 	strip func(T)
-	// notInstalled says that there is no such kind.
+	// notInstalled returns the problem of a job when the CRD is missing.
 	notInstalled func(error) *report.RefusedError
 }
 
@@ -73,7 +73,7 @@ type dependentWatch struct {
 	// object and list are empty ones.
 	object client.Object
 	list   client.ObjectList
-	// notInstalled says that there is no such kind.
+	// notInstalled returns the problem of a job when the CRD is missing.
 	notInstalled func(error) *report.RefusedError
 	// start starts the cache, which from then on wakes the jobs.
 	start func() (cache.Cache, error)

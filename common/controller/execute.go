@@ -218,7 +218,7 @@ func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, opti
 	return inParallel(len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the pod of this UID is gone or has changed, of which the cache will tell
+			return nil // the pod of this UID is gone or has changed; the next event of the cache has the job reconciled
 		}
 		if err != nil {
 			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)

@@ -25,7 +25,7 @@ func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
-// SetWaitsSince says since when the status of a job waits to be written; the zero time says that it does not.
+// SetWaitsSince sets since when the status of a job waits to be written. The zero time means that it does not wait.
 func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	if since.IsZero() {
 		m.times.Delete(job)

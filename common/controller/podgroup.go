@@ -12,14 +12,17 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
 
 // observePodGroup reads the PodGroup of a job that needs one, live from the API server itself. For other jobs it does nothing.
-func (r *Reconciler[J]) observePodGroup(ctx context.Context, job J, live bool) plan.PodGroupView {
-	if r.framework.JobSpec(job).T9kScheduler() == nil || !job.GetDeletionTimestamp().IsZero() {
+func (r *Reconciler[J]) observePodGroup(
+	ctx context.Context, job J, spec framework.JobSpec, live bool,
+) plan.PodGroupView {
+	if spec.T9kScheduler() == nil || !job.GetDeletionTimestamp().IsZero() {
 		return plan.PodGroupView{}
 	}
 	var reader client.Reader = r.client
@@ -49,27 +52,22 @@ func (r *Reconciler[J]) observePodGroup(ctx context.Context, job J, live bool) p
 	}
 }
 
-// podGroupsNotInstalled says that no job can be scheduled as a gang.
+// podGroupsNotInstalled returns the problem of a job that cannot be scheduled as a gang, since the CRD is missing.
 func podGroupsNotInstalled(error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: errors.New(
 		"the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed, which spec.scheduler.t9kScheduler needs: no replica is created until it is")}
 }
 
-// changePodGroup makes the change of a decision. Errors are of type *report.RefusedError, unless another try may well succeed; a conflict
-// says that somebody changed the PodGroup since it was read.
+// changePodGroup makes the change of a decision. Errors are of type *report.RefusedError, unless retrying may help. A
+// conflict means that somebody changed the PodGroup since it was read.
 func (r *Reconciler[J]) changePodGroup(ctx context.Context, job J, d plan.PodGroupDecision) error {
 	// The client does not wait for the cache to have these writes: it never might, if the kind is removed meanwhile.
 	const noWait = client.DisableReadYourWritesConsistency
 	switch d.Change {
 	case batchv1beta1.ActionCreate:
 		err := r.createOwned(ctx, job, &schedulerv1beta1.PodGroup{
-			ObjectMeta: metav1.ObjectMeta{
-				Name:            job.GetName(),
-				Namespace:       job.GetNamespace(),
-				Labels:          plan.Labels(r.gvk.Kind, job.GetName()),
-				OwnerReferences: []metav1.OwnerReference{r.ownerOf(job)},
-			},
-			Spec: d.Spec,
+			ObjectMeta: r.metaOfOwned(job),
+			Spec:       d.Spec,
 		}, noWait)
 		if isNotFoundOrNotInstalled(err) {
 			return podGroupsNotInstalled(err)
@@ -90,7 +88,7 @@ func (r *Reconciler[J]) changePodGroup(ctx context.Context, job J, d plan.PodGro
 	case batchv1beta1.ActionDelete:
 		err := r.client.Delete(ctx, d.Object, client.Preconditions{UID: &d.Object.UID}, noWait)
 		if err == nil || apierrors.IsConflict(err) || isNotFoundOrNotInstalled(err) {
-			return nil // the group of this UID is gone, of which the cache will tell
+			return nil // the group of this UID is gone; the next event of the cache has the job reconciled
 		}
 		return fmt.Errorf("deleting podgroup %s: %w", job.GetName(), err)
 	default:

@@ -54,7 +54,7 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	}
 }
 
-// failsOrGoes says that a replica is to be replaced, if it ever is: its peers wait for that.
+// failsOrGoes reports whether the replica of a pod has to be replaced, if it is restarted: its peers wait for that.
 func (r *Reconciler[J]) failsOrGoes(pod client.Object) bool {
 	outcome := r.judge(pod)
 	return outcome.Phase == batchv1beta1.ReplicaPhaseFailed || outcome.Terminating && outcome.Phase != batchv1beta1.ReplicaPhaseSucceeded

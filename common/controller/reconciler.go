@@ -170,16 +170,16 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	now := r.options.Clock.Now()
-	seen, err := r.observe(ctx, job, false)
+	planned := r.planned(job)
+	seen, err := r.observe(ctx, job, planned.Spec, false)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	planned := r.planned(job)
 	decision := plan.Decide(planned, seen, now)
 	if !decision.NeedsLiveRead || r.onlyDelays(planned, decision) {
 		return r.execute(ctx, job, planned, decision)
 	}
-	live, err := r.observe(ctx, job, true)
+	live, err := r.observe(ctx, job, planned.Spec, true)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -192,7 +192,9 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 }
 
 // observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must not be guessed.
-func (r *Reconciler[J]) observe(ctx context.Context, job J, live bool) (plan.Observation, error) {
+func (r *Reconciler[J]) observe(
+	ctx context.Context, job J, spec framework.JobSpec, live bool,
+) (plan.Observation, error) {
 	var seen plan.Observation
 	var reader client.Reader = r.client
 	var pods client.ListOption = client.MatchingFields{ownerIndex: string(job.GetUID())}
@@ -213,7 +215,7 @@ func (r *Reconciler[J]) observe(ctx context.Context, job J, live bool) (plan.Obs
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
 	seen.TensorBoard = r.observeTensorBoard(ctx, job)
-	seen.PodGroup = r.observePodGroup(ctx, job, live)
+	seen.PodGroup = r.observePodGroup(ctx, job, spec, live)
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
 	return seen, client.IgnoreNotFound(err)
 }
@@ -243,4 +245,14 @@ func (r *Reconciler[J]) planned(job J) plan.Job {
 
 func (r *Reconciler[J]) ownerOf(job J) metav1.OwnerReference {
 	return *metav1.NewControllerRef(job, r.gvk)
+}
+
+// metaOfOwned returns the metadata of an object that the job owns and that has its name.
+func (r *Reconciler[J]) metaOfOwned(job J) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:            job.GetName(),
+		Namespace:       job.GetNamespace(),
+		Labels:          plan.Labels(r.gvk.Kind, job.GetName()),
+		OwnerReferences: []metav1.OwnerReference{r.ownerOf(job)},
+	}
 }

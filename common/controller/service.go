@@ -2,7 +2,6 @@ package controller
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/plan"
 )
@@ -11,12 +10,7 @@ import (
 // addresses before they are ready, since they need each other to become ready.
 func (r *Reconciler[J]) newService(job J) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            job.GetName(),
-			Namespace:       job.GetNamespace(),
-			Labels:          plan.Labels(r.gvk.Kind, job.GetName()),
-			OwnerReferences: []metav1.OwnerReference{r.ownerOf(job)},
-		},
+		ObjectMeta: r.metaOfOwned(job),
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,

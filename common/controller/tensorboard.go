@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -72,14 +71,14 @@ func (r *Reconciler[J]) observeTensorBoard(ctx context.Context, job J) plan.Tens
 	return view
 }
 
-// isNotFoundOrNotInstalled says that there is no such object, or not even its kind.
+// isNotFoundOrNotInstalled reports whether there is no such object, or not even its kind.
 func isNotFoundOrNotInstalled(err error) bool {
 	var noKind *meta.NoKindMatchError
 	var noResource *meta.NoResourceMatchError
 	return apierrors.IsNotFound(err) || errors.As(err, &noKind) || errors.As(err, &noResource)
 }
 
-// tensorBoardsNotInstalled says that TensorBoards cannot be had, whatever the job wants.
+// tensorBoardsNotInstalled returns the problem of a job that can have no TensorBoard, since the CRD is missing.
 func tensorBoardsNotInstalled(err error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
 		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; the job trains without TensorBoard until it is: %w", err)}
@@ -115,13 +114,8 @@ func (r *Reconciler[J]) writeTensorBoard(ctx context.Context, job J, d plan.Tens
 	switch d.Change {
 	case batchv1beta1.ActionCreate:
 		return r.createOwned(ctx, job, &tensorboardv1beta1.TensorBoard{
-			ObjectMeta: metav1.ObjectMeta{
-				Name:            job.GetName(),
-				Namespace:       job.GetNamespace(),
-				Labels:          plan.Labels(r.gvk.Kind, job.GetName()),
-				OwnerReferences: []metav1.OwnerReference{r.ownerOf(job)},
-			},
-			Spec: *spec.DeepCopy(),
+			ObjectMeta: r.metaOfOwned(job),
+			Spec:       *spec.DeepCopy(),
 		}, noWait)
 	case batchv1beta1.ActionUpdate:
 		changed := d.Object.DeepCopy()
@@ -133,7 +127,8 @@ func (r *Reconciler[J]) writeTensorBoard(ctx context.Context, job J, d plan.Tens
 	}
 }
 
-// overtaken forgives that a TensorBoard has changed or is gone, of which the next look tells. Of other errors it says what failed.
+// overtaken ignores conflicts and not-found errors: the next reconcile sees the change. It adds to other errors what
+// failed.
 func overtaken(doing string, object *tensorboardv1beta1.TensorBoard, err error) error {
 	if err == nil || apierrors.IsConflict(err) || isNotFoundOrNotInstalled(err) {
 		return nil

@@ -35,7 +35,7 @@ type Framework[J Job] interface {
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
-// SecretFramework is a Framework whose replicas share a secret. NewSecret returns it anew, with a name that no other
+// SecretFramework is a Framework whose replicas share a secret. NewSecret returns a new one, with a name that no other
 // job's has, since an object of that name is taken for the job's own: the controller may create Secrets and not read
 // them. Only the first is kept.
 type SecretFramework[J Job] interface {

@@ -66,8 +66,8 @@ func (o objects) job() framework.Job {
 // controller does not know it.
 const membersAnnotation = "frameworktest/members"
 
-// countReplicas returns how many replicas a job is to have.
-func countReplicas(spec framework.JobSpec) int {
+// CountReplicas returns how many replicas a job is to have.
+func CountReplicas(spec framework.JobSpec) int {
 	sum := 0
 	for _, role := range spec.Roles {
 		sum += int(role.Replicas)
@@ -168,7 +168,7 @@ func (c *Cluster) create(object client.Object) error {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		if job := c.live().job(); job != nil && c.specOf != nil {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membersAnnotation, strconv.Itoa(countReplicas(c.specOf(job))))
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membersAnnotation, strconv.Itoa(CountReplicas(c.specOf(job))))
 		}
 	}
 	stored := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one

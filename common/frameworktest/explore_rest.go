@@ -92,8 +92,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		if status.Phase != batchv1beta1.JobPhaseRunning || !isTrue(status, batchv1beta1.ConditionRunning) {
 			fail("the job does not run")
 		}
-		if replicas != countReplicas(spec) {
-			fail("the job has %d replicas, but is to have %d", replicas, countReplicas(spec))
+		if replicas != CountReplicas(spec) {
+			fail("the job has %d replicas, but is to have %d", replicas, CountReplicas(spec))
 		}
 		if isTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
 			fail("%d replicas stay failed, but ReplicaFailure is %t", failed, isTrue(status, batchv1beta1.ConditionReplicaFailure))

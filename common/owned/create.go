@@ -46,7 +46,8 @@ func Create(
 	return report.NameConflict(called, what)
 }
 
-// RefusedOrFailed tells the errors of a creation apart: of type *report.RefusedError is what another try does not mend by itself.
+// RefusedOrFailed returns an error of type *report.RefusedError if the API server rejected the object, so that retrying
+// will not help.
 func RefusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
@@ -58,8 +59,8 @@ func RefusedOrFailed(what string, err error) error {
 	}
 }
 
-// IsRefused says that the API server did not fail but refused. An internal error is how it reports an admission webhook that does not
-// answer.
+// IsRefused reports whether the API server rejected a request, and did not fail. An internal error is how it reports an
+// admission webhook that does not answer.
 func IsRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,8 +16,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// The builders of objects, by the names that the tests here use.
+// The builders and checks of jobtest, by the names that the tests here use.
 var (
+	diff           = jobtest.Diff
 	pod            = jobtest.Pod
 	ago            = jobtest.Ago
 	again          = jobtest.Again
@@ -60,11 +59,6 @@ var (
 const mainContainer = jobtest.MainContainer
 
 type podOption = jobtest.PodOption
-
-func diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
-	t.Helper()
-	jobtest.Diff(t, what, want, got, options...)
-}
 
 // jobBuilder builds the Job of a job named "job". Its status grows by showing it pods, as in a cluster.
 type jobBuilder struct{ Job }

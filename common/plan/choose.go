@@ -55,13 +55,14 @@ func (v *view) choose() choice {
 	case len(v.gang.Members) == 0 && !hasStarted:
 		return choice{action: hold}
 	}
-	if end := v.ending(); end != nil {
+	due, waits := v.reportsDue()
+	if end := v.ending(waits); end != nil {
 		return choice{action: finish, ending: end}
 	}
 	if len(v.gang.Members) == 0 && !isPausing {
 		return choice{action: hold}
 	}
-	if due, waits := v.reportsDue(); waits {
+	if waits {
 		return choice{action: awaitReports, reportsDue: due}
 	}
 	if isPausing {

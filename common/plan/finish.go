@@ -23,8 +23,9 @@ type ending struct {
 	cause *replicaFailure
 }
 
-// ending returns how the job ends now, or nil if it goes on. The success of the leader goes before any failure.
-func (v *view) ending() *ending {
+// ending returns how the job ends now, or nil if it goes on. The success of the leader goes before any failure. No
+// failure ends the job while the controller awaits reports of it.
+func (v *view) ending(awaitsReports bool) *ending {
 	if len(v.replicas) > 0 && v.replicas[0].succeeded() {
 		return &ending{
 			condition: batchv1beta1.ConditionCompleted,
@@ -40,7 +41,7 @@ func (v *view) ending() *ending {
 				*v.job.Spec.RunPolicy.ActiveDeadlineSeconds),
 		}
 	}
-	if _, waits := v.reportsDue(); waits || len(v.replicas) == 0 {
+	if awaitsReports || len(v.replicas) == 0 {
 		return nil
 	}
 	cause := v.decisiveFailure()

@@ -126,10 +126,7 @@ func (v *view) isLeader(podName string) bool {
 }
 
 // controls reports whether the job controls an object.
-func (v *view) controls(object metav1.Object) bool {
-	owner := metav1.GetControllerOf(object)
-	return owner != nil && owner.UID == v.job.UID
-}
+func (v *view) controls(object metav1.Object) bool { return isControlledBy(object, v.job.UID) }
 
 // inNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due; nil means
 // immediately.

@@ -115,10 +115,9 @@ type PodGroupView struct {
 
 // HasMoreThan reports whether the observation has pods, or a PodGroup of the job, that another observation lacks.
 func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
-	if group, known := o.PodGroup.Object, other.PodGroup.Object; group != nil && (known == nil || known.UID != group.UID) {
-		if owner := metav1.GetControllerOf(group); owner != nil && owner.UID == job {
-			return true
-		}
+	group, known := o.PodGroup.Object, other.PodGroup.Object
+	if group != nil && isControlledBy(group, job) && (known == nil || known.UID != group.UID) {
+		return true
 	}
 	for name, pod := range o.Pods {
 		if known := other.Pods[name]; known == nil || known.UID != pod.UID {
@@ -126,4 +125,10 @@ func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
 		}
 	}
 	return false
+}
+
+// isControlledBy reports whether the owner of the UID controls an object.
+func isControlledBy(object metav1.Object, uid types.UID) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.UID == uid
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest"
 	"tensorstack.dev/jobs/common/manager"
 )
 
@@ -60,7 +61,7 @@ func Fuzz[J framework.Job](f *testing.F, controller manager.Controller[J], crdFi
 		if err != nil {
 			t.Fatal(err)
 		}
-		if countReplicas(controller.Framework.JobSpec(job)) >= many {
+		if frameworktest.CountReplicas(controller.Framework.JobSpec(job)) >= many {
 			t.Skip("more of the same")
 		}
 		for _, job := range []J{job, resumed(controller, job)} {
@@ -99,15 +100,6 @@ func (b Begun[J]) forgetOrder() {
 			task.Replicas[i].UID = ""
 		}
 	}
-}
-
-// countReplicas returns how many replicas a job has.
-func countReplicas(spec framework.JobSpec) int {
-	n := 0
-	for _, role := range spec.Roles {
-		n += int(role.Replicas)
-	}
-	return n
 }
 
 // inNamespace puts a job into a namespace.

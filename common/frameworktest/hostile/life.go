@@ -128,7 +128,7 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 	if err := crd.CheckStatus(ctx, object); err != nil {
 		return fmt.Errorf("the API server does not take the status: %w", err)
 	}
-	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), countReplicas(begun.Spec)
+	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), frameworktest.CountReplicas(begun.Spec)
 	if begun.Spec.RunMode.Pausing() {
 		want = 0
 	}

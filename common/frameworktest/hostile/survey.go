@@ -27,6 +27,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/frameworktest"
 	"tensorstack.dev/jobs/common/manager"
 )
 
@@ -128,7 +129,7 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 	if err != nil {
 		return err
 	}
-	if countReplicas(s.Controller.Framework.JobSpec(job)) >= many {
+	if frameworktest.CountReplicas(s.Controller.Framework.JobSpec(job)) >= many {
 		answers.Untried.Add(1)
 		return nil
 	}

@@ -190,11 +190,7 @@ func (c *Cluster[J]) reason(ctx context.Context, job J) func() string {
 
 // replicas is how many a job is to have.
 func (c *Cluster[J]) replicas(job J) int {
-	sum := 0
-	for _, role := range c.Controller.Framework.JobSpec(job).Roles {
-		sum += int(role.Replicas)
-	}
-	return sum
+	return frameworktest.CountReplicas(c.Controller.Framework.JobSpec(job))
 }
 
 // PodGroup waits for the PodGroup of the job's name, and returns it.

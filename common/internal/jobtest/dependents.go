@@ -10,6 +10,13 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
+// ownedByJob returns the references of an object that the job controls.
+func ownedByJob() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{
+		APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true),
+	}}
+}
+
 // Group returns a PodGroup of the job, of one role, that no scheduler has looked at yet.
 func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedulerv1beta1.PodGroup {
 	g := &schedulerv1beta1.PodGroup{
@@ -19,9 +26,7 @@ func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedu
 			UID:             "group-uid",
 			ResourceVersion: "7",
 			Generation:      1,
-			OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)},
-			},
+			OwnerReferences: ownedByJob(),
 		},
 		Spec: schedulerv1beta1.PodGroupSpec{
 			MinMember: minMember, Queue: "lab", Priority: new(int32(10)),
@@ -76,9 +81,7 @@ func Board(image string, options ...func(*tensorboardv1beta1.TensorBoard)) *tens
 			Name:            "job",
 			UID:             "board-uid",
 			ResourceVersion: "7",
-			OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)},
-			},
+			OwnerReferences: ownedByJob(),
 		},
 		Spec: tensorboardv1beta1.TensorBoardSpec{Image: image},
 	}
