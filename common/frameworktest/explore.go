@@ -167,6 +167,7 @@ func testExplorations(t *testing.T, k kind, c coverage) {
 	t.Helper()
 	for _, x := range explorations() {
 		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
 			if !k.runs(x.shape) {
 				t.Skip("jobs of this kind do not do that")
 			}
