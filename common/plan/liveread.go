@@ -32,6 +32,8 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		// A cache may have the group of an earlier run, admitted, or of a smaller gang; and it does not have the groups
 		// of pods.
 		return true
+	case s.announcesQueue && s.gang.Attempt > 0: // a cache may have the group of an earlier run, which was not admitted
+		return true
 	case s.PodGroup.Change == batchv1beta1.ActionCreate, s.PodGroup.Change == batchv1beta1.ActionUpdate:
 		return true
 	case s.PodGroup.Change == batchv1beta1.ActionDelete && (status.Finished() || status.StartTime == nil):

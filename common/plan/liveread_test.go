@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
@@ -88,6 +89,7 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
 	inQueue := func() *jobBuilder { return job(role("worker", 2)).inQueue() }
 	finished := inQueue().saw(time.Minute, worker0, worker1).saw(0, pod("job-worker-0", exited(0)), worker1)
+	queueClosed := withCondition("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
 	restarted := inQueue().saw(time.Minute, worker0, worker1).saw(0, worker0, pod("job-worker-1", exited(1)))
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
@@ -100,6 +102,12 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 		},
 		"the group that a finished job still has":     {job: finished, seen: grouped(group(2, admitted)), want: true},
 		"the pods of a new attempt that wait":         {job: restarted, seen: grouped(group(2))},
+		"the pods of a new attempt whose queue is newly closed": {
+			job: restarted, seen: grouped(group(2, queueClosed)), want: true,
+		},
+		"the pods of the first attempt whose queue is newly closed": {
+			job: inQueue().saw(time.Minute), seen: grouped(group(2, queueClosed)),
+		},
 		"the pods of a new attempt that are admitted": {job: restarted, seen: grouped(group(2, admitted)), want: true},
 		"the group of a job that was paused from the start": {
 			job: inQueue().paused(true).saw(time.Minute), seen: grouped(group(2, admitted)), want: true,

@@ -79,6 +79,8 @@ type steps struct {
 	refusal *report.RefusedError
 	// queued is what missing pods wait for. Nil means nothing.
 	queued *queued
+	// announcesQueue reports whether an event says that the queue does not admit the job.
+	announcesQueue bool
 }
 
 // deleteLostPods deletes the pods that lost nodes hold, once their time is over. So the job recovers, or is cleaned up,

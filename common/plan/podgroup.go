@@ -199,6 +199,7 @@ func (s *steps) announceQueued(reason string) {
 	}
 	before := meta.FindStatusCondition(s.job.Status.Conditions, batchv1beta1.ConditionRunning)
 	if before == nil || before.Reason != reason {
+		s.announcesQueue = true
 		s.addEvent(corev1.EventTypeWarning, reason, "Queue", s.queued.message)
 	}
 }
