@@ -123,7 +123,7 @@ bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md [
 	go run ./test/cmd/bench $(BENCH)
 
 .PHONY: test-all
-test-all: ## Run every check there is, exhaustively; run it again to resume
+test-all: ## Run every check there is; run it again to repeat what has not passed
 	go run ./test/cmd/stages all
 
 # go build finds out by itself what is up to date.

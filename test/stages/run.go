@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,11 +41,18 @@ func (r *Runner) Once(ctx context.Context) error {
 			groups[len(groups)-1] = append(groups[len(groups)-1], s)
 		}
 	}
-	return r.run(ctx, tree, groups)
+	return r.run(ctx, tree, groups, false)
 }
 
-// All runs the stages that have not passed on the files as they are, and stops at the first that fails: run it again to resume.
-func (r *Runner) All(ctx context.Context) error {
+// All runs the stages that have not passed on the files as they are: those of the names, or all if none is given. A stage
+// that fails does not stop the others. The error names all that failed.
+func (r *Runner) All(ctx context.Context, only ...string) error {
+	stages := r.List.All()
+	for _, name := range only {
+		if !slices.ContainsFunc(stages, func(s Stage) bool { return s.Name == name }) {
+			return fmt.Errorf("test/stages/stages.yaml has no stage %q", name)
+		}
+	}
 	tree, err := Tree(ctx, r.Root)
 	if err != nil {
 		return err
@@ -54,22 +62,26 @@ func (r *Runner) All(ctx context.Context) error {
 		return err
 	}
 	var groups [][]Stage
-	for _, s := range r.List.All() {
+	for _, s := range stages {
+		if len(only) > 0 && !slices.Contains(only, s.Name) {
+			continue
+		}
 		if slices.Contains(passed, s.Name) {
 			fmt.Fprintf(r.Output, "=== %s has passed on this tree\n", s.Name)
 			continue
 		}
 		groups = append(groups, []Stage{s})
 	}
-	return r.run(ctx, tree, groups)
+	return r.run(ctx, tree, groups, true)
 }
 
-// run runs groups of stages, each with one command.
-func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage) error {
+// run runs groups of stages, each with one command. After a failure it stops, unless it is to keep going.
+func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage, keepGoing bool) error {
 	started := time.Now()
 	since := func(t time.Time) int { return int(time.Since(t).Round(time.Second).Seconds()) }
 	var summary strings.Builder
 	passed := 0
+	var failures []error
 	for _, group := range groups {
 		name := names(group)
 		fmt.Fprintf(r.Output, "=== %s: %s (after %d s)\n", name, command(group), since(started))
@@ -80,7 +92,13 @@ func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage) error {
 					return failed
 				}
 			}
-			return fmt.Errorf("%s failed after %d s: %w", name, since(began), err)
+			err = fmt.Errorf("%s failed after %d s: %w", name, since(began), err)
+			if !keepGoing || ctx.Err() != nil {
+				return err
+			}
+			fmt.Fprintf(r.Output, "=== %v\n", err)
+			failures = append(failures, err)
+			continue
 		}
 		for _, s := range group {
 			if err := r.Records.Pass(tree, s.Name); err != nil {
@@ -91,7 +109,7 @@ func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage) error {
 		fmt.Fprintf(&summary, "%6d s  %s\n", since(began), name)
 	}
 	_, err := fmt.Fprintf(r.Output, "=== %d stages passed in %d s\n%s", passed, since(started), summary.String())
-	return err
+	return errors.Join(append(failures, err)...)
 }
 
 func names(group []Stage) string {

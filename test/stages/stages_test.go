@@ -204,7 +204,7 @@ func TestWhatFailedRunsAgainUntilItPasses(t *testing.T) {
 	}
 }
 
-func TestAllResumesWhereItStopped(t *testing.T) {
+func TestAllRunsWhatHasNotPassed(t *testing.T) {
 	t.Parallel()
 	root := newRepository(t)
 	var output bytes.Buffer
@@ -214,10 +214,18 @@ func TestAllResumesWhereItStopped(t *testing.T) {
 		List: List{InTurn: []Stage{
 			{Name: "first", Run: "echo first >> " + runs + "/log", Seconds: 1},
 			{Name: "second", Run: "echo second >> " + runs + "/log; test -e " + runs + "/fixed", Seconds: 1},
+			{Name: "third", Run: "echo third >> " + runs + "/log", Seconds: 1},
+			{Name: "last", Run: "echo last >> " + runs + "/log", Seconds: 1},
 		}},
 	}
-	if err := r.All(t.Context()); err == nil {
-		t.Fatal("no error")
+	if err := r.All(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), `no stage "none"`) {
+		t.Fatalf("error %v, want that there is no such stage", err)
+	}
+	if err := r.All(t.Context(), "third"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.All(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "second failed") {
+		t.Fatalf("error %v, want that second failed", err)
 	}
 	if err := os.WriteFile(filepath.Join(runs, "fixed"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -231,7 +239,7 @@ func TestAllResumesWhereItStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"first", "second", "second"}, strings.Fields(string(log))); diff != "" {
+	if diff := cmp.Diff([]string{"third", "first", "second", "last", "second"}, strings.Fields(string(log))); diff != "" {
 		t.Errorf("unexpected runs (-want +got):\n%s", diff)
 	}
 }

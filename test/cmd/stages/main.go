@@ -55,10 +55,9 @@ What failed and what passed is recorded in TENSORSTACK_CACHE/stages (default: ~/
 			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.Once(cmd.Context()) },
 		},
 		&cobra.Command{
-			Use:   "all",
-			Short: "Run all stages but those that have passed on this tree",
-			Args:  cobra.NoArgs,
-			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.All(cmd.Context()) },
+			Use:   "all [stage...]",
+			Short: "Run all stages, or those of the names, but not what has passed on this tree",
+			RunE:  func(cmd *cobra.Command, args []string) error { return runner.All(cmd.Context(), args...) },
 		},
 		&cobra.Command{
 			Use:   "due",
