@@ -100,8 +100,8 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 			job:  inQueue().saw(time.Minute, worker0, worker1),
 			seen: grouped(group(2, admitted), pod("job-worker-0", exited(0)), worker1),
 		},
-		"the group that a finished job still has":     {job: finished, seen: grouped(group(2, admitted)), want: true},
-		"the pods of a new attempt that wait":         {job: restarted, seen: grouped(group(2))},
+		"the group that a finished job still has": {job: finished, seen: grouped(group(2, admitted)), want: true},
+		"the pods of a new attempt that wait":     {job: restarted, seen: grouped(group(2))},
 		"the pods of a new attempt whose queue is newly closed": {
 			job: restarted, seen: grouped(group(2, queueClosed)), want: true,
 		},
