@@ -1,0 +1,14 @@
+package pytorch_test
+
+import (
+	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/pytorch"
+)
+
+// The main function of the pytorch-controller. A company that builds its own image may change the defaults of flags.
+func ExampleController() {
+	options := controller.DefaultOptions()
+	options.ClusterDomain = "cluster.example.com"
+	manager.Main(pytorch.Controller().Program(options))
+}
