@@ -55,9 +55,10 @@ generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/trimcrd $(BIN)/refere
 tidy: ## Tidy the go.mod of every module
 	hack/tidy.sh $(MODULES)
 	cd hack/tools && GOWORK=off go mod tidy
+	cd hack/prose && GOWORK=off go mod tidy
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## Lint every module
+lint: $(BIN)/golangci-lint $(BIN)/vale ## Lint every module, and the wording of comments and documents
 	hack/lint.sh $(MODULES)
 
 .PHONY: verify
@@ -84,7 +85,7 @@ release: $(BIN)/helm $(BIN)/kustomize ## Show what a release of a module changes
 test: $(BIN)/localcluster charts ## Run the unit and integration tests of every module
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; \
 		go test -count=1 ./test/repository ./test/mutants ./test/upgrade & uncached=$$!; status=0; \
-		go test -p $(PACKAGES) -timeout 30m $$(go list $(MODULES:%=./%/...) | grep -vE '/test/(repository|mutants|upgrade)$$') || status=1; \
+		go test -p $(PACKAGES) -timeout 30m $$(go list $(MODULES:%=./%/...) | grep -vE '/test/(repository|mutants|style|upgrade)$$') || status=1; \
 		wait $$uncached || status=1; exit $$status
 	cd hack/tools && GOWORK=off go test ./...
 
@@ -141,3 +142,7 @@ $(BIN)/helm: PACKAGE := helm.sh/helm/v4/cmd/helm
 $(BIN)/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
 $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/golangci-lint $(BIN)/helm $(BIN)/kustomize: FORCE
 	cd hack/tools && GOWORK=off go build -o $@ $(PACKAGE)
+
+# It parses Go with a library in C.
+$(BIN)/vale: FORCE
+	cd hack/prose && GOWORK=off CGO_ENABLED=1 go build -o $@ github.com/vale-cli/vale/v3/cmd/vale

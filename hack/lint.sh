@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Lints the modules given, hack/tools, and the workflows of GitHub Actions. The linter caches its results by the paths of the files, so it runs on a copy of the tree at a path
-# that all clones share. It prints paths relative to the module.
+# Lints the modules given, hack/tools, the workflows of GitHub Actions, and the wording of comments and documents. The
+# linter of Go caches its results by the paths of the files, so it runs on a copy of the tree at a path that all clones
+# share. It prints paths relative to the module.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 linter=$PWD/bin/golangci-lint
@@ -20,4 +21,6 @@ echo hack/tools
 echo .github/workflows
 # Its libraries do not agree with those of hack/tools, so it is built with its own.
 go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -shellcheck= -pyflakes= .github/workflows/*.yaml || status=1
+echo docs/style.md
+go test -count=1 ./test/style || status=1
 exit "$status"
