@@ -79,7 +79,7 @@ type steps struct {
 	refusal *report.RefusedError
 	// queued is what missing pods wait for. Nil means nothing.
 	queued *queued
-	// announcesQueue reports whether an event says that the queue does not admit the job.
+	// announcesQueue reports whether the decision has an event about a queue that does not admit the job.
 	announcesQueue bool
 }
 

@@ -7,34 +7,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tensorstack.dev/jobs/test/internal/tree"
 )
 
 // root of the repository.
 const root = "../.."
 
-// listFiles returns the files of the repository that are committed, or would be, as paths from its root. Patterns select some of them.
-func listFiles(t *testing.T, patterns ...string) []string {
-	t.Helper()
-	git := exec.CommandContext(t.Context(), "git", append([]string{
-		"-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--",
-	}, patterns...)...)
-	output, err := git.Output()
-	if err != nil {
-		t.Fatalf("listing the files of the repository: %v", err)
-	}
-	var files []string
-	for file := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
-		if _, err := os.Stat(filepath.Join(root, file)); err == nil { // otherwise it is deleted, and that not yet committed
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
 // copyTree copies what is or would be committed of the folders and files of the repository.
 func copyTree(t *testing.T, to string, paths ...string) {
 	t.Helper()
-	for _, file := range listFiles(t, paths...) {
+	for _, file := range tree.Files(t, root, paths...) {
 		info, err := os.Stat(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/test/internal/tree"
 )
 
 // root is the folder of the repository.
@@ -21,19 +22,9 @@ const root = "../.."
 // their content.
 func files(t *testing.T, patterns ...string) map[string][]byte {
 	t.Helper()
-	git := exec.CommandContext(t.Context(), "git", append([]string{
-		"-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--",
-	}, patterns...)...)
-	output, err := git.Output()
-	if err != nil {
-		t.Fatalf("listing the files of the repository: %v", err)
-	}
 	found := map[string][]byte{}
-	for file := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
+	for _, file := range tree.Files(t, root, patterns...) {
 		content, err := os.ReadFile(filepath.Join(root, file))
-		if os.IsNotExist(err) { // it was deleted since the last commit
-			continue
-		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,30 @@
+// Package tree lists the files of the repository, for the tests that read them.
+package tree
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Files returns the files of the repository at root that are committed, or would be, as paths from root. Patterns, as
+// git ls-files has them, select some of them.
+func Files(t testing.TB, root string, patterns ...string) []string {
+	t.Helper()
+	git := exec.CommandContext(t.Context(), "git", append([]string{
+		"-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--",
+	}, patterns...)...)
+	output, err := git.Output()
+	if err != nil {
+		t.Fatalf("listing the files of the repository: %v", err)
+	}
+	var files []string
+	for file := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
+		if _, err := os.Stat(filepath.Join(root, file)); err == nil { // otherwise it was deleted since the last commit
+			files = append(files, file)
+		}
+	}
+	return files
+}
