@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES     := common pytorch tensorflow deepspeed tensorboard scheduler test
+MODULES     := common kit pytorch tensorflow deepspeed tensorboard scheduler test
 FRAMEWORKS  := pytorch tensorflow deepspeed
 CONTROLLERS := $(FRAMEWORKS) tensorboard scheduler
 BIN         := $(CURDIR)/bin
@@ -33,7 +33,7 @@ demo: $(BIN)/localcluster $(BIN)/image ## Start a local Kubernetes and train on 
 
 .PHONY: quick
 quick: ## Test the job controller: its unit tests and the quick part of conformance
-	go test -short ./common/...
+	go test -short ./common/... ./kit/...
 
 .PHONY: down
 down: $(BIN)/localcluster ## Remove the local cluster
@@ -113,7 +113,7 @@ ci: ## Run what each change must pass: the stages of each run, those that failed
 
 .PHONY: explore
 explore: ## Explore all lives of small jobs, with everything that may go wrong
-	go test ./common/frameworktest $(FRAMEWORKS:%=./%) -run '(PlainKind|Conformance)/small' -explore.everything -v -timeout 0
+	go test ./kit/conformance $(FRAMEWORKS:%=./%) -run '(PlainKind|Conformance)/small' -explore.everything -v -timeout 0
 
 .PHONY: mutants
 mutants: ## Check that the exploration of small jobs finds bugs that are put into the job controller [PART=1/6]

@@ -3,13 +3,13 @@ package deepspeed
 import (
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest"
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	"tensorstack.dev/jobs/kit/conformance"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.DeepSpeedJob {
+	conformance.Run(t, Controller(), func(s conformance.Shape) *v1beta1.DeepSpeedJob {
 		return &v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{
 			RunPolicy: s.RunPolicy,
 			RunMode:   s.RunMode,

@@ -10,9 +10,9 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/frameworktest/hostile"
 	"tensorstack.dev/jobs/deepspeed/agent"
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	"tensorstack.dev/jobs/kit/hostile"
 )
 
 // FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.

@@ -41,11 +41,12 @@ mkdir -p "$output"
 # what Go does by default.
 GOTOOLCHAIN=go$(sed -n 's/^FROM .*golang:\([0-9.]*\) .*/\1/p' Dockerfile)
 export GOTOOLCHAIN GOFLAGS='' GOEXPERIMENT='' GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
-# The versions that the module's own go.mod pins, whatever else is in go.work; of common, what is here.
+# The versions that the module's own go.mod pins, whatever else is in go.work; of common, what is here. Only tests need
+# the kit.
 pins=$(mktemp -d)
 trap 'rm -r "$pins"' EXIT
 cp "$module/go.mod" "$module/go.sum" "$pins"
-GOWORK=off go mod edit -replace tensorstack.dev/jobs/common=../common "$pins/go.mod"
+GOWORK=off go mod edit -replace tensorstack.dev/jobs/common=../common -droprequire tensorstack.dev/jobs/kit "$pins/go.mod"
 (
 	cd "$module"
 	GOWORK=off CGO_ENABLED=0 go build -modfile="$pins/go.mod" -trimpath -buildvcs=false \

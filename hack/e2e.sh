@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$1" = scheduling ]; then # on control planes of their own, with simulated nodes
-	E2E=true exec go test ./test/scheduling -count=1 -timeout 40m -v -ginkgo.v -ginkgo.no-color
+	E2E=true exec go test ./test/scheduling -count=1 -timeout 90m -v -ginkgo.v -ginkgo.no-color
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
 	bin/localcluster build pytorch tensorflow deepspeed tensorboard

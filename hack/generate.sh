@@ -20,8 +20,8 @@ for controller in "$@"; do
 	"$bin/trimcrd" "$controller"/config/crd/*_*.yaml
 	# What the tests of a module read is in the module: it is tested without its siblings and the examples too.
 	if [ "$module" = common ]; then
-		mkdir -p "common/frameworktest/controlplane/crds/$controller"
-		cp "$controller"/config/crd/*_*.yaml "common/frameworktest/controlplane/crds/$controller"
+		mkdir -p "kit/controlplane/crds/$controller"
+		cp "$controller"/config/crd/*_*.yaml "kit/controlplane/crds/$controller"
 	elif [ -d "$controller/testdata" ]; then
 		{
 			echo "# Those of examples/$controller, written by make generate."
@@ -42,6 +42,7 @@ for controller in "$@"; do
 	esac
 	(
 		cd "$dir"
+		GOWORK=off go mod edit -droprequire tensorstack.dev/jobs/kit "$controller/go.mod" # only tests need it
 		go work init ./common "./$controller"
 		required=$(sed -n 's|^\ttensorstack.dev/jobs/common ||p' "$controller/go.mod")
 		go work edit -replace "tensorstack.dev/jobs/common@$required=./common"

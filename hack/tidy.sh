@@ -8,10 +8,7 @@ for module in "$@"; do
 	cp "$module/go.mod" "$dir/go.mod"
 	cp "$module/go.sum" "$dir/go.sum"
 	for sibling in "$@"; do
-		path=$(cd "$sibling" && GOWORK=off go list -m)
-		if grep -q "^\s*\(require \)\?$path v" "$dir/go.mod"; then
-			GOWORK=off go mod edit -replace "$path=$PWD/$sibling" "$dir/go.mod"
-		fi
+		GOWORK=off go mod edit -replace "$(cd "$sibling" && GOWORK=off go list -m)=$PWD/$sibling" "$dir/go.mod"
 	done
 	(cd "$module" && GOWORK=off go mod tidy -modfile="$dir/go.mod")
 	for sibling in "$@"; do

@@ -3,13 +3,13 @@ package pytorch
 import (
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest"
+	"tensorstack.dev/jobs/kit/conformance"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.PyTorchTrainingJob {
+	conformance.Run(t, Controller(), func(s conformance.Shape) *v1beta1.PyTorchTrainingJob {
 		job := &v1beta1.PyTorchTrainingJob{Spec: v1beta1.PyTorchTrainingJobSpec{
 			RunPolicy:       s.RunPolicy,
 			RunMode:         s.RunMode,

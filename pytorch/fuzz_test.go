@@ -11,7 +11,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/frameworktest/hostile"
+	"tensorstack.dev/jobs/kit/hostile"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 

@@ -3,13 +3,13 @@ package tensorflow
 import (
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest"
+	"tensorstack.dev/jobs/kit/conformance"
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	frameworktest.Run(t, Controller(), func(s frameworktest.Shape) *v1beta1.TensorFlowTrainingJob {
+	conformance.Run(t, Controller(), func(s conformance.Shape) *v1beta1.TensorFlowTrainingJob {
 		return &v1beta1.TensorFlowTrainingJob{Spec: v1beta1.TensorFlowTrainingJobSpec{
 			RunPolicy:       s.RunPolicy,
 			RunMode:         s.RunMode,

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
@@ -86,7 +87,12 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	options := DefaultOptions()
 	options.Clock = testingclock.NewFakePassiveClock(now)
 	options.Memory = &Memory{}
-	r := &Reconciler[*idle]{client: cached, framework: ofIdle{}, gvk: testKind, options: options}
+	r := &Reconciler[*idle]{
+		client: cached, framework: ofIdle{}, gvk: testKind, options: options,
+		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
+		tensorBoards: dependents.NewTensorBoards(
+			dependents.Cluster{}, &dependents.HeldChanges{}, options.Clock, options.DependentRetry),
+	}
 	job.status = plan.Decide(r.planned(job), seen, now.Add(-time.Minute)).Status
 	return r, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 }

@@ -18,19 +18,6 @@ var (
 	exited         = jobtest.Exited
 	sidecarRunning = jobtest.SidecarRunning
 	deleting       = jobtest.Deleting
-	group          = jobtest.Group
-	withCondition  = jobtest.WithCondition
-	admitted       = jobtest.Admitted
-	edited         = jobtest.Edited
-	foreignGroup   = jobtest.ForeignGroup
-	deletingGroup  = jobtest.DeletingGroup
-	board          = jobtest.Board
-	foreignBoard   = jobtest.ForeignBoard
-	suspended      = jobtest.Suspended
-	deletingBoard  = jobtest.DeletingBoard
-	failed         = jobtest.FailedBoard
-	withReady      = jobtest.WithReady
-	warning        = jobtest.Warning
 	now            = jobtest.Now
 )
 

@@ -20,6 +20,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
@@ -32,24 +33,25 @@ const conflictDelay = 100 * time.Millisecond
 
 // execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then deletions,
 // then creations.
-func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d plan.Decision) (reconcile.Result, error) {
+func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	result, err := r.changeJob(ctx, job, planned, d)
 	if apierrors.IsConflict(err) {
 		// Somebody changed the job since it was read. The change may be one that does not wake us.
+		//mutant:a conflict is not tried again => return reconcile.Result{}, nil
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = r.changePodGroup(ctx, job, d.PodGroup)
+	err = r.podGroups.Apply(ctx, job, d.Admission)
 	if apierrors.IsConflict(err) { // somebody was faster, perhaps by a change that does not wake us
 		result, err = sooner(result, conflictDelay), nil
 	}
-	if deleteErr := r.delete(ctx, d); deleteErr != nil {
+	if deleteErr := r.delete(ctx, d.Decision); deleteErr != nil {
 		return reconcile.Result{}, errors.Join(err, deleteErr)
 	}
 	if err == nil {
-		err = r.create(ctx, job, d)
+		err = r.create(ctx, job, &planned, d.Decision)
 	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
@@ -60,27 +62,28 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	if d.TensorBoard.Change != "" {
-		result = sooner(result, r.changeTensorBoard(ctx, job, d.TensorBoard))
+	if d.tensorBoard.Change.Action != "" {
+		result = sooner(result, r.tensorBoards.Apply(ctx, job, d.tensorBoard.Change, r.tensorBoardReporter(job)))
 	}
 	if !d.WakeAt.IsZero() {
 		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
 	}
 	if result.RequeueAfter > 0 {
-		result.Priority = new(priorityOf(d))
+		result.Priority = new(priorityOf(d.Decision))
 	}
 	return result, nil
 }
 
 // changeJob deletes the job or writes its status, if either is due. It returns a conflict if the job is not the newest and
 // anything is to be changed.
-func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, d plan.Decision) (reconcile.Result, error) {
+func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	if d.DeleteJob {
 		return reconcile.Result{}, r.deleteJob(ctx, job)
 	}
 	read := job.GetResourceVersion()
 	result, err := r.writeStatus(ctx, job, planned, d)
-	if err == nil && d.ChangesObjects() && job.GetResourceVersion() == read {
+	//mutant:pods are created for a job that was updated since => if err == nil && read == "" {
+	if err == nil && d.changesObjects() && job.GetResourceVersion() == read {
 		err = r.confirm(ctx, job)
 	}
 	return result, err
@@ -110,9 +113,9 @@ func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 }
 
 // writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
-func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job, d plan.Decision) (reconcile.Result, error) {
+func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(job)
-	if !plan.ChangesStatus(planned, d) {
+	if !d.changesStatus(planned) {
 		r.options.Memory.SetWaitsSince(key, time.Time{})
 		return reconcile.Result{}, nil
 	}
@@ -122,16 +125,16 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job
 		}
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.patchStatus(ctx, job, d.Status, d.TensorBoard.Status, d.Events); err != nil {
+	if err := r.patchStatus(ctx, job, d.Status, d.tensorBoard.Status, d.Events); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.metrics.observe(d)
+	r.metrics.observe(d.Decision)
 	return reconcile.Result{}, nil
 }
 
 // statusDelay returns how much longer the status of a decision may be batched with later changes.
-func (r *Reconciler[J]) statusDelay(job plan.Job, d plan.Decision) time.Duration {
-	delay := plan.StatusDelay(job, d, r.options.StatusInterval)
+func (r *Reconciler[J]) statusDelay(job plan.Job, d decision) time.Duration {
+	delay := d.statusDelay(job, r.options.StatusInterval)
 	if since := r.options.Memory.WaitsSince(types.NamespacedName{Namespace: job.Namespace, Name: job.Name}); !since.IsZero() {
 		delay -= r.options.Clock.Now().Sub(since)
 	}
@@ -139,8 +142,8 @@ func (r *Reconciler[J]) statusDelay(job plan.Job, d plan.Decision) time.Duration
 }
 
 // onlyDelays reports whether a decision does nothing for now.
-func (r *Reconciler[J]) onlyDelays(job plan.Job, d plan.Decision) bool {
-	return !d.DeleteJob && !d.ChangesObjects() && r.statusDelay(job, d) > 0
+func (r *Reconciler[J]) onlyDelays(job plan.Job, d decision) bool {
+	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }
 
 // patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the events.
@@ -151,17 +154,28 @@ func (r *Reconciler[J]) patchStatus(
 	if job.JobStatus().ObservedGeneration == 0 {
 		was = "" // the API server has set the phase
 	}
-	_, tensorBoardWas := tensorBoardOf(job)
+	tensorBoardWas := dependents.TensorBoardOf(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
-	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+	//mutant:a status overwrites that of another version => patch := client.MergeFrom(base)
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, changed, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	job.SetResourceVersion(changed.GetResourceVersion())
 	*job.JobStatus() = status
-	setTensorBoardStatus(job, tensorBoard)
+	dependents.SetTensorBoardStatus(job, tensorBoard)
 	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
 	r.tell(ctx, job, status, was, events)
 	return nil
+}
+
+// tensorBoardReporter returns what writes the status of the job's TensorBoard, and of nothing else.
+func (r *Reconciler[J]) tensorBoardReporter(
+	job J,
+) func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error {
+	return func(ctx context.Context, status *batchv1beta1.DependentStatus, events []report.Event) error {
+		return r.patchStatus(ctx, job, *job.JobStatus(), status, events)
+	}
 }
 
 // onlyStatus returns the job with that status and without its spec, so that what has changed is not searched for in the templates of pods.
@@ -171,7 +185,7 @@ func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorB
 	only.SetName(job.GetName())
 	only.SetResourceVersion(job.GetResourceVersion())
 	*only.JobStatus() = status
-	setTensorBoardStatus(only, tensorBoard)
+	dependents.SetTensorBoardStatus(only, tensorBoard)
 	return only
 }
 
@@ -202,9 +216,11 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 func (r *Reconciler[J]) delete(ctx context.Context, d plan.Decision) error {
 	return errors.Join(
 		r.deletePods(ctx, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
+			//mutant:a deletion takes whatever has the name => return nil
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 		}),
 		r.deletePods(ctx, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
+			//mutant:the clean-up deletes pods that ended => return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}}
 		}),
 		r.deletePods(ctx, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
@@ -227,16 +243,16 @@ func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, opti
 	})
 }
 
-func (r *Reconciler[J]) create(ctx context.Context, job J, d plan.Decision) error {
+func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d plan.Decision) error {
 	if d.CreateService {
-		if err := r.createOwned(ctx, job, r.newService(job)); err != nil {
+		if err := r.createOwned(ctx, job, newService(planned)); err != nil {
 			return err
 		}
 	}
 	if len(d.Creates) == 0 {
 		return nil
 	}
-	if err := r.createSecret(ctx, job); err != nil {
+	if err := r.createSecret(ctx, job, planned); err != nil {
 		return err
 	}
 	inTheWay := func(err error) bool { // of this pod alone
@@ -254,7 +270,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, d plan.Decision) erro
 }
 
 // createSecret creates the Secret that the replicas share, if they do and there is none yet.
-func (r *Reconciler[J]) createSecret(ctx context.Context, job J) error {
+func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.Job) error {
 	withSecret, ok := r.framework.(framework.SecretFramework[J])
 	if !ok {
 		return nil
@@ -263,9 +279,8 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J) error {
 	if err != nil {
 		return fmt.Errorf("making the Secret of the job: %w", err)
 	}
-	secret.Namespace = job.GetNamespace()
-	secret.Labels = plan.Labels(r.gvk.Kind, job.GetName())
-	secret.OwnerReferences = []metav1.OwnerReference{r.ownerOf(job)}
+	ofJob := planned.MetaOfOwned()
+	secret.Namespace, secret.Labels, secret.OwnerReferences = ofJob.Namespace, ofJob.Labels, ofJob.OwnerReferences
 	// Without the option the client would have Secrets in its cache, which it may not read.
 	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
 	// Quotas are checked before names.
@@ -305,7 +320,7 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv
 	if !changed {
 		return nil
 	}
-	_, tensorBoard := tensorBoardOf(job)
+	tensorBoard := dependents.TensorBoardOf(job).Status
 	return r.patchStatus(ctx, job, status, tensorBoard, []report.Event{{
 		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
 	}})

@@ -6,15 +6,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/dependents"
 )
 
-// Memory is all that a Reconciler remembers from one reconcile to the next: since when each job's status has something to say that can
-// wait, so that it says all of that at once, and what it last did about the job's TensorBoard, to space out what is refused. What ends
-// with the process costs one late write a job.
+// Memory is all that a Reconciler remembers from one reconcile to the next: since when a change of each job's status
+// waits to be written, so that it is written together with later ones; and what was last done about the job's
+// TensorBoard, so that a change that is refused is not tried all the time. If the process ends, that costs one late write
+// a job.
 type Memory struct {
 	times        sync.Map // types.NamespacedName -> time.Time
-	tensorBoards sync.Map // types.NamespacedName -> plan.HeldChange
+	tensorBoards dependents.HeldChanges
 }
 
 // WaitsSince returns since when the status of a job waits to be written, the zero time if it does not.
@@ -34,21 +35,8 @@ func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	m.times.Store(job, since)
 }
 
-// heldTensorBoard returns which change of a job's TensorBoard must wait, the zero value for none.
-func (m *Memory) heldTensorBoard(job types.NamespacedName) plan.HeldChange {
-	if held, ok := m.tensorBoards.Load(job); ok {
-		return held.(plan.HeldChange) //nolint:forcetypeassert // only holdTensorBoard stores
-	}
-	return plan.HeldChange{}
-}
-
-// holdTensorBoard says which change of a job's TensorBoard must wait.
-func (m *Memory) holdTensorBoard(job types.NamespacedName, held plan.HeldChange) {
-	m.tensorBoards.Store(job, held)
-}
-
 // forget drops all that is remembered of a job.
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
-	m.tensorBoards.Delete(job)
+	m.tensorBoards.Forget(job)
 }

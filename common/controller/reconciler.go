@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
 )
@@ -73,16 +74,16 @@ type Cluster struct {
 
 // Reconciler runs the jobs of one framework.
 type Reconciler[J framework.Job] struct {
-	client    client.Client
-	apiReader client.Reader
-	events    events.EventRecorder
-	framework framework.Framework[J]
-	gvk       schema.GroupVersionKind
-	options   Options
-	metrics   *jobMetrics
-	registry  prometheus.Registerer
-	// tensorBoards and podGroups are nil without a manager: then the client reads these too.
-	tensorBoards, podGroups *dependentWatch
+	client       client.Client
+	apiReader    client.Reader
+	events       events.EventRecorder
+	framework    framework.Framework[J]
+	gvk          schema.GroupVersionKind
+	options      Options
+	metrics      *jobMetrics
+	registry     prometheus.Registerer
+	podGroups    *dependents.PodGroups
+	tensorBoards *dependents.TensorBoards
 }
 
 // ownerIndex indexes pods by the UID of the job that controls them.
@@ -102,6 +103,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	if options.Memory == nil {
 		options.Memory = &Memory{}
 	}
+	reach := dependents.Cluster{Client: cluster.Client, APIReader: cluster.APIReader}
 	return &Reconciler[J]{
 		client:    cluster.Client,
 		apiReader: cluster.APIReader,
@@ -111,6 +113,9 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		options:   options,
 		metrics:   metrics,
 		registry:  cluster.Metrics,
+		podGroups: dependents.NewPodGroups(reach),
+		tensorBoards: dependents.NewTensorBoards(
+			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
 	}, nil
 }
 
@@ -140,8 +145,16 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	if err != nil {
 		return err
 	}
-	r.tensorBoards = newDependentWatch(r, mgr, c, tensorBoards())
-	r.podGroups = newDependentWatch(r, mgr, c, podGroups())
+	jobs := dependents.Jobs{
+		Kind:       r.gvk,
+		Empty:      r.framework.NewJob(),
+		Controller: c,
+		Namespace:  r.options.Namespace,
+		Retry:      r.options.DependentRetry,
+		Clock:      r.options.Clock,
+	}
+	r.podGroups.Watch(mgr, jobs)
+	r.tensorBoards.Watch(mgr, jobs)
 	return nil
 }
 
@@ -175,27 +188,30 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	decision := plan.Decide(planned, seen, now)
-	if !decision.NeedsLiveRead || r.onlyDelays(planned, decision) {
-		return r.execute(ctx, job, planned, decision)
+	d := decide(planned, seen, now)
+	//mutant:a cache is trusted => if true {
+	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
+		return r.execute(ctx, job, planned, d)
 	}
 	live, err := r.observe(ctx, job, planned.Spec, true)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := r.execute(ctx, job, planned, plan.Decide(planned, live, now))
-	if err == nil && live.HasMoreThan(seen, planned.UID) {
+	result, err := r.execute(ctx, job, planned, decide(planned, live, now))
+	//mutant:a watch is trusted to report each pod => if false {
+	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
 		// The cache may never tell of an object that it lacks: it may be gone before a watch that broke is resumed.
 		result = sooner(result, plan.CacheDelay)
 	}
 	return result, err
 }
 
-// observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must not be guessed.
+// observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must
+// not be guessed.
 func (r *Reconciler[J]) observe(
 	ctx context.Context, job J, spec framework.JobSpec, live bool,
-) (plan.Observation, error) {
-	var seen plan.Observation
+) (observation, error) {
+	var seen observation
 	var reader client.Reader = r.client
 	var pods client.ListOption = client.MatchingFields{ownerIndex: string(job.GetUID())}
 	if live {
@@ -214,45 +230,30 @@ func (r *Reconciler[J]) observe(
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
-	seen.TensorBoard = r.observeTensorBoard(ctx, job)
-	seen.PodGroup = r.observePodGroup(ctx, job, spec, live)
+	seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
+	if spec.T9kScheduler() != nil && job.GetDeletionTimestamp().IsZero() {
+		seen.Admission = r.podGroups.Observe(ctx, job, live)
+	}
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
 	return seen, client.IgnoreNotFound(err)
 }
 
 // planned returns the job as plan.Decide needs to know it.
 func (r *Reconciler[J]) planned(job J) plan.Job {
-	tensorBoardSpec, tensorBoardStatus := tensorBoardOf(job)
 	return plan.Job{
-		Kind:              r.gvk,
-		Namespace:         job.GetNamespace(),
-		Name:              job.GetName(),
-		UID:               job.GetUID(),
-		Generation:        job.GetGeneration(),
-		Deleting:          !job.GetDeletionTimestamp().IsZero(),
-		Created:           job.GetCreationTimestamp().Time,
-		Spec:              r.framework.JobSpec(job),
-		Status:            *job.JobStatus(),
-		TensorBoardSpec:   tensorBoardSpec,
-		TensorBoardStatus: tensorBoardStatus,
-		Settings:          r.options.Settings,
-		MainContainers:    r.framework.MainContainers(),
+		Kind:           r.gvk,
+		Namespace:      job.GetNamespace(),
+		Name:           job.GetName(),
+		UID:            job.GetUID(),
+		Generation:     job.GetGeneration(),
+		Deleting:       !job.GetDeletionTimestamp().IsZero(),
+		Created:        job.GetCreationTimestamp().Time,
+		Spec:           r.framework.JobSpec(job),
+		Status:         *job.JobStatus(),
+		Settings:       r.options.Settings,
+		MainContainers: r.framework.MainContainers(),
 		Wire: func(gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
 			return r.framework.Wire(job, gang, member, template)
 		},
-	}
-}
-
-func (r *Reconciler[J]) ownerOf(job J) metav1.OwnerReference {
-	return *metav1.NewControllerRef(job, r.gvk)
-}
-
-// metaOfOwned returns the metadata of an object that the job owns and that has its name.
-func (r *Reconciler[J]) metaOfOwned(job J) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name:            job.GetName(),
-		Namespace:       job.GetNamespace(),
-		Labels:          plan.Labels(r.gvk.Kind, job.GetName()),
-		OwnerReferences: []metav1.OwnerReference{r.ownerOf(job)},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -92,11 +93,9 @@ func TestCreateSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := &creations{answer: tc.answer}
-			r := &Reconciler[*testJob]{
-				client: api, framework: tc.framework, gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
-			}
+			r := &Reconciler[*testJob]{client: api, framework: tc.framework, gvk: testKind}
 			job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"}}, tc.status}
-			err := r.createSecret(t.Context(), job)
+			err := r.createSecret(t.Context(), job, &jobtest.NewJob().Job)
 			got := ""
 			if err != nil {
 				got = err.Error()

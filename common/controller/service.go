@@ -8,13 +8,13 @@ import (
 
 // newService returns the headless Service that gives the replicas of a job their host names. It publishes their
 // addresses before they are ready, since they need each other to become ready.
-func (r *Reconciler[J]) newService(job J) *corev1.Service {
+func newService(job *plan.Job) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: r.metaOfOwned(job),
+		ObjectMeta: job.MetaOfOwned(),
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,
-			Selector:                 plan.SelectorLabels(r.gvk.Kind, job.GetName()),
+			Selector:                 plan.SelectorLabels(job.Kind.Kind, job.Name),
 		},
 	}
 }

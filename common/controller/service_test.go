@@ -5,16 +5,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/internal/jobtest"
 )
 
 func TestNewService(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler[*testJob]{gvk: testKind}
-	j := &testJob{}
-	j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"
+	owner := &metav1.ObjectMeta{Name: "job", UID: "job-uid"}
 	diff(t, "Service", &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "job", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, testKind)},
+			Name: "job", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, testKind)},
 			Labels: map[string]string{
 				"batch.tensorstack.dev/job-kind": "TestJob",
 				"batch.tensorstack.dev/job-name": "job",
@@ -31,5 +31,5 @@ func TestNewService(t *testing.T) {
 				"batch.tensorstack.dev/job-name": "job",
 			},
 		},
-	}, r.newService(j))
+	}, newService(&jobtest.NewJob().Job))
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -10,10 +10,11 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // idleJob returns a job of so many replicas, all of which run, and what the cluster holds of it. There is nothing to do about it.
-func idleJob(replicas int32) (*jobBuilder, Observation) {
+func idleJob(replicas int32) (*jobBuilder, plan.Observation) {
 	j := job(role("master", 1), role("worker", replicas-1))
 	owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: j.Name, UID: j.UID, Controller: new(true)}
 	var pods []*corev1.Pod
@@ -22,7 +23,7 @@ func idleJob(replicas int32) (*jobBuilder, Observation) {
 		p.OwnerReferences = []metav1.OwnerReference{owner}
 		pods = append(pods, p)
 	}
-	return j.saw(time.Minute, pods...), seeing(pods...)
+	return j.Saw(time.Minute, pods...), seeing(pods...)
 }
 
 func BenchmarkPlan(b *testing.B) {
@@ -31,7 +32,7 @@ func BenchmarkPlan(b *testing.B) {
 		for _, bc := range []struct {
 			name string
 			job  *jobBuilder
-			seen Observation
+			seen plan.Observation
 		}{
 			{"nothing to do", idle, pods},
 			{"all to create", job(role("master", 1), role("worker", replicas-1)), seeing()},
@@ -39,7 +40,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/replicas=%d", bc.name, replicas), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					Decide(bc.job.Job, bc.seen, now)
+					plan.Decide(bc.job.Job, bc.seen, now)
 				}
 			})
 		}
@@ -50,7 +51,7 @@ func BenchmarkPlan(b *testing.B) {
 func TestAllocationsOfAPlanGrowWithTheReplicas(t *testing.T) {
 	decide := func(replicas int32) func() {
 		j, seen := idleJob(replicas)
-		return func() { Decide(j.Job, seen, now) }
+		return func() { plan.Decide(j.Job, seen, now) }
 	}
 	if linear, measured := jobtest.AllocatesLinearly(decide); !linear {
 		t.Error(measured)
@@ -62,7 +63,7 @@ func TestAllocationsOfAListForEachReplicaGrowFaster(t *testing.T) {
 	listForEach := func(replicas int32) func() {
 		j, seen := idleJob(replicas)
 		return func() {
-			Decide(j.Job, seen, now)
+			plan.Decide(j.Job, seen, now)
 			for range members(j) {
 				members(j)
 			}
@@ -77,6 +78,6 @@ func TestAllocationsOfAListForEachReplicaGrowFaster(t *testing.T) {
 func TestIdleJobNeedsNoDecision(t *testing.T) {
 	t.Parallel()
 	j, seen := idleJob(4)
-	diff(t, "decision", Decision{Status: j.Status}, Decide(j.Job, seen, now))
+	diff(t, "decision", plan.Decision{Status: j.Status}, plan.Decide(j.Job, seen, now))
 	diff(t, "phase", batchv1beta1.JobPhaseRunning, j.Status.Phase)
 }

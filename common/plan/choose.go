@@ -44,10 +44,12 @@ func (v *view) choose() choice {
 	isPausing := v.job.Spec.RunMode.Pausing()
 	hasStarted := v.job.Status.StartTime != nil
 	switch {
+	//mutant:a job that is being deleted creates pods => case false:
 	case v.job.Deleting:
 		return choice{action: leave}
 	case v.isExpired():
 		return choice{action: expire}
+	//mutant:a finished job goes on => case v.job.Status.Finished() && v.job.Status.Phase == "Failed":
 	case v.job.Status.Finished():
 		return choice{action: cleanUp}
 	case v.isPausedBeforeStart():

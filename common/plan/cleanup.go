@@ -11,13 +11,15 @@ import (
 // cleanUp deletes the pods of a finished job as its clean-up policy says. The phase, conditions and counts of the
 // status stay. The tasks are updated once, when no pod changes any more.
 func (s *steps) cleanUp() {
-	s.releaseGroup()
+	//mutant:a gang: its group stays when it ends =>
+	s.endAdmission()
 	s.cleanedUp = s.deleteRemainingPods()
 	if s.cleanedUp {
 		s.setTasks()
 	}
 	expiry, ok := policy.Expiry(s.job.Spec.RunPolicy, s.Status.CompletionTime)
 	if ok && (s.now.Before(expiry) || !s.job.Status.Finished()) {
+		//mutant:a job never expires =>
 		s.wakeAt(expiry) // a job that has just ended is not deleted before its end is written
 	}
 }

@@ -10,23 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Decision is what to do about a job: write Status if it differs and is due, then change the PodGroup, delete and
-// create pods, and last change the TensorBoard. In this order a failure is counted before the pod that shows it is
-// deleted. So a crash in between loses nothing, and counts nothing twice.
+// Decision is what to do about a job: write Status if it differs and is due, then change the admission, and last delete
+// and create pods. In this order a failure is counted before the pod that shows it is deleted. So a crash in between
+// loses nothing, and counts nothing twice.
 type Decision struct {
 	// Status that the job is to have.
 	Status batchv1beta1.JobStatus
-	// TensorBoard is changed last, so that a problem with it never blocks the training. Its status is written with
-	// Status.
-	TensorBoard TensorBoardDecision
-	// PodGroup is changed before the pods, so that the resources that it holds are released even if deleting a pod
+	// Admission is changed before the pods, so that the resources that it holds are released even if deleting a pod
 	// fails.
-	PodGroup PodGroupDecision
+	Admission Change
 	// Deletes are deleted gracefully.
 	Deletes []*corev1.Pod
 	// CleanUps are deleted only in the version that was seen: a pod that has ended since may have to stay, with its
@@ -66,30 +61,10 @@ type Restart struct {
 	Counted bool
 }
 
-// TensorBoardDecision is what to do about the TensorBoard of a job.
-type TensorBoardDecision struct {
-	// Status of the TensorBoard in the status of the job. Nil means none.
-	Status *batchv1beta1.DependentStatus
-	// Change to make, as DependentStatus.Action names it. Empty means none.
-	Change string
-	// Object to change, as it was seen. It is nil if Change creates it.
-	Object *tensorboardv1beta1.TensorBoard
-}
-
-// PodGroupDecision is what to do about the PodGroup of a job.
-type PodGroupDecision struct {
-	// Change to make, as DependentStatus.Action names it. Empty means none.
-	Change string
-	// Object to change, as it was seen. It is nil if Change creates it.
-	Object *schedulerv1beta1.PodGroup
-	// Spec that the PodGroup is to have.
-	Spec schedulerv1beta1.PodGroupSpec
-}
-
 // ChangesObjects reports whether the decision changes objects other than the job.
 func (d *Decision) ChangesObjects() bool {
 	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
-		d.TensorBoard.Change != "" || d.PodGroup.Change != ""
+		d.Admission.Action != ""
 }
 
 // wakeAt sets WakeAt, unless it is earlier already.

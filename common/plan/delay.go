@@ -18,13 +18,14 @@ import (
 const endDelay = time.Second
 
 // StatusDelay returns how long the status of a decision may be batched with later changes, at most for an interval.
-// Only three changes can be delayed: replica changes, the first status, and what the TensorBoard controller reports.
+// Only two changes can be delayed: replica changes, and the first status.
 func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 	was := job.Status
 	switch {
-	case !onlyFollowsTensorBoard(job.TensorBoardStatus, d.TensorBoard.Status):
+	//mutant:the accounting of a failure is delayed => case false:
+	case len(d.Restarts) > 0:
 		return 0
-	case len(d.Restarts) > 0, !isFirstStatusThatMayWait(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
+	case !isFirstStatusThatMayWait(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
 		return 0
 	case !was.Finished() && countEnded(d.Status.Tasks) > countEnded(was.Tasks):
 		return min(endDelay, interval)
@@ -35,7 +36,7 @@ func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 
 // ChangesStatus reports whether a decision changes the status of a job.
 func ChangesStatus(job Job, d Decision) bool {
-	return !isSameStatus(job.Status, d.Status) || !equality.Semantic.DeepEqual(job.TensorBoardStatus, d.TensorBoard.Status)
+	return !isSameStatus(job.Status, d.Status)
 }
 
 // countEnded counts the replicas that have ended.
@@ -59,7 +60,9 @@ func isFirstStatusThatMayWait(spec framework.JobSpec, was batchv1beta1.JobStatus
 	hasFailed := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&
 		d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
-		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Elastic == nil && spec.Scheduler == nil
+		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Scheduler == nil &&
+		//mutant:an elastic job does not report its replicas before they run => true
+		spec.Elastic == nil
 }
 
 // isSameStatus reports whether two statuses are equal. Replicas, of which there may be many, are compared without
@@ -114,13 +117,4 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	}
 	s.Conditions = conditions
 	return s
-}
-
-// onlyFollowsTensorBoard reports whether two statuses of a TensorBoard differ only in what its own controller reports.
-// What the job controller does about it is written immediately.
-func onlyFollowsTensorBoard(a, b *batchv1beta1.DependentStatus) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Action == b.Action && a.Type == b.Type
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"reflect"
@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // Tasks change with every step of every replica; everything else is worth a write at once.
@@ -48,7 +49,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 			t.Parallel()
 			before, after := status(func(*batchv1beta1.JobStatus) {}), status(tc.change)
 			want := after.DeepCopy()
-			diff(t, "answer", tc.want, onlyFollowsReplicas(before, after))
+			diff(t, "answer", tc.want, plan.OnlyFollowsReplicas(before, after))
 			diff(t, "the status, which is only read", *want, after)
 		})
 	}
@@ -67,7 +68,7 @@ func TestIsSameStatusLooksAtEachField(t *testing.T) {
 			}}}},
 		}
 	}
-	diff(t, "answer for the same", true, isSameStatus(full(), full()))
+	diff(t, "answer for the same", true, plan.IsSameStatus(full(), full()))
 	for name, part := range map[string]func(*batchv1beta1.JobStatus) any{
 		"task":      func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0] },
 		"replica":   func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0].Replicas[0] },
@@ -83,7 +84,7 @@ func TestIsSameStatusLooksAtEachField(t *testing.T) {
 					t.Fatal("the test sets no such field")
 				}
 				field.SetZero()
-				diff(t, "answer", false, isSameStatus(full(), lacking))
+				diff(t, "answer", false, plan.IsSameStatus(full(), lacking))
 			})
 		}
 	}
@@ -98,7 +99,7 @@ func TestIsSameStatusIsSemantic(t *testing.T) {
 	local := metav1.NewTime(now.In(time.FixedZone("east", 3600)))
 	a := status(batchv1beta1.ReplicaStatus{RestartTime: &local})
 	b := status(batchv1beta1.ReplicaStatus{RestartTime: new(metav1.NewTime(now)), Containers: []batchv1beta1.ContainerStatus{}})
-	diff(t, "answer", true, isSameStatus(a, b))
+	diff(t, "answer", true, plan.IsSameStatus(a, b))
 }
 
 // The first status of most jobs says that they run.
@@ -114,19 +115,19 @@ func TestFirstStatusMayWait(t *testing.T) {
 		"not once they run":                         {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}},
 		"not when one cannot start":                 {job: job(role("worker", 1)), seen: []*corev1.Pod{pod("job-worker-0", unschedulable)}},
 		"not when one failed":                       {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
-		"not with a deadline, which counts from it": {job: job(role("worker", 2)).deadline(60)},
+		"not with a deadline, which counts from it": {job: job(role("worker", 2)).Deadline(60)},
 		"not when one failed and the reports of its peers are awaited": {
-			job: job(role("worker", 2)).scope(scopeJob).window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+			job: job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
-		"not of a gang, which its PodGroup follows":  {job: job(role("worker", 2)).inQueue()},
+		"not of a gang, which its PodGroup follows":  {job: job(role("worker", 2)).InQueue()},
 		"not when nothing can run":                   {job: job(role("worker", 0))},
-		"not of an elastic job, which is scaled":     {job: job(role("worker", 2)).elastic(1, 2)},
-		"not of a job that is paused from the start": {job: job(role("worker", 2)).paused(true)},
-		"not after another":                          {job: job(role("worker", 2)).saw(time.Minute)},
+		"not of an elastic job, which is scaled":     {job: job(role("worker", 2)).Elastic(1, 2)},
+		"not of a job that is paused from the start": {job: job(role("worker", 2)).Paused(true)},
+		"not after another":                          {job: job(role("worker", 2)).Saw(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "whether it may wait", tc.want, isFirstStatusThatMayWait(tc.job.Spec, tc.job.Status, tc.job.sees(tc.seen...)))
+			diff(t, "whether it may wait", tc.want, plan.IsFirstStatusThatMayWait(tc.job.Spec, tc.job.Status, tc.job.Sees(tc.seen...)))
 		})
 	}
 }
@@ -152,31 +153,9 @@ func TestStatusWaits(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 2))
 			if tc.saw != nil {
-				j.saw(time.Minute, tc.saw...)
+				j.Saw(time.Minute, tc.saw...)
 			}
-			diff(t, "delay", tc.want, StatusDelay(j.Job, j.sees(tc.sees...), interval))
-		})
-	}
-}
-
-// What the controller does about it is worth a write at once; how it does is not.
-func TestOnlyFollowsTensorBoard(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		before, after *batchv1beta1.DependentStatus
-		want          bool
-	}{
-		"none":                        {want: true},
-		"one is to be":                {after: reported(unchanged)},
-		"one is gone":                 {before: reported(unchanged)},
-		"it is ready":                 {reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }), true},
-		"it is there":                 {reported(func(s *batchv1beta1.DependentStatus) { s.Dependent = nil }), reported(unchanged), true},
-		"it is being changed":         {reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Update" }), false},
-		"there is something to worry": {reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Type = "Warning" }), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "answer", tc.want, onlyFollowsTensorBoard(tc.before, tc.after))
+			diff(t, "delay", tc.want, plan.StatusDelay(j.Job, j.Sees(tc.sees...), interval))
 		})
 	}
 }

@@ -88,6 +88,7 @@ func (v view) scaledDown() view {
 		}
 	}
 	v.resized = v.resized || len(remaining) < len(v.replicas)
+	//mutant:a replica that was given up counts =>
 	v.replicas = remaining
 	return v
 }
@@ -128,6 +129,7 @@ func (s *steps) trainsWithLess() bool {
 			}
 			continue
 		}
+		//mutant:a failed replica is counted as training => if true {
 		if !r.staysFailed() && r.failure() == nil {
 			running++
 		}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 
 // scaling returns an elastic job of three replicas that ran a minute ago, all but those that are left out.
 func scaling(pods ...*corev1.Pod) *jobBuilder {
-	return job(role("worker", 0)).elastic(1, 3).saw(time.Minute).saw(time.Minute, pods...)
+	return job(role("worker", 0)).Elastic(1, 3).Saw(time.Minute).Saw(time.Minute, pods...)
 }
 
 // listed returns the names of the replicas that a status lists.
@@ -38,7 +38,7 @@ func TestElasticJobScales(t *testing.T) {
 		wantReplicas []string
 	}{
 		"up, by the indices that are free": {
-			job:  scaling(worker0, worker1, worker2).elastic(1, 4),
+			job:  scaling(worker0, worker1, worker2).Elastic(1, 4),
 			pods: []*corev1.Pod{worker0, worker1, worker2},
 			want: summary{
 				Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")},
@@ -46,49 +46,49 @@ func TestElasticJobScales(t *testing.T) {
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3"},
 		},
 		"down, from the highest index": {
-			job:          scaling(worker0, worker1, worker2).elastic(1, 1),
+			job:          scaling(worker0, worker1, worker2).Elastic(1, 1),
 			pods:         []*corev1.Pod{worker0, worker1, worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1", "job-worker-2"}},
 			wantReplicas: []string{"job-worker-0"},
 		},
 		"down, and what does not run goes first": {
-			job:          scaling(worker0, pod("job-worker-1", unschedulable), worker2).elastic(1, 2),
+			job:          scaling(worker0, pod("job-worker-1", unschedulable), worker2).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", unschedulable), worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
 		"down, and what fails goes first, which counts as no failure": {
-			job:          scaling(worker0, worker1, worker2).elastic(1, 2),
+			job:          scaling(worker0, worker1, worker2).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", exited(1)), worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
 		"down, and what is being deleted goes first": {
-			job:          scaling(worker0, worker1, worker2).elastic(1, 2),
+			job:          scaling(worker0, worker1, worker2).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", running, deleting), worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning"},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
 		"down, and the leader stays, whatever it does": {
-			job:          scaling(worker1, worker2).elastic(1, 1),
+			job:          scaling(worker1, worker2).Elastic(1, 1),
 			pods:         []*corev1.Pod{pod("job-worker-0"), worker1, worker2},
 			want:         summary{Phase: phasePending, Reason: "Pending", Deletes: []string{"job-worker-1", "job-worker-2"}},
 			wantReplicas: []string{"job-worker-0"},
 		},
 		"down, and a crash left the pods there": {
-			job:          scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2),
+			job:          scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2),
 			pods:         []*corev1.Pod{worker0, worker1, worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-2"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-1"},
 		},
 		"up again, but not by an index whose former pod is still there": {
-			job:          scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2).elastic(1, 3),
+			job:          scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
 			pods:         []*corev1.Pod{worker0, worker1, pod("job-worker-2", running, deleting)},
 			want:         summary{Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")}},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
 		"up again, and nothing is adopted that was given up": {
-			job:  scaling(worker0, worker1, worker2).elastic(1, 2).saw(0, worker0, worker1, worker2).elastic(1, 3),
+			job:  scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
 			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", exited(1))},
 			want: summary{
 				Phase: phaseRunning, Reason: "PartiallyRunning", Deletes: []string{"job-worker-2"}, Creates: []string{created("job-worker-3", "0")},
@@ -96,19 +96,19 @@ func TestElasticJobScales(t *testing.T) {
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
 		"not up when it ends": {
-			job:          scaling(worker0, worker1, worker2).elastic(1, 5),
+			job:          scaling(worker0, worker1, worker2).Elastic(1, 5),
 			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
 		"not up after its end": {
-			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 5),
+			job:          scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1, worker2).Elastic(1, 5),
 			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
 		"not down after its end": {
-			job:          scaling(worker0, worker1, worker2).saw(0, pod("job-worker-0", exited(0)), worker1, worker2).elastic(1, 1),
+			job:          scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1, worker2).Elastic(1, 1),
 			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
@@ -116,7 +116,7 @@ func TestElasticJobScales(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "replicas", tc.wantReplicas, listed(d.Status))
 		})
@@ -129,28 +129,28 @@ func TestScaledEvent(t *testing.T) {
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
 	scaled := func(j *jobBuilder, pods ...*corev1.Pod) []report.Event {
 		var list []report.Event
-		for _, e := range j.sees(pods...).Events {
+		for _, e := range j.Sees(pods...).Events {
 			if e.Reason == "Scaled" {
 				list = append(list, e)
 			}
 		}
 		return list
 	}
-	diff(t, "events at first", []report.Event(nil), scaled(job(role("worker", 0)).elastic(1, 3), pods...))
+	diff(t, "events at first", []report.Event(nil), scaled(job(role("worker", 0)).Elastic(1, 3), pods...))
 	diff(t, "events when it scales", []report.Event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas", Facts: []any{"from", 3, "to", 1}}},
-		scaled(scaling(pods...).elastic(1, 1), pods...))
-	diff(t, "events then", []report.Event(nil), scaled(scaling(pods...).elastic(1, 1).saw(0, pods...), pods...))
-	diff(t, "events when it ends", []report.Event(nil), scaled(scaling(pods...).elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
+		scaled(scaling(pods...).Elastic(1, 1), pods...))
+	diff(t, "events then", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 1).Saw(0, pods...), pods...))
+	diff(t, "events when it ends", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
 // Roles share the replicas. One may shrink while another grows.
 func TestEachRoleScalesByItself(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-a-0", running), pod("job-a-1", running), pod("job-b-0", running)}
-	j := job(role("a", 2), role("b", 1)).elastic(1, 2)
-	j.saw(time.Minute).saw(time.Minute, pods...)
+	j := job(role("a", 2), role("b", 1)).Elastic(1, 2)
+	j.Saw(time.Minute).Saw(time.Minute, pods...)
 	j.Spec.Roles[0].Replicas, j.Spec.Roles[1].Replicas = 1, 3
-	d := j.sees(pods...)
+	d := j.Sees(pods...)
 	diff(t, "replicas", []string{"job-a-0", "job-b-0", "job-b-1", "job-b-2"}, listed(d.Status))
 	diff(t, "deletions", []string{"job-a-1"}, names(d.Deletes))
 	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(d.Creates))
@@ -200,7 +200,7 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := job(role("worker", 0)).elastic(tc.least, 3).saw(time.Minute).sees(tc.pods...)
+			d := job(role("worker", 0)).Elastic(tc.least, 3).Saw(time.Minute).Sees(tc.pods...)
 			diff(t, "phase", tc.wantPhase, d.Status.Phase)
 			diff(t, "Running", tc.want, conditionOf(d, batchv1beta1.ConditionRunning))
 			diff(t, "reason", tc.want.Reason, d.Status.Reason)
@@ -212,14 +212,14 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 func TestReplicasThatFailedDoNotTrain(t *testing.T) {
 	t.Parallel()
 	failed := pod("job-worker-1", exited(1))
-	j := job(restarting(role("worker", 0), batchv1beta1.RestartPolicyNever)).elastic(2, 3).saw(time.Hour).
-		saw(time.Minute, pod("job-worker-0", running), failed, pod("job-worker-2"))
-	d := j.sees(pod("job-worker-0", running), failed, pod("job-worker-2"))
+	j := job(restarting(role("worker", 0), batchv1beta1.RestartPolicyNever)).Elastic(2, 3).Saw(time.Hour).
+		Saw(time.Minute, pod("job-worker-0", running), failed, pod("job-worker-2"))
+	d := j.Sees(pod("job-worker-0", running), failed, pod("job-worker-2"))
 	diff(t, "phase", phasePending, d.Status.Phase)
 
-	d = j.sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
+	d = j.Sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
 	j.Status = d.Status
-	d = j.sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
+	d = j.Sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
 	diff(t, "phase when all others have failed", phasePending, d.Status.Phase)
 	diff(t, "Running when all others have failed", condition{
 		metav1.ConditionFalse, "TooFewReplicas", "fewer replicas are left than elastic.minReplicas (2): the others failed and are not restarted",
@@ -243,9 +243,9 @@ func TestElasticJobRecovers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 0)).elastic(1, 3).scope(tc.scope).saw(time.Hour).saw(time.Hour, worker0, pod("job-worker-1", running), never).
-				saw(time.Minute, worker0, failed, never)
-			diff(t, "ReplicaFailure", tc.want, conditionOf(j.sees(tc.pods...), batchv1beta1.ConditionReplicaFailure).Status)
+			j := job(role("worker", 0)).Elastic(1, 3).Scope(tc.scope).Saw(time.Hour).Saw(time.Hour, worker0, pod("job-worker-1", running), never).
+				Saw(time.Minute, worker0, failed, never)
+			diff(t, "ReplicaFailure", tc.want, conditionOf(j.Sees(tc.pods...), batchv1beta1.ConditionReplicaFailure).Status)
 		})
 	}
 }
@@ -264,7 +264,7 @@ func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "need of a live read", tc.want, scaling(pods...).elastic(1, tc.expected).sees(pods...).NeedsLiveRead)
+			diff(t, "need of a live read", tc.want, scaling(pods...).Elastic(1, tc.expected).Sees(pods...).NeedsLiveRead)
 		})
 	}
 }
@@ -274,10 +274,10 @@ func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
 func TestElasticJobPauses(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
-	j := scaling(worker0, worker2).elastic(1, 2).saw(time.Minute, worker0, worker2).paused(true).saw(0, worker0, worker2).elastic(1, 3)
-	diff(t, "replicas while pods are left", []string{"job-worker-0", "job-worker-2"}, listed(j.sees(worker0).Status))
-	paused := j.saw(0).saw(0)
+	j := scaling(worker0, worker2).Elastic(1, 2).Saw(time.Minute, worker0, worker2).Paused(true).Saw(0, worker0, worker2).Elastic(1, 3)
+	diff(t, "replicas while pods are left", []string{"job-worker-0", "job-worker-2"}, listed(j.Sees(worker0).Status))
+	paused := j.Saw(0).Saw(0)
 	diff(t, "phase", phasePaused, paused.Status.Phase)
 	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
-	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(paused.paused(false).sees().Creates))
+	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(paused.Paused(false).Sees().Creates))
 }

@@ -86,6 +86,7 @@ func (v *view) permanentFailure(cause replicaFailure) *ending {
 
 // limitExceeded returns the end of the job if its failure needs a counted restart and none is left.
 func (v *view) limitExceeded(cause replicaFailure) *ending {
+	//mutant:the limit does not hold => if true || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 	if cause.failure.Ignored || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -22,7 +23,7 @@ type condition struct {
 	Reason, Message string
 }
 
-func conditionOf(d Decision, conditionType string) condition {
+func conditionOf(d plan.Decision, conditionType string) condition {
 	c := ptr.Deref(meta.FindStatusCondition(d.Status.Conditions, conditionType), metav1.Condition{})
 	return condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
 }
@@ -30,8 +31,8 @@ func conditionOf(d Decision, conditionType string) condition {
 func TestJobSucceeds(t *testing.T) {
 	t.Parallel()
 	started := func() *jobBuilder {
-		return job(role("master", 1), role("worker", 1)).cleanUp(batchv1beta1.CleanUpPolicyNone).
-			saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running))
+		return job(role("master", 1), role("worker", 1)).CleanUp(batchv1beta1.CleanUpPolicyNone).
+			Saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running))
 	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
@@ -50,17 +51,17 @@ func TestJobSucceeds(t *testing.T) {
 			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0), sidecarRunning), pod("job-worker-0", running)},
 		},
 		"although its deadline has just passed": {
-			job: started().deadline(60), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+			job: started().Deadline(60), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
 		},
 		"although the policy of the leader is Always": {
 			job: job(restarting(role("master", 1), batchv1beta1.RestartPolicyAlways), role("worker", 1)).
-				cleanUp(batchv1beta1.CleanUpPolicyNone).saw(time.Minute),
+				CleanUp(batchv1beta1.CleanUpPolicyNone).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
 			}, summarize(d))
@@ -85,33 +86,33 @@ func TestJobGoesOn(t *testing.T) {
 		pods []*corev1.Pod
 	}{
 		"when a peer alone succeeds": {
-			job:  job(role("master", 1), role("worker", 1)).saw(time.Minute, running2...),
+			job:  job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(0))},
 		},
 		"when the leader ends well while it is being deleted": {
-			job:  job(role("master", 1), role("worker", 1)).saw(time.Minute, running2...),
+			job:  job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", exited(0), deleting), pod("job-worker-0", running)},
 		},
 		"when a peer fails for good, where the leader alone decides": {
-			job:  job(role("master", 1), restarting(role("worker", 1), never)).scope(scopeReplica).saw(time.Minute, running2...),
+			job:  job(role("master", 1), restarting(role("worker", 1), never)).Scope(scopeReplica).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(1))},
 		},
 		"when somebody deletes a pod whose policy is Never": {
-			job:  job(restarting(role("master", 1), never), restarting(role("worker", 1), never)).saw(time.Minute, running2...),
+			job:  job(restarting(role("master", 1), never), restarting(role("worker", 1), never)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", running, deleting), pod("job-worker-0", running)},
 		},
 		"when the leader is disrupted and no counted restart is left": {
-			job:  job(role("master", 1), role("worker", 1)).backoffLimit(0).saw(time.Minute, running2...),
+			job:  job(role("master", 1), role("worker", 1)).BackoffLimit(0).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", exited(143), disrupted), pod("job-worker-0", exited(1))},
 		},
 		"a second before its deadline": {
-			job:  job(role("master", 1), role("worker", 1)).deadline(61).saw(time.Minute, running2...),
+			job:  job(role("master", 1), role("worker", 1)).Deadline(61).Saw(time.Minute, running2...),
 			pods: running2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if d := tc.job.sees(tc.pods...); d.Status.Finished() {
+			if d := tc.job.Sees(tc.pods...); d.Status.Finished() {
 				t.Errorf("the job ended: %s", d.Status.Reason)
 			}
 		})
@@ -136,7 +137,7 @@ func TestJobFails(t *testing.T) {
 		wantReplicaFailure string
 	}{
 		"on a permanent failure of the leader": {
-			job:                job(restarting(role("master", 1), never), role("worker", 1)).scope(scopeReplica).saw(time.Minute, running2...),
+			job:                job(restarting(role("master", 1), never), role("worker", 1)).Scope(scopeReplica).Saw(time.Minute, running2...),
 			pods:               []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running)},
 			wantReason:         batchv1beta1.ReasonPermanentFailure,
 			wantMessage:        "replica job-master-0 failed with exit code 2 (Error), which restart policy Never does not restart",
@@ -144,7 +145,7 @@ func TestJobFails(t *testing.T) {
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
 		"on a permanent failure of any replica, where it restarts as one": {
-			job:                job(role("master", 1), restarting(role("worker", 1), exitCode)).saw(time.Minute, running2...),
+			job:                job(role("master", 1), restarting(role("worker", 1), exitCode)).Saw(time.Minute, running2...),
 			pods:               []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
 			wantReason:         batchv1beta1.ReasonPermanentFailure,
 			wantMessage:        "replica job-worker-0 failed with exit code 2 (Error), which restart policy ExitCode does not restart",
@@ -152,7 +153,7 @@ func TestJobFails(t *testing.T) {
 			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
 		},
 		"on a failure when no counted restart is left": {
-			job:                job(role("master", 1), role("worker", 1)).backoffLimit(0).saw(time.Minute, running2...),
+			job:                job(role("master", 1), role("worker", 1)).BackoffLimit(0).Saw(time.Minute, running2...),
 			pods:               []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
 			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
 			wantMessage:        "replica job-worker-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (0) allows no further restart",
@@ -160,8 +161,8 @@ func TestJobFails(t *testing.T) {
 			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
 		},
 		"on the failure after the last counted restart, which is not added": {
-			job: job(role("master", 1), role("worker", 1)).backoffLimit(1).saw(time.Hour, running2...).
-				saw(time.Hour, pod("job-master-0", exitedAgo(1, time.Hour)), pod("job-worker-0", running)),
+			job: job(role("master", 1), role("worker", 1)).BackoffLimit(1).Saw(time.Hour, running2...).
+				Saw(time.Hour, pod("job-master-0", exitedAgo(1, time.Hour)), pod("job-worker-0", running)),
 			pods:               []*corev1.Pod{pod("job-master-0", exited(2), again(1)), pod("job-worker-0", running, again(1))},
 			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
 			wantMessage:        "replica job-master-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (1) allows no further restart",
@@ -170,8 +171,8 @@ func TestJobFails(t *testing.T) {
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
 		"on a failure of the leader when its peers used up the limit": {
-			job: job(role("master", 1), role("worker", 1)).scope(scopeReplica).backoffLimit(1).saw(time.Hour, running2...).
-				saw(time.Hour, pod("job-master-0", running), pod("job-worker-0", exitedAgo(1, time.Hour))),
+			job: job(role("master", 1), role("worker", 1)).Scope(scopeReplica).BackoffLimit(1).Saw(time.Hour, running2...).
+				Saw(time.Hour, pod("job-master-0", running), pod("job-worker-0", exitedAgo(1, time.Hour))),
 			pods:               []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running, again(1))},
 			wantReason:         batchv1beta1.ReasonBackoffLimitExceeded,
 			wantMessage:        "replica job-master-0 failed with exit code 2 (Error) and runPolicy.backoffLimit (1) allows no further restart",
@@ -180,7 +181,7 @@ func TestJobFails(t *testing.T) {
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
 		"with the output of the replica that failed": {
-			job:                job(restarting(role("master", 1), never), role("worker", 1)).saw(time.Minute, running2...),
+			job:                job(restarting(role("master", 1), never), role("worker", 1)).Saw(time.Minute, running2...),
 			pods:               []*corev1.Pod{pod("job-master-0", exited(2), printed("Traceback\nValueError: no data\n")), pod("job-worker-0", running)},
 			wantReason:         batchv1beta1.ReasonPermanentFailure,
 			wantMessage:        "replica job-master-0 failed with exit code 2 (Error), which restart policy Never does not restart; its last output:\nTraceback\nValueError: no data",
@@ -188,13 +189,13 @@ func TestJobFails(t *testing.T) {
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
 		"on a deadline, although every replica runs": {
-			job:         job(role("master", 1), role("worker", 1)).deadline(60).saw(time.Minute, running2...),
+			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Minute, running2...),
 			pods:        running2,
 			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
 			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
 		},
 		"on a deadline before any replica could be scheduled": {
-			job:         job(role("master", 1), role("worker", 1)).deadline(60).saw(time.Hour),
+			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Hour),
 			pods:        []*corev1.Pod{pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)},
 			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
 			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
@@ -202,7 +203,7 @@ func TestJobFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.cleanUp(batchv1beta1.CleanUpPolicyNone).sees(tc.pods...)
+			d := tc.job.CleanUp(batchv1beta1.CleanUpPolicyNone).Sees(tc.pods...)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhaseFailed, Reason: tc.wantReason, Backoff: tc.wantBackoff,
 				Attempt: tc.job.Status.Attempt, Failures: tc.wantFailures,
@@ -247,9 +248,9 @@ func TestJobOfNeverFailsOnADisruption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := job(restarting(role("worker", 2), never)).scope(tc.scope).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-				sees(tc.pods...)
+			d := job(restarting(role("worker", 2), never)).Scope(tc.scope).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+				Sees(tc.pods...)
 			diff(t, "phase", batchv1beta1.JobPhaseFailed, d.Status.Phase)
 			diff(t, "reason", batchv1beta1.ReasonPermanentFailure, d.Status.Reason)
 			diff(t, "creations", []string(nil), names(d.Creates))
@@ -264,15 +265,15 @@ func TestDeadlineWakesTheJob(t *testing.T) {
 		job  *jobBuilder
 		want time.Duration
 	}{
-		"no deadline, no wake-up":    {job: job(role("worker", 1)).saw(time.Minute)},
-		"it counts from the start":   {job: job(role("worker", 1)).deadline(90).saw(time.Minute), want: 30 * time.Second},
-		"it may be set later":        {job: job(role("worker", 1)).saw(time.Minute).deadline(61), want: time.Second},
-		"it may be put off":          {job: job(role("worker", 1)).deadline(1).saw(time.Minute).deadline(3660), want: time.Hour},
-		"a new job has it all ahead": {job: job(role("worker", 1)).deadline(90), want: 90 * time.Second},
+		"no deadline, no wake-up":    {job: job(role("worker", 1)).Saw(time.Minute)},
+		"it counts from the start":   {job: job(role("worker", 1)).Deadline(90).Saw(time.Minute), want: 30 * time.Second},
+		"it may be set later":        {job: job(role("worker", 1)).Saw(time.Minute).Deadline(61), want: time.Second},
+		"it may be put off":          {job: job(role("worker", 1)).Deadline(1).Saw(time.Minute).Deadline(3660), want: time.Hour},
+		"a new job has it all ahead": {job: job(role("worker", 1)).Deadline(90), want: 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.sees(pod("job-worker-0", running))
+			d := tc.job.Sees(pod("job-worker-0", running))
 			diff(t, "wake-up", tc.want, summarize(d).WakeIn)
 			if tc.job.Status.StartTime != nil {
 				diff(t, "startTime", start, d.Status.StartTime.UTC())
@@ -332,22 +333,22 @@ func TestCleanUp(t *testing.T) {
 			t.Parallel()
 			// The seventh replica never got a pod.
 			j := job(restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).
-				scope(scopeReplica).deadline(60).cleanUp(tc.policy).saw(time.Minute)
-			end := j.sees(pods...)
+				Scope(scopeReplica).Deadline(60).CleanUp(tc.policy).Saw(time.Minute)
+			end := j.Sees(pods...)
 			diff(t, "phase", batchv1beta1.JobPhaseFailed, end.Status.Phase)
 			diff(t, "deletions", tc.wantDeletes, names(end.CleanUps))
 
 			j.Status = end.Status
-			diff(t, "deletions of a second look", tc.wantDeletes, names(j.sees(pods...).CleanUps))
-			diff(t, "status of a second look", end.Status, j.sees(pods...).Status)
+			diff(t, "deletions of a second look", tc.wantDeletes, names(j.Sees(pods...).CleanUps))
+			diff(t, "status of a second look", end.Status, j.Sees(pods...).Status)
 
-			done := j.sees(tc.left...)
+			done := j.Sees(tc.left...)
 			diff(t, "deletions at the end", []string(nil), names(done.CleanUps))
 			diff(t, "final aggregate", &tc.want, done.Status.Aggregate)
-			diff(t, "what is kept of the status", withoutReplicas(end.Status), withoutReplicas(done.Status))
+			diff(t, "what is kept of the status", plan.WithoutReplicas(end.Status), plan.WithoutReplicas(done.Status))
 
 			j.Status = done.Status
-			diff(t, "status of a last look", done.Status, j.sees(tc.left...).Status)
+			diff(t, "status of a last look", done.Status, j.Sees(tc.left...).Status)
 		})
 	}
 }
@@ -360,23 +361,23 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 		pod("job-worker-1", running),
 		pod("job-worker-2", exited(0)),
 	}
-	j := job(role("worker", 3)).peerGrace(30*time.Second).saw(time.Hour, pods[1])
-	d := j.sees(pods...)
+	j := job(role("worker", 3)).GivePeers(30*time.Second).Saw(time.Hour, pods[1])
+	d := j.Sees(pods...)
 	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, d.Status.Phase)
 	diff(t, "deletions at once: the leader has had its time", []string{"job-worker-0"}, names(d.CleanUps))
 	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
-	late := Decide(j.Job, seeing(pods[1:]...), now.Add(29*time.Second))
+	late := plan.Decide(j.Job, seeing(pods[1:]...), now.Add(29*time.Second))
 	diff(t, "deletions before the time", []string(nil), names(late.CleanUps))
 	diff(t, "wake-up before the time", 30*time.Second, summarize(late).WakeIn)
 	diff(t, "status before the time", d.Status, late.Status)
 
-	late = Decide(j.Job, seeing(pods[1:]...), now.Add(30*time.Second))
+	late = plan.Decide(j.Job, seeing(pods[1:]...), now.Add(30*time.Second))
 	diff(t, "deletions in time", []string{"job-worker-1"}, names(late.CleanUps))
 	diff(t, "wake-up in time", time.Time{}, late.WakeAt)
 
-	exitedMeanwhile := Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
+	exitedMeanwhile := plan.Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
 	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.CleanUps))
 	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 3}, exitedMeanwhile.Status.Aggregate)
 }
@@ -384,8 +385,8 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 // A job that failed owes its replicas nothing.
 func TestCleanUpLeavesPeersNoTimeAfterAFailure(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 2)).backoffLimit(0).peerGrace(30*time.Second).saw(time.Hour).
-		sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	d := job(role("worker", 2)).BackoffLimit(0).GivePeers(30*time.Second).Saw(time.Hour).
+		Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
 	diff(t, "deletions", []string{"job-worker-0"}, names(d.CleanUps))
 	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
 }
@@ -394,17 +395,17 @@ func TestCleanUpLeavesPeersNoTimeAfterAFailure(t *testing.T) {
 func TestFinishedJobIsFinal(t *testing.T) {
 	t.Parallel()
 	succeeded := func() *jobBuilder {
-		return job(role("worker", 2)).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
-			saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))
+		return job(role("worker", 2)).Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+			Saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))
 	}
 	failed := func() *jobBuilder {
-		return job(role("worker", 2)).backoffLimit(1).saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
-			saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running)).
-			saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), again(1)), pod("job-worker-1", running, again(1)))
+		return job(role("worker", 2)).BackoffLimit(1).Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+			Saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running)).
+			Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), again(1)), pod("job-worker-1", running, again(1)))
 	}
 	pausing := func(j *jobBuilder) *jobBuilder {
 		j.Generation++
-		return j.paused(true)
+		return j.Paused(true)
 	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
@@ -412,8 +413,8 @@ func TestFinishedJobIsFinal(t *testing.T) {
 	}{
 		"when its pods are gone":              {job: succeeded()},
 		"when it failed and its pods are":     {job: failed()},
-		"when its limit is raised":            {job: failed().backoffLimit(10), pods: []*corev1.Pod{pod("job-worker-0", exited(1), again(1))}},
-		"when its deadline passes":            {job: succeeded().deadline(1)},
+		"when its limit is raised":            {job: failed().BackoffLimit(10), pods: []*corev1.Pod{pod("job-worker-0", exited(1), again(1))}},
+		"when its deadline passes":            {job: succeeded().Deadline(1)},
 		"when it is paused":                   {job: pausing(succeeded())},
 		"when a pod fails on its way out":     {job: succeeded(), pods: []*corev1.Pod{pod("job-worker-1", exited(137), deleting)}},
 		"when a pod that failed comes up yet": {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", running, again(2))}},
@@ -421,10 +422,10 @@ func TestFinishedJobIsFinal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := Decide(tc.job.Job, Observation{Pods: seeing(tc.pods...).Pods}, now)
-			want := withoutReplicas(tc.job.Status)
+			d := plan.Decide(tc.job.Job, plan.Observation{Pods: seeing(tc.pods...).Pods}, now)
+			want := plan.WithoutReplicas(tc.job.Status)
 			want.ObservedGeneration = tc.job.Generation // that a change of the spec was seen is no change of the end
-			diff(t, "what is kept of the status", want, withoutReplicas(d.Status))
+			diff(t, "what is kept of the status", want, plan.WithoutReplicas(d.Status))
 			diff(t, "conditions", tc.job.Status.Conditions, d.Status.Conditions)
 			diff(t, "creations", []string(nil), names(d.Creates))
 			diff(t, "events", []report.Event(nil), d.Events)
@@ -439,7 +440,7 @@ func TestFinishedJobIsFinal(t *testing.T) {
 func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", exited(0), onNode("node-1")), pod("job-worker-1", exited(3))}
-	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).saw(time.Minute, pods...)
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).Saw(time.Minute, pods...)
 	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, j.Status.Phase)
 	want := []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{
 		{
@@ -455,20 +456,20 @@ func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 			}},
 		},
 	}}}
-	diff(t, "tasks with the pods", want, j.sees(pods...).Status.Tasks)
-	diff(t, "tasks without the pods", want, j.sees().Status.Tasks)
+	diff(t, "tasks with the pods", want, j.Sees(pods...).Status.Tasks)
+	diff(t, "tasks without the pods", want, j.Sees().Status.Tasks)
 }
 
 // Once the job is gone nobody frees what a lost node holds, and the next job of the name would wait for it.
 func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 2)).ttl(1).nodeLostDelay(time.Minute).
-		saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	j := job(role("worker", 2)).TTL(1).LoseNodesAfter(time.Minute).
+		Saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
 	lost := pod("job-worker-1", running, onLostNode, deleting)
-	d := j.sees(pod("job-worker-0", exited(0)), lost)
+	d := j.Sees(pod("job-worker-0", exited(0)), lost)
 	diff(t, "deletion of the job", false, d.DeleteJob)
 	diff(t, "wake-up, when the pod is deleted by force", 90*time.Second, summarize(d).WakeIn)
-	diff(t, "deletion of the job once the pod is gone", true, j.sees(pod("job-worker-0", exited(0))).DeleteJob)
+	diff(t, "deletion of the job once the pod is gone", true, j.Sees(pod("job-worker-0", exited(0))).DeleteJob)
 }
 
 func TestWithOutput(t *testing.T) {
@@ -479,13 +480,13 @@ func TestWithOutput(t *testing.T) {
 		"what the kubelet says goes first":   {message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na"},
 		"what the kubelet says, alone":       {message: "too much storage", want: "failed: too much storage"},
 		"a short output is quoted":           {output: "a\nb", want: "failed; its last output:\na\nb"},
-		"a long one from a line's beginning": {output: long, want: "failed; its last output:\n" + long[len(long)-maxOutput+16:]},
-		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: "failed; its last output:\n" + strings.Repeat("x", maxOutput)},
+		"a long one from a line's beginning": {output: long, want: "failed; its last output:\n" + long[len(long)-plan.MaxOutput+16:]},
+		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: "failed; its last output:\n" + strings.Repeat("x", plan.MaxOutput)},
 		"no character is cut in two":         {output: strings.Repeat("é", 3000) + "!", want: "failed; its last output:\n" + strings.Repeat("é", 2047) + "!"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := withOutput("failed", policy.Failure{Message: tc.message, Output: tc.output})
+			got := plan.WithOutput("failed", policy.Failure{Message: tc.message, Output: tc.output})
 			diff(t, "message", tc.want, got)
 			if !utf8.ValidString(got) {
 				t.Error("the message is not valid UTF-8")
@@ -510,9 +511,9 @@ func TestFinishedJobExpires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 1)).saw(time.Minute, pod("job-worker-0", exited(0)))
+			j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", exited(0)))
 			j.Spec.RunPolicy.TTLSecondsAfterFinished = tc.ttl
-			d := j.sees(pod("job-worker-0", exited(0)))
+			d := j.Sees(pod("job-worker-0", exited(0)))
 			diff(t, "deletion", tc.wantDelete, d.DeleteJob)
 			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
 		})

@@ -47,7 +47,9 @@ func (v *view) gangOf(roles []framework.Role) framework.Gang {
 
 // isPausedBeforeStart reports whether the job is to be paused and has not started, or not started again.
 func (v *view) isPausedBeforeStart() bool {
-	return v.job.Spec.RunMode.Pausing() && v.job.Status.StartTime == nil && !v.hasUnreportedPods()
+	//mutant:a pause before the first status leaves pods => hasStarted := v.job.Status.StartTime != nil
+	hasStarted := v.job.Status.StartTime != nil || v.hasUnreportedPods()
+	return v.job.Spec.RunMode.Pausing() && !hasStarted
 }
 
 // hasUnreportedPods reports whether pods exist although the first status write is still deferred.
@@ -124,9 +126,6 @@ func (v *view) hasLostPods() bool {
 func (v *view) isLeader(podName string) bool {
 	return len(v.gang.Members) > 0 && v.gang.Leader().Name == podName
 }
-
-// controls reports whether the job controls an object.
-func (v *view) controls(object metav1.Object) bool { return isControlledBy(object, v.job.UID) }
 
 // inNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due; nil means
 // immediately.

@@ -9,10 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/report"
 )
 
 // Job is a job of any kind, as Decide needs to know it.
@@ -34,10 +31,6 @@ type Job struct {
 	Spec framework.JobSpec
 	// Status as it was read. It may be stale.
 	Status batchv1beta1.JobStatus
-	// TensorBoardSpec is the TensorBoard that the job wants. Nil means none.
-	TensorBoardSpec *tensorboardv1beta1.TensorBoardSpec
-	// TensorBoardStatus is the status of the TensorBoard as it was read. Nil means none.
-	TensorBoardStatus *batchv1beta1.DependentStatus
 
 	// Settings of the controller.
 	Settings
@@ -63,8 +56,8 @@ type Settings struct {
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period. Then the controller
 	// deletes it by force; 0 means never. The containers may still run, if the node is cut off but alive.
 	NodeLostDelay time.Duration
-	// DependentRetry is how long the controller waits before it tries again what failed about a TensorBoard or a
-	// PodGroup. It checks at the same interval whether their CRDs are installed.
+	// DependentRetry is how long the controller waits before it tries again what failed about a PodGroup or a
+	// TensorBoard. It checks at the same interval whether their CRDs are installed.
 	DependentRetry time.Duration
 }
 
@@ -74,49 +67,17 @@ type Observation struct {
 	Pods map[string]*corev1.Pod
 	// HasService reports whether the headless Service of the job exists.
 	HasService bool
-	// TensorBoard is what is known of the job's TensorBoard. It is empty for a job that neither wants nor reports one.
-	TensorBoard TensorBoardView
-	// PodGroup is what is known of the job's PodGroup. It is empty for a job that needs none.
-	PodGroup PodGroupView
+	// Admission is what admits the pods of the job. It is nil for a job that needs no admission.
+	Admission Admission
 	// StatusWaitsSince is since when a change of the status waits to be written. It is zero if none does, or if the
 	// controller does not know.
 	StatusWaitsSince time.Time
 }
 
-// TensorBoardView is what is known of a job's TensorBoard.
-type TensorBoardView struct {
-	// Object of the job's name, whoever owns it. Nil means that there is none.
-	Object *tensorboardv1beta1.TensorBoard
-	// Unknown reports whether the controller does not know yet what exists.
-	Unknown bool
-	// Problem is why it cannot be known. Nil means no problem.
-	Problem *report.RefusedError
-	// Held is a change that must wait.
-	Held HeldChange
-}
-
-// HeldChange is a change that was made, or that failed, and is not to be made again before a time.
-type HeldChange struct {
-	// Change, as DependentStatus.Action names it.
-	Change string
-	// Until is when the change may be made again.
-	Until time.Time
-}
-
-// PodGroupView is what is known of a job's PodGroup.
-type PodGroupView struct {
-	// Object of the job's name, whoever owns it. Nil means that there is none.
-	Object *schedulerv1beta1.PodGroup
-	// Unknown reports whether the controller does not know yet what exists.
-	Unknown bool
-	// Problem is why it cannot be known. Nil means no problem.
-	Problem *report.RefusedError
-}
-
-// HasMoreThan reports whether the observation has pods, or a PodGroup of the job, that another observation lacks.
+// HasMoreThan reports whether the observation has pods, or an admission of the job's own, that another observation
+// lacks.
 func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
-	group, known := o.PodGroup.Object, other.PodGroup.Object
-	if group != nil && isControlledBy(group, job) && (known == nil || known.UID != group.UID) {
+	if own := o.ownAdmission(job); own != "" && own != other.ownAdmission(job) {
 		return true
 	}
 	for name, pod := range o.Pods {
@@ -127,8 +88,16 @@ func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
 	return false
 }
 
-// isControlledBy reports whether the owner of the UID controls an object.
-func isControlledBy(object metav1.Object, uid types.UID) bool {
+// ownAdmission returns the UID of the job's own admission, if it has one.
+func (o Observation) ownAdmission(job types.UID) types.UID {
+	if o.Admission == nil {
+		return ""
+	}
+	return o.Admission.OwnUID(job)
+}
+
+// IsControlledBy reports whether the owner of the UID controls an object.
+func IsControlledBy(object metav1.Object, uid types.UID) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID == uid
 }

@@ -1,9 +1,11 @@
-package plan
+package plan_test
 
 import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/plan"
 )
 
 func TestHasMoreThan(t *testing.T) {
@@ -14,7 +16,7 @@ func TestHasMoreThan(t *testing.T) {
 	otherGroup := group(2)
 	otherGroup.UID = "another"
 	for name, tc := range map[string]struct {
-		live, cached Observation
+		live, cached plan.Observation
 		want         bool
 	}{
 		"the same pods": {
@@ -32,7 +34,7 @@ func TestHasMoreThan(t *testing.T) {
 			live: grouped(group(2)), cached: grouped(otherGroup), want: true,
 		},
 		"a PodGroup of others, which is never in the cache": {live: grouped(group(2, foreignGroup)), cached: grouped(nil)},
-		"nothing": {live: Observation{}, cached: Observation{Pods: map[string]*corev1.Pod{}}},
+		"nothing": {live: plan.Observation{}, cached: plan.Observation{Pods: map[string]*corev1.Pod{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,21 +23,23 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return true
 	case c.action == stop: // what failed before must be counted before the attempt ends
 		return true
+	//mutant:a pause trusts a cache without pods => case false:
 	case c.action == pause && isPaused(s.Status) != isPaused(status):
 		// A cache may lack a pod that was just created, or have one that is gone.
 		return true
 	case len(s.Creates) > 0 && s.gang.Attempt > 0: // which pods of the earlier attempt are gone must not be guessed
 		return true
-	case len(s.Creates) > 0 && v.job.Spec.T9kScheduler() != nil:
-		// A cache may have the group of an earlier run, admitted, or of a smaller gang; and it does not have the groups
-		// of pods.
+	//mutant:a gang: a cache is trusted about the admission => case false:
+	case len(s.Creates) > 0 && v.seen.Admission != nil:
+		// A cache may have the admission of an earlier run, or of fewer pods; and it does not have the groups of pods.
 		return true
-	case s.announcesQueue && s.gang.Attempt > 0: // a cache may have the group of an earlier run, which was not admitted
+	case s.announcesWait && s.gang.Attempt > 0: // a cache may have the admission of an earlier run
 		return true
-	case s.PodGroup.Change == batchv1beta1.ActionCreate, s.PodGroup.Change == batchv1beta1.ActionUpdate:
+	//mutant:a gang: a cache is trusted about the group => case false:
+	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true
-	case s.PodGroup.Change == batchv1beta1.ActionDelete && (status.Finished() || status.StartTime == nil):
-		// The group was deleted already, unless the controller was stopped in between. The cache may not know.
+	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Finished() || status.StartTime == nil):
+		// It was deleted already, unless the controller was stopped in between. The cache may not know.
 		return true
 	case s.cleanedUp && v.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone:
 		// From now on the status says of missing pods that they were deleted.

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // More decisions about PodGroups are in TestPlanPodGroup, and those about the size of elastic jobs in
@@ -15,7 +16,7 @@ import (
 func TestNeedsLiveRead(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
-	restarted := ran().saw(0, worker0, pod("job-worker-1", exited(1)))
+	restarted := ran().Saw(0, worker0, pod("job-worker-1", exited(1)))
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
@@ -28,22 +29,22 @@ func TestNeedsLiveRead(t *testing.T) {
 			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
 		},
 		"a failure that restarts one replica": {
-			job: ran().scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
+			job: ran().Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
 		},
 		"a failure whose peers have yet to report": {
-			job:  ran().window(2 * time.Second),
+			job:  ran().Window(2 * time.Second),
 			pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
 		},
 		"a failure that is recorded and whose peers have yet to report": {
-			job:  ran().window(2*time.Second).saw(0, worker0, pod("job-worker-1", exited(1))),
+			job:  ran().Window(2*time.Second).Saw(0, worker0, pod("job-worker-1", exited(1))),
 			pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))},
 		},
 		"a failure that ends the job": {
-			job: ran().backoffLimit(0), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
+			job: ran().BackoffLimit(0), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
 		},
 		"a success that is to run again": {
-			job: job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).scope(scopeReplica).
-				saw(time.Minute, worker0, worker1),
+			job: job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).Scope(scopeReplica).
+				Saw(time.Minute, worker0, worker1),
 			pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))},
 		},
 		"pods of an earlier attempt": {
@@ -54,12 +55,12 @@ func TestNeedsLiveRead(t *testing.T) {
 			job: ran(), pods: []*corev1.Pod{worker0, another("job-worker-1")}, want: true,
 		},
 		"the end of an attempt, by a pause": {
-			job: ran().paused(true), pods: []*corev1.Pod{worker0, worker1}, want: true,
+			job: ran().Paused(true), pods: []*corev1.Pod{worker0, worker1}, want: true,
 		},
 		"a pause that goes on": {
-			job: ran().paused(true).saw(0, worker0, worker1), pods: []*corev1.Pod{worker1},
+			job: ran().Paused(true).Saw(0, worker0, worker1), pods: []*corev1.Pod{worker1},
 		},
-		"a pause whose last pod is gone": {job: ran().paused(true).saw(0, worker0, worker1), want: true},
+		"a pause whose last pod is gone": {job: ran().Paused(true).Saw(0, worker0, worker1), want: true},
 		"a pod that appears in a paused job": {
 			job: wasPaused(), pods: []*corev1.Pod{pod("job-worker-0", again(1))}, want: true,
 		},
@@ -69,17 +70,17 @@ func TestNeedsLiveRead(t *testing.T) {
 		"the end of a clean-up":                    {job: finishedKeeping(batchv1beta1.CleanUpPolicyAll)},
 		"a pod that is gone though it was to stay": {job: finishedKeeping(batchv1beta1.CleanUpPolicyNone), want: true},
 		"the first pods of a new attempt, whose template is faulty": {
-			job: ran().saw(0, worker0, pod("job-worker-1", exited(1))).refusing("no container"),
+			job: ran().Saw(0, worker0, pod("job-worker-1", exited(1))).Refusing("no container"),
 		},
 		"a pod of an elastic job that is not recorded and runs": {
-			job:  ran().elastic(1, 2).saw(0, worker0),
+			job:  ran().Elastic(1, 2).Saw(0, worker0),
 			pods: []*corev1.Pod{worker0, another("job-worker-1")}, want: true,
 		},
 		"a job that is being deleted": {job: deleted(ran()), pods: []*corev1.Pod{worker0, another("job-worker-1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "need of a live read", tc.want, tc.job.sees(tc.pods...).NeedsLiveRead)
+			diff(t, "need of a live read", tc.want, tc.job.Sees(tc.pods...).NeedsLiveRead)
 		})
 	}
 }
@@ -87,17 +88,17 @@ func TestNeedsLiveRead(t *testing.T) {
 func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
-	inQueue := func() *jobBuilder { return job(role("worker", 2)).inQueue() }
-	finished := inQueue().saw(time.Minute, worker0, worker1).saw(0, pod("job-worker-0", exited(0)), worker1)
+	inQueue := func() *jobBuilder { return job(role("worker", 2)).InQueue() }
+	finished := inQueue().Saw(time.Minute, worker0, worker1).Saw(0, pod("job-worker-0", exited(0)), worker1)
 	queueClosed := withCondition("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
-	restarted := inQueue().saw(time.Minute, worker0, worker1).saw(0, worker0, pod("job-worker-1", exited(1)))
+	restarted := inQueue().Saw(time.Minute, worker0, worker1).Saw(0, worker0, pod("job-worker-1", exited(1)))
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen Observation
+		seen plan.Observation
 		want bool
 	}{
 		"the group of a job that ends now": {
-			job:  inQueue().saw(time.Minute, worker0, worker1),
+			job:  inQueue().Saw(time.Minute, worker0, worker1),
 			seen: grouped(group(2, admitted), pod("job-worker-0", exited(0)), worker1),
 		},
 		"the group that a finished job still has": {job: finished, seen: grouped(group(2, admitted)), want: true},
@@ -106,16 +107,16 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 			job: restarted, seen: grouped(group(2, queueClosed)), want: true,
 		},
 		"the pods of the first attempt whose queue is newly closed": {
-			job: inQueue().saw(time.Minute), seen: grouped(group(2, queueClosed)),
+			job: inQueue().Saw(time.Minute), seen: grouped(group(2, queueClosed)),
 		},
 		"the pods of a new attempt that are admitted": {job: restarted, seen: grouped(group(2, admitted)), want: true},
 		"the group of a job that was paused from the start": {
-			job: inQueue().paused(true).saw(time.Minute), seen: grouped(group(2, admitted)), want: true,
+			job: inQueue().Paused(true).Saw(time.Minute), seen: grouped(group(2, admitted)), want: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "need of a live read", tc.want, Decide(tc.job.Job, tc.seen, now).NeedsLiveRead)
+			diff(t, "need of a live read", tc.want, plan.Decide(tc.job.Job, tc.seen, now).NeedsLiveRead)
 		})
 	}
 }
@@ -135,5 +136,5 @@ func another(name string) *corev1.Pod {
 
 // finishedKeeping returns a job that has finished while one peer ran, with a clean-up policy.
 func finishedKeeping(cleanUp batchv1beta1.CleanUpPolicy) *jobBuilder {
-	return ran().cleanUp(cleanUp).saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	return ran().CleanUp(cleanUp).Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
 }

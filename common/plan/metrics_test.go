@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // Each restart is one, of a replica or of the whole job, by what the status calls it.
@@ -16,45 +17,45 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
-		want []Restart
+		want []plan.Restart
 	}{
 		"nothing happens": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: running2,
 		},
 		"a collective restarts as one": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
-			want: []Restart{{Cause: "Error", Counted: true}},
+			want: []plan.Restart{{Cause: "Error", Counted: true}},
 		},
 		"replicas restart each": {
-			job:  job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
-			want: []Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
+			want: []plan.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
 		},
 		"a disruption": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting)},
-			want: []Restart{{Cause: "Preempted", Counted: false}},
+			want: []plan.Restart{{Cause: "Preempted", Counted: false}},
 		},
 		"a success that is to run again": {
-			job:  job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).saw(time.Minute, running2...),
+			job:  job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))},
-			want: []Restart{{Cause: "Completed", Counted: false}},
+			want: []plan.Restart{{Cause: "Completed", Counted: false}},
 		},
 		"what the kubelet alone has a name for": {
 			job:  job(role("worker", 2)),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
-			want: []Restart{{Cause: "OutOfcpu", Counted: false}},
+			want: []plan.Restart{{Cause: "OutOfcpu", Counted: false}},
 		},
 		"a failure that ends the job is no restart": {
-			job:  job(role("worker", 2)).backoffLimit(0).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).BackoffLimit(0).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "restarts", tc.want, tc.job.sees(tc.pods...).Restarts)
+			diff(t, "restarts", tc.want, tc.job.Sees(tc.pods...).Restarts)
 		})
 	}
 }
@@ -63,21 +64,21 @@ func TestStartAndRecoveryAreTimed(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2))
 	j.Created = now.Add(-time.Hour)
-	j.saw(3*time.Minute, pod("job-worker-0"), pod("job-worker-1"))
+	j.Saw(3*time.Minute, pod("job-worker-0"), pod("job-worker-1"))
 
-	d := j.sees(pod("job-worker-0", running), pod("job-worker-1", running))
+	d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", running))
 	diff(t, "time to start", new(time.Hour), d.StartDuration)
 	diff(t, "time to recover", (*time.Duration)(nil), d.RecoveryDuration)
 
-	j.saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
-	j.saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
-	d = j.sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1)))
+	j.Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+	j.Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1)))
 	diff(t, "time to recover while one still starts", (*time.Duration)(nil), d.RecoveryDuration)
-	d = j.sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
+	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover", new(time.Minute), d.RecoveryDuration)
 	diff(t, "time to start, which happened before", (*time.Duration)(nil), d.StartDuration)
 
 	j.Status = d.Status
-	d = j.sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
+	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover, once more", (*time.Duration)(nil), d.RecoveryDuration)
 }

@@ -14,6 +14,7 @@ import (
 // not matter how they end: a pod that is deleted takes its peers with it. The status is written before the first of
 // them is deleted.
 func (s *steps) stop() {
+	//mutant:a pause is not counted before pods are deleted =>
 	s.Status.Pauses++
 	s.Status.StartTime = nil
 	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
@@ -29,7 +30,8 @@ func (s *steps) pause() {
 	s.setTasks()
 	s.accept("the job is accepted and its replicas are created when it is resumed")
 	s.deleteAllBut(nil)
-	s.releaseGroup()
+	//mutant:a gang: its group stays when it pauses =>
+	s.endAdmission()
 	phase, reason, message := batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 	paused, wasPaused := metav1.ConditionTrue, isPaused(s.Status)
 	if left := len(s.seen.Pods); left > 0 {

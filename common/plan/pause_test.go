@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 const (
@@ -20,12 +21,12 @@ const (
 
 // ran returns a job of two replicas that ran, one minute ago.
 func ran() *jobBuilder {
-	return job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+	return job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 }
 
 // wasPaused returns a job that ran, was then paused, and has no pods left.
 func wasPaused() *jobBuilder {
-	return ran().paused(true).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).saw(time.Minute)
+	return ran().Paused(true).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).Saw(time.Minute)
 }
 
 func TestPause(t *testing.T) {
@@ -39,24 +40,24 @@ func TestPause(t *testing.T) {
 		wantPaused condition
 	}{
 		"a job that is created paused gets no pods": {
-			job:        job(role("worker", 2)).paused(true),
+			job:        job(role("worker", 2)).Paused(true),
 			want:       summary{Phase: phasePaused, Reason: "Paused"},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
 		"a job that runs loses its pods": {
-			job:        ran().paused(true),
+			job:        ran().Paused(true),
 			pods:       []*corev1.Pod{worker0, worker1},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"a pod is deleted once": {
-			job:        ran().paused(true).saw(0, worker0, worker1),
+			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-1", running, deleting)},
 			want:       summary{Phase: phasePending, Reason: "Pausing"},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
 		},
 		"a job whose pods are gone is paused": {
-			job:        ran().paused(true).saw(0, worker0, worker1),
+			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			want:       summary{Phase: phasePaused, Reason: "Paused"},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
@@ -67,7 +68,7 @@ func TestPause(t *testing.T) {
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
 		},
 		"a failure at the same time counts": {
-			job:  ran().paused(true),
+			job:  ran().Paused(true),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
 			want: summary{
 				Phase: phasePending, Reason: "Pausing", Backoff: 1, Attempt: 1, Failures: []string{"job-worker-0: exit code 1, counted"},
@@ -76,21 +77,21 @@ func TestPause(t *testing.T) {
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"a failure whose peers have yet to report is judged first": {
-			job:        ran().window(2 * time.Second).paused(true),
+			job:        ran().Window(2 * time.Second).Paused(true),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), worker1},
 			want:       summary{Phase: phaseRunning, Reason: "ReplicasRunning", WakeIn: 2 * time.Second},
 			wantPaused: condition{},
 		},
 		"a failure of a pod that the pause takes does not": {
-			job:        ran().paused(true).saw(0, worker0, worker1),
+			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), deleting)},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0"}},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"a restart that is pending is none any more": {
 			job: job(role("worker", 1)).
-				saw(time.Hour, pod("job-worker-0", running)).saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour))).
-				saw(0, pod("job-worker-0", again(1), exited(1))).paused(true).saw(0),
+				Saw(time.Hour, pod("job-worker-0", running)).Saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour))).
+				Saw(0, pod("job-worker-0", again(1), exited(1))).Paused(true).Saw(0),
 			want: summary{
 				Phase: phasePaused, Reason: "Paused", Backoff: 2, Attempt: 2,
 				Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-0: exit code 1, counted"},
@@ -98,25 +99,25 @@ func TestPause(t *testing.T) {
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
 		"no deadline passes, not even one that has": {
-			job:        ran().deadline(60).paused(true),
+			job:        ran().Deadline(60).Paused(true),
 			pods:       []*corev1.Pod{worker0, worker1},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
 		"nor does it wake up for it": {
-			job:        ran().deadline(90).paused(true).saw(0, worker0, worker1),
+			job:        ran().Deadline(90).Paused(true).Saw(0, worker0, worker1),
 			want:       summary{Phase: phasePaused, Reason: "Paused"},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
 		"a job whose leader has succeeded has": {
-			job:  ran().paused(true),
+			job:  ran().Paused(true),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))},
 			want: summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "Paused", tc.wantPaused, conditionOf(d, batchv1beta1.ConditionPaused))
 			if d.CreateService {
@@ -136,16 +137,16 @@ func TestStatusOfAPausedJob(t *testing.T) {
 	diff(t, "aggregate", &batchv1beta1.Aggregate{Deleted: 2}, j.Status.Aggregate)
 	diff(t, "replicas", int32(0), j.Status.Replicas)
 	diff(t, "ready", "0/2", j.Status.Ready)
-	diff(t, "Running", condition{metav1.ConditionFalse, "Paused", "the job is paused"}, conditionOf(Decision{Status: j.Status}, batchv1beta1.ConditionRunning))
+	diff(t, "Running", condition{metav1.ConditionFalse, "Paused", "the job is paused"}, conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionRunning))
 
 	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", "the job is accepted and its replicas are created when it is resumed"},
-		conditionOf(Decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
+		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
 
-	pausing := ran().paused(true).sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status
+	pausing := ran().Paused(true).Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status
 	diff(t, "ready while pods are left", "0/2", pausing.Ready)
 	diff(t, "aggregate while pods are left", &batchv1beta1.Aggregate{Deleted: 2}, pausing.Aggregate)
 
-	created := job(role("worker", 2)).paused(true).sees().Status
+	created := job(role("worker", 2)).Paused(true).Sees().Status
 	diff(t, "pauses of a job that has not begun", int32(0), created.Pauses)
 	diff(t, "aggregate of a job that has not begun", &batchv1beta1.Aggregate{Creating: 2}, created.Aggregate)
 }
@@ -165,20 +166,20 @@ func TestResume(t *testing.T) {
 			},
 		},
 		"a first start after all": {
-			job: job(role("worker", 2)).paused(true).saw(time.Minute),
+			job: job(role("worker", 2)).Paused(true).Saw(time.Minute),
 			want: summary{
 				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", "0"), created("job-worker-1", "0")},
 			},
 		},
 		"none is created before all of the pods are gone that the pause takes": {
-			job:  ran().scope(scopeReplica).paused(true).saw(0, pod("job-worker-0", running), pod("job-worker-1", running)),
+			job:  ran().Scope(scopeReplica).Paused(true).Saw(0, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-1", running, deleting)},
 			want: summary{Phase: phaseResuming, Reason: "Creating"},
 		},
 		"a pod of a replica that had restarted alone is in the way, too": {
-			job: ran().scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)).paused(true).
-				saw(0, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)),
+			job: ran().Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)).Paused(true).
+				Saw(0, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)),
 			pods: []*corev1.Pod{pod("job-worker-1", againAlone(1), running)},
 			want: summary{
 				Phase: phaseResuming, Reason: "Creating", Backoff: 1, Failures: []string{"job-worker-1: exit code 1, counted"},
@@ -186,17 +187,17 @@ func TestResume(t *testing.T) {
 			},
 		},
 		"it resumes until it runs": {
-			job:  wasPaused().paused(false).saw(time.Minute),
+			job:  wasPaused().Paused(false).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", again(1), running), pod("job-worker-1", again(1))},
 			want: summary{Phase: phaseResuming, Reason: "Pending"},
 		},
 		"it runs": {
-			job:  wasPaused().paused(false).saw(time.Minute),
+			job:  wasPaused().Paused(false).Saw(time.Minute),
 			pods: both,
 			want: summary{Phase: phaseRunning, Reason: "ReplicasRunning"},
 		},
 		"from then on a restart is one like any other": {
-			job:  wasPaused().paused(false).saw(time.Minute).saw(time.Minute, both...),
+			job:  wasPaused().Paused(false).Saw(time.Minute).Saw(time.Minute, both...),
 			pods: []*corev1.Pod{pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1))},
 			want: summary{
 				Phase: phasePending, Reason: "Restarting", Backoff: 1, Attempt: 1, Failures: []string{"job-worker-0: exit code 1, counted"},
@@ -206,7 +207,7 @@ func TestResume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.paused(false).sees(tc.pods...)
+			d := tc.job.Paused(false).Sees(tc.pods...)
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "Paused", condition{metav1.ConditionFalse, "Resumed", "the job was resumed"}, conditionOf(d, batchv1beta1.ConditionPaused))
 		})
@@ -216,9 +217,9 @@ func TestResume(t *testing.T) {
 // The deadline of a job that was resumed counts from then, and so does how long it took to start.
 func TestResumedJobBeginsAnew(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 1)).deadline(90).paused(true).saw(time.Hour).paused(false).saw(time.Minute)
+	j := job(role("worker", 1)).Deadline(90).Paused(true).Saw(time.Hour).Paused(false).Saw(time.Minute)
 	j.Created = now.Add(-2 * time.Hour)
-	d := j.sees(pod("job-worker-0", running))
+	d := j.Sees(pod("job-worker-0", running))
 	diff(t, "startTime", metav1.NewTime(now.Add(-time.Minute)), ptr.Deref(d.Status.StartTime, metav1.Time{}))
 	diff(t, "time until its deadline", 30*time.Second, summarize(d).WakeIn)
 	diff(t, "time that it took to start", time.Minute, ptr.Deref(d.StartDuration, 0))
@@ -227,37 +228,37 @@ func TestResumedJobBeginsAnew(t *testing.T) {
 // A restart delay grows with failures, not with pauses.
 func TestPausesDoNotDelayRestarts(t *testing.T) {
 	t.Parallel()
-	j := wasPaused().paused(false).saw(time.Minute).
-		saw(time.Minute, pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	d := j.sees(pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1)))
+	j := wasPaused().Paused(false).Saw(time.Minute).
+		Saw(time.Minute, pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
+	d := j.Sees(pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1)))
 	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[0].RestartTime)
 }
 
 // A failure that is being recovered from is over when the job is paused.
 func TestPauseEndsARecovery(t *testing.T) {
 	t.Parallel()
-	j := ran().saw(time.Minute, pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))).paused(true)
+	j := ran().Saw(time.Minute, pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))).Paused(true)
 	diff(t, "ReplicaFailure", condition{metav1.ConditionFalse, "Paused", "the job is paused"},
-		conditionOf(j.sees(), batchv1beta1.ConditionReplicaFailure))
+		conditionOf(j.Sees(), batchv1beta1.ConditionReplicaFailure))
 }
 
 // Events tell of a pause and of its end, once each.
 func TestEventsOfAPause(t *testing.T) {
 	t.Parallel()
-	reasons := func(d Decision) []string {
+	reasons := func(d plan.Decision) []string {
 		var list []string
 		for _, e := range d.Events {
 			list = append(list, e.Reason)
 		}
 		return list
 	}
-	pausing := ran().paused(true).saw(0, pod("job-worker-0", running), pod("job-worker-1", running))
-	diff(t, "events while pods are left", []string(nil), reasons(pausing.sees(pod("job-worker-0", running, deleting))))
-	diff(t, "events when none is left", []string{"Paused"}, reasons(pausing.sees()))
-	diff(t, "events while it is paused", []string(nil), reasons(wasPaused().sees()))
-	diff(t, "events when it is resumed", []string{"Resumed"}, reasons(wasPaused().paused(false).sees()))
-	held := job(role("worker", 0)).paused(true).saw(0).paused(false)
-	diff(t, "events when it is resumed without replicas", []string{"Resumed", "NoReplicas"}, reasons(held.sees()))
-	diff(t, "events while it has none", []string(nil), reasons(held.saw(0).sees()))
-	diff(t, "events while it resumes", []string(nil), reasons(wasPaused().paused(false).saw(0).sees()))
+	pausing := ran().Paused(true).Saw(0, pod("job-worker-0", running), pod("job-worker-1", running))
+	diff(t, "events while pods are left", []string(nil), reasons(pausing.Sees(pod("job-worker-0", running, deleting))))
+	diff(t, "events when none is left", []string{"Paused"}, reasons(pausing.Sees()))
+	diff(t, "events while it is paused", []string(nil), reasons(wasPaused().Sees()))
+	diff(t, "events when it is resumed", []string{"Resumed"}, reasons(wasPaused().Paused(false).Sees()))
+	held := job(role("worker", 0)).Paused(true).Saw(0).Paused(false)
+	diff(t, "events when it is resumed without replicas", []string{"Resumed", "NoReplicas"}, reasons(held.Sees()))
+	diff(t, "events while it has none", []string(nil), reasons(held.Saw(0).Sees()))
+	diff(t, "events while it resumes", []string(nil), reasons(wasPaused().Paused(false).Saw(0).Sees()))
 }

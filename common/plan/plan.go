@@ -7,7 +7,7 @@
 //   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
 //   - choose picks what the job does: hold, pause, finish, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, finish.go,
-//     cleanup.go, and podgroup.go and tensorboard.go for the dependents), and the status that follows (status.go,
+//     cleanup.go, and admission.go for pods that another controller admits), and the status that follows (status.go,
 //     tasks.go);
 //   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
 package plan
@@ -31,7 +31,6 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	}
 	s := &steps{view: v, Decision: Decision{Status: copyOf(job.Status)}}
 	s.deleteLostPods()
-	s.planTensorBoard()
 	switch choice.action {
 	case leave, expire:
 	case cleanUp:
@@ -75,12 +74,12 @@ type steps struct {
 	lastRestarted *replicaFailure
 	// restartCounts counts the restarts of replicas by their type.
 	restartCounts map[string]int32
-	// refusal is why pods cannot be created: a template is faulty, or the job can have no PodGroup.
+	// refusal is why pods cannot be created: a template is faulty, or the job can have no admission.
 	refusal *report.RefusedError
-	// queued is what missing pods wait for. Nil means nothing.
-	queued *queued
-	// announcesQueue reports whether the decision has an event about a queue that does not admit the job.
-	announcesQueue bool
+	// waitsFor is what missing pods wait for. Nil means nothing.
+	waitsFor *Wait
+	// announcesWait reports whether the decision has an event about an admission that the job does not get.
+	announcesWait bool
 }
 
 // deleteLostPods deletes the pods that lost nodes hold, once their time is over. So the job recovers, or is cleaned up,

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"strings"
@@ -11,11 +11,12 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 func TestFirstReconcileCreatesEverything(t *testing.T) {
 	t.Parallel()
-	d := Decide(job(role("master", 1), role("worker", 2)).Job, Observation{}, now)
+	d := plan.Decide(job(role("master", 1), role("worker", 2)).Job, plan.Observation{}, now)
 
 	diff(t, "decision", summary{
 		Phase:  batchv1beta1.JobPhasePending,
@@ -75,16 +76,16 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 			want: []string{created("job-worker-1", "0")},
 		},
 		"one that vanished before all replicas ran, in its own attempt": {
-			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1")),
+			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1")),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 			want: []string{created("job-worker-1", "0")},
 		},
 		"not one that succeeded and vanished since": {
-			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
+			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 		},
 		"not one whose pod is still being deleted, where replicas restart one by one": {
-			job:  job(role("worker", 2)).scope(batchv1beta1.RestartScopeReplica),
+			job:  job(role("worker", 2)).Scope(batchv1beta1.RestartScopeReplica),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 		},
 		"roles without replicas need none": {
@@ -94,7 +95,7 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "creations", tc.want, summarize(d).Creates)
 			diff(t, "deletions", []string(nil), names(d.Deletes))
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
@@ -107,7 +108,7 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 
 func TestPlanDeletesPodsOfNoReplica(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 1)).sees(
+	d := job(role("worker", 1)).Sees(
 		pod("job-worker-0", running),
 		pod("job-worker-1", running),
 		pod("job-worker-2", running, deleting),
@@ -140,8 +141,8 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 		},
 		"not for whose part is over": {
 			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)), awaited(role("ps", 1))).
-				scope(batchv1beta1.RestartScopeReplica).
-				saw(time.Minute, pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)),
+				Scope(batchv1beta1.RestartScopeReplica).
+				Saw(time.Minute, pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)),
 			sees: []*corev1.Pod{pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0)), pod("job-worker-2", running)},
 			want: map[string][]string{"job-ps-0": {"job-chief-0", "job-worker-2"}},
 		},
@@ -149,7 +150,7 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := map[string][]string{}
-			for _, p := range tc.job.sees(tc.sees...).Creates {
+			for _, p := range tc.job.Sees(tc.sees...).Creates {
 				got[p.Name] = nil
 				for _, c := range p.Spec.InitContainers { // its arguments are the subcommand, the time limit, and the names
 					for _, name := range c.Args[3:] {
@@ -164,7 +165,7 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 
 func TestPlanHoldsWhatCannotRun(t *testing.T) {
 	t.Parallel()
-	d := Decide(job(role("master", 0), role("worker", 0)).Job, Observation{}, now)
+	d := plan.Decide(job(role("master", 0), role("worker", 0)).Job, plan.Observation{}, now)
 	diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonNoReplicas}, summarize(d))
 	if d.CreateService {
 		t.Error("a job on hold creates its Service")
@@ -183,17 +184,17 @@ func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
 	j := job(role("worker", 1))
 	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}, Pause: &batchv1beta1.PauseMode{}}
 	j.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
-	diff(t, "creations", []string{created("job-worker-0", "0")}, summarize(j.sees()).Creates)
+	diff(t, "creations", []string{created("job-worker-0", "0")}, summarize(j.Sees()).Creates)
 }
 
 func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
 	t.Parallel()
 	build := func() (*jobBuilder, []*corev1.Pod) {
-		return job(role("worker", 2)).backoffLimit(1).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+		return job(role("worker", 2)).BackoffLimit(1).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
 			[]*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1))}
 	}
 	j, pods := build()
-	j.sees(pods...)
+	j.Sees(pods...)
 	wantJob, wantPods := build()
 	diff(t, "status of the Job", wantJob.Status, j.Status)
 	diff(t, "spec of the Job", wantJob.Spec, j.Spec)
@@ -228,7 +229,7 @@ func TestStartTime(t *testing.T) {
 			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second))}, waits: time.Minute, want: time.Second,
 		},
 		"is what was written": {
-			job: two().saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
+			job: two().Saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestStartTime(t *testing.T) {
 			if tc.waits > 0 {
 				seen.StatusWaitsSince = now.Add(-tc.waits)
 			}
-			diff(t, "start time", metav1.NewTime(now.Add(-tc.want)), *Decide(tc.job.Job, seen, now).Status.StartTime)
+			diff(t, "start time", metav1.NewTime(now.Add(-tc.want)), *plan.Decide(tc.job.Job, seen, now).Status.StartTime)
 		})
 	}
 }
@@ -249,15 +250,15 @@ func TestFirstStatusIsWhole(t *testing.T) {
 		job  *jobBuilder
 		seen []*corev1.Pod
 	}{
-		"that the job failed":           {job: job(role("worker", 1)).backoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))}},
+		"that the job failed":           {job: job(role("worker", 1)).BackoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))}},
 		"that it succeeded":             {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1")}},
 		"that it is restarted":          {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(1))}},
-		"that it waits for its reports": {job: job(role("worker", 2)).scope(scopeJob).window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
-		"that it is paused":             {job: job(role("worker", 2)).paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}},
+		"that it waits for its reports": {job: job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+		"that it is paused":             {job: job(role("worker", 2)).Paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status := tc.job.sees(tc.seen...).Status
+			status := tc.job.Sees(tc.seen...).Status
 			for _, kind := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
 				if meta.FindStatusCondition(status.Conditions, kind) == nil {
 					t.Errorf("the condition %s is missing: %+v", kind, status.Conditions)

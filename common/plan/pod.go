@@ -80,6 +80,16 @@ func (s *steps) buildPod(
 	return pod, nil
 }
 
+// MetaOfOwned returns the metadata of an object that the job owns and that has its name.
+func (j *Job) MetaOfOwned() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:            j.Name,
+		Namespace:       j.Namespace,
+		Labels:          Labels(j.Kind.Kind, j.Name),
+		OwnerReferences: []metav1.OwnerReference{j.owner()},
+	}
+}
+
 // owner returns the reference by which the objects of the job name it as their owner.
 func (j *Job) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{

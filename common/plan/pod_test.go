@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 var owner = metav1.OwnerReference{
@@ -20,8 +21,7 @@ func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []framework.Role{role("master", 1), role("worker", 1)})
 	gang.Image = "controller:test"
 	awaited := []string{gang.FQDN(gang.Leader())}[:rank]
-	s := &steps{view: view{job: job().Job, gang: gang}}
-	return s.buildPod(gang.Members[rank], awaited, attempt{job: 3}, template)
+	return plan.BuildPod(job().Job, gang, rank, awaited, 3, template)
 }
 
 func TestBuildPod(t *testing.T) {
@@ -192,7 +192,7 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 func TestAttempt(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]attempt{"0": {}, "2": {job: 2}, "0.2": {replica: 2}, "12.3": {job: 12, replica: 3}} {
-		diff(t, "label", want, a.String())
+		diff(t, "label", want, plan.AttemptLabel(a.job, a.replica))
 	}
 }
 
@@ -205,6 +205,6 @@ func TestGangKnowsTheImageOfTheController(t *testing.T) {
 		images = append(images, gang.Image)
 		return nil
 	}
-	b.sees()
+	b.Sees()
 	diff(t, "images", []string{"controller:test", "controller:test"}, images)
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -14,8 +14,10 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // anyJob draws a job that nobody has looked at yet.
@@ -45,7 +47,7 @@ func anyJob(t *rapid.T) *jobBuilder {
 		j.Spec.Rendezvous = rapid.Bool().Draw(t, "rendezvous")
 	}
 	if rapid.Bool().Draw(t, "in a queue") {
-		j.inQueue()
+		j.InQueue()
 	}
 	j.PeerGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "peerGrace")
 	return j
@@ -53,7 +55,7 @@ func anyJob(t *rapid.T) *jobBuilder {
 
 // anyEdit draws what the user may do to a job: pause or resume it, and scale it if it is elastic.
 func anyEdit(t *rapid.T, j *jobBuilder) {
-	j.paused(rapid.IntRange(0, 3).Draw(t, "paused") == 0)
+	j.Paused(rapid.IntRange(0, 3).Draw(t, "paused") == 0)
 	if j.Spec.Elastic == nil {
 		return
 	}
@@ -67,12 +69,15 @@ func members(j *jobBuilder) []framework.Member {
 	return framework.NewGang(j.Namespace, j.Name, j.UID, j.ClusterDomain, 0, j.Spec.Roles).Members
 }
 
+// attempt is one of the job and one of a replica.
+type attempt struct{ job, replica int32 }
+
 // attempts returns the current attempt of each replica. No pod is of a later one: the status is written before.
 func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 	current := map[string]attempt{}
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
-			current[r.Name] = attempt{job: jobAttempt(status), replica: r.Attempt}
+			current[r.Name] = attempt{job: plan.JobAttempt(status), replica: r.Attempt}
 		}
 	}
 	return current
@@ -80,7 +85,7 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 
 // anyPods draws what the cluster may hold of a job: some of its pods, of some attempt, in any state, and a stray one.
 // The pods of one look are not those of another: a pod that ended stays as it ended.
-func anyPods(t *rapid.T, j *jobBuilder, look int) Observation {
+func anyPods(t *rapid.T, j *jobBuilder, look int) plan.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)
 	candidates := []string{"job-gone-0"}
@@ -94,10 +99,10 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) Observation {
 	}
 	slices.Sort(candidates)
 	for _, name := range candidates {
-		options := []podOption{of(attempt{
-			job:     rapid.Int32Range(0, current[name].job).Draw(t, name+" attempt"),
-			replica: rapid.Int32Range(0, current[name].replica).Draw(t, name+" attempt alone"),
-		}.String())}
+		options := []podOption{of(plan.AttemptLabel(
+			rapid.Int32Range(0, current[name].job).Draw(t, name+" attempt"),
+			rapid.Int32Range(0, current[name].replica).Draw(t, name+" attempt alone"),
+		))}
 		switch rapid.SampledFrom([]string{"none", "pending", "running", "exited", "rejected", "unknown"}).Draw(t, name) {
 		case "none":
 			continue
@@ -124,21 +129,21 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) Observation {
 	seen := seeing(pods...)
 	seen.HasService = rapid.Bool().Draw(t, "service")
 	if j.Spec.Scheduler != nil {
-		seen.PodGroup = anyGroup(t)
+		seen.Admission = anyGroup(t)
 	}
 	return seen
 }
 
 // anyGroup draws what there may be of the PodGroup of a job.
-func anyGroup(t *rapid.T) PodGroupView {
+func anyGroup(t *rapid.T) dependents.PodGroup {
 	options := []jobtest.GroupOption{admitted}
 	switch rapid.SampledFrom([]string{"none", "unknown", "problem", "new", "not admitted", "changed", "going", "of others", "admitted"}).Draw(t, "group") {
 	case "none":
-		return PodGroupView{}
+		return dependents.PodGroup{}
 	case "unknown":
-		return PodGroupView{Unknown: true}
+		return dependents.PodGroup{Unknown: true}
 	case "problem":
-		return PodGroupView{Problem: errNotInstalled}
+		return dependents.PodGroup{Problem: jobtest.ErrNotInstalled}
 	case "new":
 		options = nil
 	case "not admitted":
@@ -150,34 +155,35 @@ func anyGroup(t *rapid.T) PodGroupView {
 	case "of others":
 		options = append(options, foreignGroup)
 	}
-	return PodGroupView{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
+	return dependents.PodGroup{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
 }
 
 // admits says that a PodGroup is the job's own and may have pods now.
-func admits(view PodGroupView) bool {
+func admits(view dependents.PodGroup) bool {
 	g := view.Object
 	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil && g.Status.ObservedGeneration == g.Generation &&
 		meta.IsStatusConditionTrue(g.Status.Conditions, "Admitted")
 }
 
 // checkGroup checks what a decision does about the PodGroup of a job in a queue.
-func checkGroup(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
-	change := d.PodGroup.Change
+func checkGroup(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decision) {
+	change := d.Admission.Action
+	view, _ := seen.Admission.(dependents.PodGroup)
 	switch {
 	case j.Spec.Scheduler == nil && change != "":
 		t.Fatalf("%s of the PodGroup of a job that needs none", change)
 	case j.Spec.Scheduler == nil:
 		return
-	case len(d.Creates) > 0 && (!admits(seen.PodGroup) || !d.NeedsLiveRead):
-		t.Fatalf("pods are created without a group that is known for sure to be the job's own, and admitted: %+v", seen.PodGroup)
+	case len(d.Creates) > 0 && (!admits(view) || !d.NeedsLiveRead):
+		t.Fatalf("pods are created without a group that is known for sure to be the job's own, and admitted: %+v", view)
 	case len(d.Creates) > 0 && change != "":
 		t.Fatalf("pods are created at the %s of their group", change)
 	case change == batchv1beta1.ActionCreate && (d.Status.Finished() || j.Spec.RunMode.Pausing()):
 		t.Fatal("a job that has finished, or is to be paused, gets a group")
-	case change != "" && change != batchv1beta1.ActionCreate && d.PodGroup.Object.OwnerReferences == nil:
+	case change != "" && change != batchv1beta1.ActionCreate && d.Admission.Seen.GetOwnerReferences() == nil:
 		t.Fatalf("%s of a group of somebody else", change)
 	}
-	own := seen.PodGroup.Object != nil && seen.PodGroup.Object.OwnerReferences != nil && seen.PodGroup.Object.DeletionTimestamp == nil
+	own := view.Object != nil && view.Object.OwnerReferences != nil && view.Object.DeletionTimestamp == nil
 	released := change == batchv1beta1.ActionDelete
 	if own && released != (d.Status.Finished() || j.Spec.RunMode.Pausing()) {
 		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase, j.Spec.RunMode.Pausing())
@@ -191,8 +197,8 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
 			t.Fatalf("pod %s is no member of the group", p.Name)
 		}
 	}
-	if len(d.Creates) > int(members) && members < seen.PodGroup.Object.Spec.MinMember {
-		t.Fatalf("%d of %d new pods are known as needed, but %d are", members, len(d.Creates), seen.PodGroup.Object.Spec.MinMember)
+	if len(d.Creates) > int(members) && members < view.Object.Spec.MinMember {
+		t.Fatalf("%d of %d new pods are known as needed, but %d are", members, len(d.Creates), view.Object.Spec.MinMember)
 	}
 }
 
@@ -202,16 +208,16 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := anyJob(t)
 		for n := rapid.IntRange(0, 4).Draw(t, "looks before"); n > 0; n-- {
-			j.Status = Decide(j.Job, anyPods(t, j, n), now.Add(-time.Duration(n)*time.Hour)).Status
+			j.Status = plan.Decide(j.Job, anyPods(t, j, n), now.Add(-time.Duration(n)*time.Hour)).Status
 			anyEdit(t, j)
 		}
 		seen, status := anyPods(t, j, 0), j.Status.DeepCopy()
-		d := Decide(j.Job, seen, now)
+		d := plan.Decide(j.Job, seen, now)
 
 		if diff := cmp.Diff(*status, j.Status); diff != "" {
 			t.Fatalf("the status that is planned from changes:\n%s", diff)
 		}
-		if again := Decide(j.Job, seen, now); cmp.Diff(d, again) != "" {
+		if again := plan.Decide(j.Job, seen, now); cmp.Diff(d, again) != "" {
 			t.Fatalf("the same arguments give another decision:\n%s", cmp.Diff(d, again))
 		}
 		checkWrites(t, j, seen, d)
@@ -220,13 +226,13 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 
 		accounted := j.Status
 		j.Status = d.Status
-		again := Decide(j.Job, seen, now)
+		again := plan.Decide(j.Job, seen, now)
 		type counts struct {
 			Backoff, Attempt, Pauses int32
 			Restarts                 map[string]int32
 			Failures                 []batchv1beta1.ReplicaFailure
 		}
-		of := func(d Decision) counts {
+		of := func(d plan.Decision) counts {
 			return counts{d.Status.BackoffCount, d.Status.Attempt, d.Status.Pauses, restartsOf(d), d.Status.Failures}
 		}
 		if d := cmp.Diff(of(d), of(again)); d != "" {
@@ -236,7 +242,7 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 }
 
 // checkWrites checks what a decision deletes and creates.
-func checkWrites(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
+func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decision) {
 	touched := map[string]string{}
 	for _, p := range slices.Concat(d.Deletes, d.CleanUps) {
 		if touched[p.Name] != "" {
@@ -265,20 +271,20 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen Observation, d Decision) {
 	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService) {
 		t.Fatal("something is created for a job that is to be paused")
 	}
-	if isPaused(d.Status) && len(seen.Pods) > 0 {
+	if plan.IsPaused(d.Status) && len(seen.Pods) > 0 {
 		t.Fatal("a job with pods is paused")
 	}
-	if j.Status.Finished() && !onlyFollowsReplicas(j.Status, d.Status) {
+	if j.Status.Finished() && !plan.OnlyFollowsReplicas(j.Status, d.Status) {
 		t.Fatalf("the status of a finished job changes:\n%s", cmp.Diff(j.Status, d.Status))
 	}
 }
 
 // checkCounts checks the numbers of a status.
-func checkCounts(t *rapid.T, j *jobBuilder, d Decision) {
+func checkCounts(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	if limit := j.Spec.RunPolicy.BackoffLimit; limit != nil && d.Status.BackoffCount > *limit {
 		t.Fatalf("backoffCount %d is beyond the limit %d", d.Status.BackoffCount, *limit)
 	}
-	if len(d.Status.Failures) > maxFailures {
+	if len(d.Status.Failures) > plan.MaxFailures {
 		t.Fatalf("%d failures are kept", len(d.Status.Failures))
 	}
 	var listed []string

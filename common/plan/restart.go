@@ -25,6 +25,7 @@ func (s *steps) restart() {
 func (s *steps) restartAll(root replicaFailure) {
 	s.record(root)
 	s.countFailure(root)
+	//mutant:a failure is counted and nothing restarts =>
 	s.Status.Attempt++
 	for _, r := range s.replicas {
 		s.countReplica(r)
@@ -81,6 +82,8 @@ func (s *steps) restartEach() {
 
 // countFailure counts a failure that is followed by a restart.
 func (s *steps) countFailure(f replicaFailure) {
+	//mutant:only the first failure counts => if !f.failure.Ignored && s.Status.BackoffCount == 0 {
+	//mutant:an ignored failure counts => if true {
 	if !f.failure.Ignored {
 		s.Status.BackoffCount++
 	}

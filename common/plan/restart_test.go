@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -19,7 +20,7 @@ const (
 )
 
 // restartsOf returns the restart count of each role.
-func restartsOf(d Decision) map[string]int32 {
+func restartsOf(d plan.Decision) map[string]int32 {
 	restarts := map[string]int32{}
 	for _, task := range d.Status.Tasks {
 		if task.RestartCount > 0 {
@@ -40,7 +41,7 @@ func TestRestartOfTheJob(t *testing.T) {
 		wantRestarts map[string]int32
 	}{
 		"a failure deletes all pods, the failed one too": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: summary{
 				Backoff: 1, Attempt: 1,
@@ -50,7 +51,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"failures that are seen together are one": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(2, time.Second)), pod("job-worker-1", exitedAgo(1, 3*time.Second))},
 			want: summary{
 				Backoff: 1, Attempt: 1,
@@ -60,7 +61,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"a peer that died of a disruption does not count": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), disrupted)},
 			want: summary{
 				Attempt:  1,
@@ -70,7 +71,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"a peer that died of a deletion does not count": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting)},
 			want: summary{
 				Attempt:  1,
@@ -80,7 +81,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"replicas that succeeded run again": {
-			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
+			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0))},
 			want: summary{
 				Backoff: 1, Attempt: 1,
@@ -91,7 +92,7 @@ func TestRestartOfTheJob(t *testing.T) {
 		},
 		"every role restarts": {
 			job: job(role("master", 1), role("worker", 2)).
-				saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running)),
+				Saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: summary{
 				Backoff: 1, Attempt: 1,
@@ -101,7 +102,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"master": 1, "worker": 2},
 		},
 		"a pod that is being deleted already is not deleted again": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			want: summary{
 				Attempt:  1,
@@ -111,7 +112,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"a pod that failed while it was being deleted does not count": {
-			job:  job(role("worker", 2)).saw(time.Minute, running2...),
+			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(137), deleting)},
 			want: summary{
 				Attempt:  1,
@@ -121,7 +122,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"an init container that failed counts": {
-			job: job(role("worker", 1)).saw(time.Minute, pod("job-worker-0")),
+			job: job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0")),
 			pods: []*corev1.Pod{pod("job-worker-0", func(p *corev1.Pod) {
 				p.Status.Phase = corev1.PodFailed
 				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", State: corev1.ContainerState{
@@ -136,7 +137,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 1},
 		},
 		"a pod that the kubelet rejected does not count": {
-			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0"), pod("job-worker-1")),
+			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0"), pod("job-worker-1")),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
 			want: summary{
 				Attempt:  1,
@@ -149,7 +150,7 @@ func TestRestartOfTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.want.Phase, tc.want.Reason = batchv1beta1.JobPhasePending, batchv1beta1.ReasonRestarting
-			d := tc.job.sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "restartCount", tc.wantRestarts, restartsOf(d))
 			if len(d.Restarts) == 0 {
@@ -164,8 +165,8 @@ func TestReplacementOfTheJob(t *testing.T) {
 	t.Parallel()
 	failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
 	restarted := func() *jobBuilder {
-		return job(role("worker", 2)).saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-			saw(time.Minute, failed...)
+		return job(role("worker", 2)).Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+			Saw(time.Minute, failed...)
 	}
 	for name, tc := range map[string]struct {
 		pods        []*corev1.Pod
@@ -196,7 +197,7 @@ func TestReplacementOfTheJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := restarted().sees(tc.pods...)
+			d := restarted().Sees(tc.pods...)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
 				Failures: []string{"job-worker-1: exit code 1, counted"},
@@ -272,9 +273,9 @@ func TestRestartOfOneReplica(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(restarting(role("worker", 3), tc.policy)).scope(scopeReplica).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
-			d := j.sees(pod("job-worker-0", running), tc.pod, pod("job-worker-2", running))
+			j := job(restarting(role("worker", 3), tc.policy)).Scope(scopeReplica).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
+			d := j.Sees(pod("job-worker-0", running), tc.pod, pod("job-worker-2", running))
 
 			want := summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning,
@@ -292,7 +293,7 @@ func TestRestartOfOneReplica(t *testing.T) {
 			if tc.wantRestart {
 				j.Status = d.Status
 				diff(t, "creations once its pod is gone", []string{created("job-worker-1", "0.1")},
-					summarize(j.sees(pod("job-worker-0", running), pod("job-worker-2", running))).Creates)
+					summarize(j.Sees(pod("job-worker-0", running), pod("job-worker-2", running))).Creates)
 			}
 		})
 	}
@@ -300,9 +301,9 @@ func TestRestartOfOneReplica(t *testing.T) {
 
 func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 3)).scope(scopeReplica).backoffLimit(5).
-		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
-		sees(pod("job-worker-0", exited(3)), pod("job-worker-1", running), pod("job-worker-2", exited(1)))
+	d := job(role("worker", 3)).Scope(scopeReplica).BackoffLimit(5).
+		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+		Sees(pod("job-worker-0", exited(3)), pod("job-worker-1", running), pod("job-worker-2", exited(1)))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 2,
 		Failures: []string{"job-worker-2: exit code 1, counted", "job-worker-0: exit code 3, counted"},
@@ -365,10 +366,10 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			if tc.policy != "" {
 				workers = restarting(workers, tc.policy)
 			}
-			j := job(workers).peerGrace(30*time.Second).saw(time.Minute,
+			j := job(workers).GivePeers(30*time.Second).Saw(time.Minute,
 				pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running))
-			j.window(2 * time.Second)
-			d := j.sees(tc.pods...)
+			j.Window(2 * time.Second)
+			d := j.Sees(tc.pods...)
 			got := summarize(d)
 			diff(t, "failures", tc.wantFailures, got.Failures)
 			diff(t, "phase", tc.wantPhase, got.Phase)
@@ -386,23 +387,23 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 // that is ahead.
 func TestEveryFailureHasItsWindow(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 3)).saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
-		saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exited(137)), pod("job-worker-2", running))
-	j.window(2 * time.Second)
+	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+		Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exited(137)), pod("job-worker-2", running))
+	j.Window(2 * time.Second)
 	seen := func() metav1.Time {
 		return meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime
 	}
 	diff(t, "when the first failure was seen", ago(time.Hour), seen())
 	again := []*corev1.Pod{pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1))}
-	d := j.sees(again...)
+	d := j.Sees(again...)
 	diff(t, "wake-up after the second, before all run again", 2*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
 	diff(t, "when the second was seen", ago(0), seen())
 	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
-	diff(t, "backoffCount once its window is over", int32(2), j.sees(again...).Status.BackoffCount)
+	diff(t, "backoffCount once its window is over", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
-	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.sees(again...).Status.BackoffCount)
+	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
 }
 
 // What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
@@ -416,9 +417,9 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).backoffLimit(0).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
-			d := j.sees(pod("job-worker-0", running), deleted)
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).BackoffLimit(0).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.Sees(pod("job-worker-0", running), deleted)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
 				Failures: []string{"job-worker-1: no exit code, ignored"},
@@ -426,7 +427,7 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 			diff(t, "restartCount", map[string]int32{"worker": 1}, restartsOf(d))
 
 			j.Status = d.Status
-			d = j.sees(pod("job-worker-0", running))
+			d = j.Sees(pod("job-worker-0", running))
 			diff(t, "creations once it is gone", []string{created("job-worker-1", "0.1")}, summarize(d).Creates)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 		})
@@ -444,16 +445,16 @@ func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
 			if leader {
 				ended, rest = "job-worker-0", pods[1]
 			}
-			j := job(role("worker", 2)).scope(scopeReplica).saw(2*time.Minute, pods...).
-				saw(time.Minute, rest, pod(ended, exited(0), deleting))
-			d := j.sees(rest, pod(ended, exited(0), deleting))
+			j := job(role("worker", 2)).Scope(scopeReplica).Saw(2*time.Minute, pods...).
+				Saw(time.Minute, rest, pod(ended, exited(0), deleting))
+			d := j.Sees(rest, pod(ended, exited(0), deleting))
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
 				Failures: []string{ended + ": no exit code, ignored"},
 			}, summarize(d))
 
 			j.Status = d.Status
-			diff(t, "creations once it is gone", []string{created(ended, "0.1")}, summarize(j.sees(rest)).Creates)
+			diff(t, "creations once it is gone", []string{created(ended, "0.1")}, summarize(j.Sees(rest)).Creates)
 		})
 	}
 }
@@ -461,10 +462,10 @@ func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
 // A replica that stays failed stays so without its pod, until the job ends.
 func TestReplicaThatStaysFailedIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
-	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).
-		saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
-	d := j.sees(pod("job-worker-0", running))
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).
+		Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	d := j.Sees(pod("job-worker-0", running))
 	diff(t, "creations", []string(nil), summarize(d).Creates)
 	diff(t, "phase", batchv1beta1.JobPhaseRunning, d.Status.Phase)
 	diff(t, "aggregate", &batchv1beta1.Aggregate{Running: 1, Failed: 1}, d.Status.Aggregate)
@@ -503,9 +504,9 @@ func TestDisruptedReplica(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(restarting(role("worker", 2), tc.policy)).scope(scopeReplica).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
-			d := j.sees(pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting))
+			j := job(restarting(role("worker", 2), tc.policy)).Scope(scopeReplica).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting))
 			diff(t, "decision", tc.want, summarize(d))
 
 			j.Status = d.Status
@@ -513,7 +514,7 @@ func TestDisruptedReplica(t *testing.T) {
 			if tc.policy != batchv1beta1.RestartPolicyNever {
 				want = []string{created("job-worker-1", "0.1")}
 			}
-			diff(t, "creations once it is gone", want, summarize(j.sees(pod("job-worker-0", running))).Creates)
+			diff(t, "creations once it is gone", want, summarize(j.Sees(pod("job-worker-0", running))).Creates)
 		})
 	}
 }
@@ -523,17 +524,17 @@ func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	t.Parallel()
 	lost := pod("job-worker-1", running, onLostNode, deleting)
 	due := lost.DeletionTimestamp.Sub(now) + time.Minute
-	active := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
-	ended := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	active := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+	ended := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
 	for name, j := range map[string]*jobBuilder{"of an active job": active, "of a finished job": ended} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j.NodeLostDelay = time.Minute
-			early := j.sees(pod("job-worker-0", running), lost)
+			early := j.Sees(pod("job-worker-0", running), lost)
 			diff(t, "forced deletions before the time", []string(nil), names(early.ForceDeletes))
 			diff(t, "wake", due, summarize(early).WakeIn)
 
-			late := Decide(j.Job, seeing(pod("job-worker-0", running), lost), now.Add(due))
+			late := plan.Decide(j.Job, seeing(pod("job-worker-0", running), lost), now.Add(due))
 			diff(t, "forced deletions", []string{"job-worker-1"}, names(late.ForceDeletes))
 		})
 	}
@@ -542,9 +543,9 @@ func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 // The peers of a member that is gone would wait for it until a time-out, on GPUs that somebody pays for.
 func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 2)).backoffLimit(0).
-		saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running, onNode("node-1")))
-	d := j.sees(pod("job-worker-0", running))
+	j := job(role("worker", 2)).BackoffLimit(0).
+		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running, onNode("node-1")))
+	d := j.Sees(pod("job-worker-0", running))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
 		Failures: []string{"job-worker-1: no exit code, ignored"}, Deletes: []string{"job-worker-0"},
@@ -552,7 +553,7 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	diff(t, "node", "node-1", d.Status.Failures[0].Node)
 
 	j.Status = d.Status
-	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")}, summarize(j.sees()).Creates)
+	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")}, summarize(j.Sees()).Creates)
 }
 
 // What the peers of the first failure die of says nothing about the job, permanent as it may look.
@@ -566,8 +567,8 @@ func TestFollowingFailuresDoNotDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).
-				saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
-			d := j.sees(root, pod("job-worker-1", exited(1)))
+				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.Sees(root, pod("job-worker-1", exited(1)))
 			diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
 			diff(t, "attempt", int32(1), d.Status.Attempt)
 			diff(t, "replica to blame", "job-worker-0", d.Status.Failures[0].Replica)
@@ -578,8 +579,8 @@ func TestFollowingFailuresDoNotDecide(t *testing.T) {
 // A pod of an attempt that the status does not know is none of the job's doing. It is replaced, whatever became of it.
 func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 2)).scope(scopeReplica).saw(time.Minute).
-		sees(pod("job-worker-0", running), pod("job-worker-1", again(3), exited(1)))
+	d := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute).
+		Sees(pod("job-worker-0", running), pod("job-worker-1", again(3), exited(1)))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
 	}, summarize(d))
@@ -588,8 +589,8 @@ func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 // The clock of a node may be ahead. That puts off no restart.
 func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, -time.Hour)))
+	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, -time.Hour)))
 	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[1].RestartTime)
 	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
 }
@@ -598,25 +599,25 @@ func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
-	j := job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
-		saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		saw(time.Minute, pods...).
-		backoffLimit(1)
+	j := job(role("worker", 2)).Scope(scopeReplica).BackoffLimit(0).
+		Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Saw(time.Minute, pods...).
+		BackoffLimit(1)
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1,
 		Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
-	}, summarize(j.sees(pods...)))
+	}, summarize(j.Sees(pods...)))
 }
 
 // A success that Always runs again is no failure, whatever failed before.
 func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
 	t.Parallel()
 	second := pod("job-worker-1", againAlone(1), running)
-	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).scope(scopeReplica).
-		saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
-		saw(50*time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 50*time.Minute))).
-		saw(time.Minute, pod("job-worker-0", running), second)
-	d := j.sees(pod("job-worker-0", running), pod("job-worker-1", againAlone(1), exited(0)))
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).Scope(scopeReplica).
+		Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Saw(50*time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 50*time.Minute))).
+		Saw(time.Minute, pod("job-worker-0", running), second)
+	d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", againAlone(1), exited(0)))
 	diff(t, "ReplicaFailure", metav1.ConditionFalse,
 		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
 }
@@ -625,8 +626,8 @@ func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
 func TestAlwaysRestartsASuccessAloneInTheJob(t *testing.T) {
 	t.Parallel()
 	j := job(role("master", 1), restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).
-		saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running))
-	d := j.sees(pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", exited(0)))
+		Saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running))
+	d := j.Sees(pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", exited(0)))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
 	}, summarize(d))
@@ -636,11 +637,11 @@ func TestAlwaysRestartsASuccessAloneInTheJob(t *testing.T) {
 func TestFailureThatIsNotRestartedIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}
-	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).scope(scopeReplica).
-		saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		saw(time.Minute, pods...)
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).
+		Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Saw(time.Minute, pods...)
 	before := j.Status
-	d := j.sees(pods...)
+	d := j.Sees(pods...)
 	diff(t, "status on a second look", before, d.Status)
 	diff(t, "failures", []string{"job-worker-1: exit code 1, counted"}, summarize(d).Failures)
 	diff(t, "events on a second look", []report.Event(nil), d.Events)
@@ -666,9 +667,9 @@ func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
-				saw(time.Minute, running2...).
-				sees(pod("job-worker-0", running), tc.pod)
+			d := job(role("worker", 2)).Scope(scopeReplica).BackoffLimit(0).
+				Saw(time.Minute, running2...).
+				Sees(pod("job-worker-0", running), tc.pod)
 			diff(t, "deletions", tc.want, names(d.Deletes))
 			diff(t, "failures", tc.wantFailures, summarize(d).Failures)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
@@ -703,27 +704,27 @@ func TestRestartDelay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 2)).scope(tc.scope).backoffLimit(100)
+			j := job(role("worker", 2)).Scope(tc.scope).BackoffLimit(100)
 			peer := func(int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running)} }
-			nth, last := againAlone, attempt{replica: tc.attempts}
+			nth, last := againAlone, plan.AttemptLabel(0, tc.attempts)
 			if tc.scope == scopeJob {
 				peer = func(n int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running, again(n))} }
-				nth, last = again, attempt{job: tc.attempts}
+				nth, last = again, plan.AttemptLabel(tc.attempts, 0)
 			}
 			for n := range tc.attempts - 1 {
-				j.saw(time.Hour, append(peer(n), pod("job-worker-1", running, nth(n)))...)
-				j.saw(time.Hour, append(peer(n), pod("job-worker-1", exitedAgo(1, time.Hour), nth(n)))...)
+				j.Saw(time.Hour, append(peer(n), pod("job-worker-1", running, nth(n)))...)
+				j.Saw(time.Hour, append(peer(n), pod("job-worker-1", exitedAgo(1, time.Hour), nth(n)))...)
 			}
 			options := append([]podOption{exitedAgo(1, tc.failedAgo), nth(tc.attempts - 1)}, tc.options...)
-			j.saw(0, append(peer(tc.attempts-1), pod("job-worker-1", options...))...)
+			j.Saw(0, append(peer(tc.attempts-1), pod("job-worker-1", options...))...)
 
 			gone := []*corev1.Pod{}
-			want := []string{created("job-worker-0", last.String()), created("job-worker-1", last.String())}
+			want := []string{created("job-worker-0", last), created("job-worker-1", last)}
 			if tc.scope == scopeReplica {
 				gone = peer(0)
 				want = want[1:]
 			}
-			d := j.sees(gone...)
+			d := j.Sees(gone...)
 			if tc.wantWait == 0 {
 				diff(t, "creations", want, summarize(d).Creates)
 				return
@@ -731,7 +732,7 @@ func TestRestartDelay(t *testing.T) {
 			diff(t, "creations before the time", []string(nil), summarize(d).Creates)
 			diff(t, "wake-up", tc.wantWait, summarize(d).WakeIn)
 			diff(t, "restartTime", new(metav1.NewTime(now.Add(tc.wantWait))), d.Status.Tasks[0].Replicas[1].RestartTime)
-			diff(t, "creations in time", want, summarize(Decide(j.Job, seeing(gone...), now.Add(tc.wantWait))).Creates)
+			diff(t, "creations in time", want, summarize(plan.Decide(j.Job, seeing(gone...), now.Add(tc.wantWait))).Creates)
 		})
 	}
 }
@@ -748,22 +749,22 @@ func TestWakeAtIsTheEarliestWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 1)).deadline(tc.deadline).
-				saw(time.Hour, pod("job-worker-0", running)).
-				saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
-				saw(0, pod("job-worker-0", exited(1), again(1)))
-			diff(t, "wake-up", tc.want, summarize(j.sees()).WakeIn)
+			j := job(role("worker", 1)).Deadline(tc.deadline).
+				Saw(time.Hour, pod("job-worker-0", running)).
+				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
+				Saw(0, pod("job-worker-0", exited(1), again(1)))
+			diff(t, "wake-up", tc.want, summarize(j.Sees()).WakeIn)
 		})
 	}
 }
 
 func TestFailuresAreTheLastFiveNewestFirst(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 1)).backoffLimit(100)
+	j := job(role("worker", 1)).BackoffLimit(100)
 	var want []batchv1beta1.ReplicaFailure
 	for n := range int32(7) {
 		failed := time.Duration(7-n) * time.Hour
-		j.saw(failed, pod("job-worker-0", again(n), onNode(fmt.Sprintf("node-%d", n)),
+		j.Saw(failed, pod("job-worker-0", again(n), onNode(fmt.Sprintf("node-%d", n)),
 			exitedAgo(10+n, failed), printed(fmt.Sprintf("output %d", n))))
 		if n >= 2 {
 			want = append([]batchv1beta1.ReplicaFailure{{
@@ -778,8 +779,8 @@ func TestFailuresAreTheLastFiveNewestFirst(t *testing.T) {
 
 func TestLossTellsWhenThePodWasDeleted(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 1)).saw(time.Minute, pod("job-worker-0", running)).
-		sees(pod("job-worker-0", running, onNode("node-1"), deleting))
+	d := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", running)).
+		Sees(pod("job-worker-0", running, onNode("node-1"), deleting))
 	diff(t, "failures", []batchv1beta1.ReplicaFailure{{
 		Replica: "job-worker-0", Node: "node-1", Reason: batchv1beta1.ReasonDeleted, Time: ago(0),
 	}}, d.Status.Failures)
@@ -788,16 +789,16 @@ func TestLossTellsWhenThePodWasDeleted(t *testing.T) {
 // The scope may change while the job runs. No attempt comes twice, so that no pod is judged twice.
 func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 2)).scope(scopeReplica).
-		saw(3*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
-		saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 2*time.Hour))).
-		scope(scopeJob).
-		saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1)))
+	j := job(role("worker", 2)).Scope(scopeReplica).
+		Saw(3*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 2*time.Hour))).
+		Scope(scopeJob).
+		Saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1)))
 	diff(t, "deletions", []string{"job-worker-0", "job-worker-1"},
-		names(j.sees(pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1))).Deletes))
+		names(j.Sees(pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running, againAlone(1))).Deletes))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 2, Attempt: 1,
 		Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-1: exit code 1, counted"},
 		Creates:  []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
-	}, summarize(j.sees()))
+	}, summarize(j.Sees()))
 }

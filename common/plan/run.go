@@ -17,6 +17,7 @@ func (s *steps) begin() {
 		s.resume()
 		s.Status.StartTime = s.startTime()
 	}
+	//mutant:a job that ends before its first status was never accepted => if false {
 	if s.hasUnreportedPods() {
 		// The first status was deferred. This one must include what that would have reported.
 		s.accept(accepted)
@@ -28,6 +29,7 @@ func (s *steps) begin() {
 // wakeAtDeadline has the job looked at again at its deadline, if it has one.
 func (s *steps) wakeAtDeadline() {
 	if deadline, ok := s.deadline(); ok {
+		//mutant:nothing wakes the job for its deadline => _ = deadline
 		s.wakeAt(deadline)
 	}
 }
@@ -36,9 +38,10 @@ func (s *steps) wakeAtDeadline() {
 func (s *steps) run() {
 	s.wakeAtDeadline()
 	s.CreateService = !s.seen.HasService
+	//mutant:pods of an earlier attempt stay =>
 	s.deleteObsolete()
 	s.createMissing()
-	s.joinGang()
+	s.seekAdmission()
 	s.setStatus()
 }
 
@@ -69,6 +72,7 @@ func (s *steps) deleteAllBut(names map[string]bool) {
 // createMissing creates the pods that are missing, unless their restart is not due. If all replicas are restarted, no
 // pod is created before the pods of the earlier attempt are gone, since it could connect to them.
 func (s *steps) createMissing() {
+	//mutant:replicas start beside pods of an earlier attempt => if false {
 	if s.hasPodsOfEarlierJobAttempt() {
 		return
 	}
@@ -78,6 +82,7 @@ func (s *steps) createMissing() {
 			continue
 		}
 		if r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now) {
+			//mutant:nothing wakes the job for a delayed restart =>
 			s.wakeUrgentlyAt(r.recorded.RestartTime.Time)
 			continue
 		}

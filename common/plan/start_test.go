@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 func TestStart(t *testing.T) {
@@ -122,12 +123,12 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := corev1.PodTemplateSpec{Spec: *template.DeepCopy()}
-			s := startOf(framework.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}, tc.pauses, "worker")
-			s.prepare([]string{mainContainer}, &got)
-			if tc.launcher != nil {
-				got.Spec.Containers[1].Command = tc.launcher // as Wire would
-			}
-			s.complete([]string{mainContainer}, &got)
+			spec := framework.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}
+			plan.Start(spec, tc.pauses, "worker", mainContainer, &got, func() {
+				if tc.launcher != nil {
+					got.Spec.Containers[1].Command = tc.launcher // as Wire would
+				}
+			})
 			diff(t, "pod", tc.want, got.Spec)
 		})
 	}
@@ -137,8 +138,7 @@ func TestStart(t *testing.T) {
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}
-	s := startOf(framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}, 0, "worker")
-	s.prepare(nil, template)
-	s.complete(nil, template)
+	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}
+	plan.Start(spec, 0, "worker", mainContainer, template, func() {})
 	diff(t, "template", &corev1.PodTemplateSpec{}, template)
 }

@@ -28,7 +28,7 @@ func (s *steps) setStatus() {
 	waiting, reason, message := s.waitingFor()
 	elastic := s.job.Spec.Elastic
 	switch before := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionRunning); {
-	case waiting > 0 && s.seen.PodGroup.Unknown && before != nil && before.Status == metav1.ConditionFalse &&
+	case waiting > 0 && s.isAdmissionUnknown() && before != nil && before.Status == metav1.ConditionFalse &&
 		before.ObservedGeneration == s.job.Generation:
 		reason = before.Reason // what they wait for is soon known again
 	case waiting == 0 && elastic != nil && !s.trainsWithLess():
@@ -36,6 +36,7 @@ func (s *steps) setStatus() {
 		message = fmt.Sprintf(
 			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", elastic.Least())
 		s.setWaiting(reason, message)
+	//mutant:a job is reported to run while a replica waits => case waiting <= 1:
 	case waiting == 0:
 		reason = batchv1beta1.ReasonReplicasRunning
 		message = fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
@@ -48,11 +49,12 @@ func (s *steps) setStatus() {
 	default:
 		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(s.replicas), message))
 	}
+	//mutant:a status is written at rest => s.Status.Reason = reason + s.now.Format("150405")
 	s.Status.Reason = reason
 	if s.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
 		s.Status.Phase = batchv1beta1.JobPhaseUnknown
 	}
-	s.announceQueued(reason)
+	s.announceWait(reason)
 	if c := initialized(s.Status); c.Status == metav1.ConditionFalse {
 		s.Status.Reason = c.Reason
 	}
@@ -117,8 +119,8 @@ func (s *steps) setInitialized() {
 		return
 	}
 	isMissing := func(r *replica) bool { return r.pod == nil && !r.done }
-	isTried := s.CreateService || s.PodGroup.Change != "" || s.seen.PodGroup.Unknown
-	if isTried || s.queued == nil && slices.ContainsFunc(s.replicas, isMissing) {
+	isTried := s.CreateService || s.Admission.Action != "" || s.isAdmissionUnknown()
+	if isTried || s.waitsFor == nil && slices.ContainsFunc(s.replicas, isMissing) {
 		if c := initialized(s.Status); c != nil && IsCreateFailure(c.Reason) {
 			return
 		}
@@ -174,6 +176,7 @@ func (s *steps) hasRecovered() bool {
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
 		waiting, _ := s.explain(r)
 		mayWait := trains && r.recorded.Attempt == 0
+		//mutant:a failed replica is reported to have recovered => return waiting != "" && !mayWait
 		return r.staysFailed() || waiting != "" && !mayWait
 	})
 }
@@ -216,8 +219,8 @@ func (s *steps) explain(r *replica) (reason, message string) {
 	case r.pod == nil && isRestarted && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now):
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
 			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))
-	case r.pod == nil && s.queued != nil:
-		return s.queued.reason, s.queued.message
+	case r.pod == nil && s.waitsFor != nil:
+		return s.waitsFor.Reason, s.waitsFor.Message
 	case r.pod == nil && isRestarted:
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being created again", r.member.Name)
 	case r.pod == nil:

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -90,7 +91,7 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			wantReady: "0/2",
 		},
 		"a replica that somebody deleted": {
-			job:       job(role("worker", 2)).scope(scopeReplica),
+			job:       job(role("worker", 2)).Scope(scopeReplica),
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
@@ -99,9 +100,9 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			wantReady: "1/2",
 		},
 		"a restart that is not due": {
-			job: job(role("worker", 2)).scope(scopeReplica).
-				saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
-				saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), againAlone(1))),
+			job: job(role("worker", 2)).Scope(scopeReplica).
+				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
+				Saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), againAlone(1))),
 			pods:      []*corev1.Pod{pod("job-worker-0", running)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
@@ -111,8 +112,8 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			wantReady: "1/2",
 		},
 		"a restart that is due": {
-			job: job(role("worker", 2)).scope(scopeReplica).
-				saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))),
+			job: job(role("worker", 2)).Scope(scopeReplica).
+				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))),
 			pods:      []*corev1.Pod{pod("job-worker-0", running)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
@@ -146,7 +147,7 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			if j == nil {
 				j = job(role("worker", 2))
 			}
-			d := j.sees(tc.pods...)
+			d := j.Sees(tc.pods...)
 			diff(t, "Running", tc.want, conditionOf(d, batchv1beta1.ConditionRunning))
 			diff(t, "phase", tc.wantPhase, d.Status.Phase)
 			diff(t, "reason", tc.want.Reason, d.Status.Reason)
@@ -162,18 +163,18 @@ func TestNotice(t *testing.T) {
 	j := job(role("worker", 1))
 	j.Spec.Notice = "spec.elastic has no effect"
 	const message = "the job is accepted and its replicas are created as they are needed; spec.elastic has no effect"
-	first := j.sees()
+	first := j.Sees()
 	diff(t, "event", []report.Event{{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: j.Spec.Notice}}, first.Events)
 	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(first, batchv1beta1.ConditionInitialized))
-	second := j.saw(0).sees()
+	second := j.Saw(0).Sees()
 	diff(t, "events then", []report.Event(nil), second.Events)
 	diff(t, "Initialized then", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(second, batchv1beta1.ConditionInitialized))
 }
 
 func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 	t.Parallel()
-	j := job(role("master", 1), restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).scope(scopeReplica)
-	d := j.sees(
+	j := job(role("master", 1), restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica)
+	d := j.Sees(
 		pod("job-master-0", running, onNode("node-1")),
 		pod("job-worker-0", imagePull),
 		pod("job-worker-1", exited(0), sidecarRunning),
@@ -226,8 +227,8 @@ func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 // The outcome of the main container is the replica's, at once: a sidecar neither delays nor changes it.
 func TestSidecarsDoNotMatter(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		sees(pod("job-worker-0", running), pod("job-worker-1", exited(1), sidecarRunning))
+	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1), sidecarRunning))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
 		Failures: []string{"job-worker-1: exit code 1, counted"},
@@ -247,8 +248,8 @@ func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 		pod("job-worker-0", again(1)),
 		pod("job-worker-0", running, again(1)),
 	} {
-		j.saw(0, p)
-		got = append(got, conditionOf(Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure))
+		j.Saw(0, p)
+		got = append(got, conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure))
 	}
 	failed := condition{metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-0 failed with exit code 1 (Error) and is being replaced"}
 	diff(t, "ReplicaFailure over time", []condition{
@@ -260,8 +261,8 @@ func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 
 func TestReplicaFailureNamesAReplicaThatStaysFailed(t *testing.T) {
 	t.Parallel()
-	d := job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
-		sees(pod("job-worker-0", running), pod("job-worker-1", exited(3)))
+	d := job(role("worker", 2)).Scope(scopeReplica).BackoffLimit(0).
+		Sees(pod("job-worker-0", running), pod("job-worker-1", exited(3)))
 	diff(t, "ReplicaFailure",
 		condition{metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-1 failed with exit code 3 (Error)"},
 		conditionOf(d, batchv1beta1.ConditionReplicaFailure))
@@ -271,8 +272,8 @@ func TestReplicaFailureNamesAReplicaThatStaysFailed(t *testing.T) {
 func TestInvalidTemplateHoldsCreations(t *testing.T) {
 	t.Parallel()
 	const refused = `the template of type "worker" has no container`
-	j := job(role("worker", 2)).refusing(refused)
-	d := j.sees()
+	j := job(role("worker", 2)).Refusing(refused)
+	d := j.Sees()
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonInvalidTemplate,
 	}, summarize(d))
@@ -281,7 +282,7 @@ func TestInvalidTemplateHoldsCreations(t *testing.T) {
 
 	t.Run("replicas that run already run on", func(t *testing.T) {
 		t.Parallel()
-		d := j.sees(pod("job-worker-0", running))
+		d := j.Sees(pod("job-worker-0", running))
 		diff(t, "deletions", []string(nil), names(d.Deletes))
 		diff(t, "reason", batchv1beta1.ReasonInvalidTemplate, d.Status.Reason)
 	})
@@ -289,7 +290,7 @@ func TestInvalidTemplateHoldsCreations(t *testing.T) {
 		t.Parallel()
 		mended := job(role("worker", 2))
 		mended.Status = d.Status
-		d := mended.sees()
+		d := mended.Sees()
 		diff(t, "creations", []string{created("job-worker-0", "0"), created("job-worker-1", "0")}, summarize(d).Creates)
 		diff(t, "Initialized", batchv1beta1.ReasonAccepted, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)
 	})
@@ -301,7 +302,7 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
 	for _, reason := range []string{batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed} {
 		refused := func() *jobBuilder {
-			j := job(role("worker", 2)).saw(time.Minute)
+			j := job(role("worker", 2)).Saw(time.Minute)
 			meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{
 				Type: batchv1beta1.ConditionInitialized, Status: metav1.ConditionFalse, Reason: reason, Message: "refused",
 				ObservedGeneration: 1, LastTransitionTime: ago(time.Minute),
@@ -323,7 +324,7 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 				seen := seeing(tc.pods...)
 				seen.HasService = !tc.noService
 				j := refused()
-				d := Decide(j.Job, seen, now)
+				d := plan.Decide(j.Job, seen, now)
 				diff(t, "Initialized", tc.want, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)
 				diff(t, "reason", tc.wantReason, d.Status.Reason)
 				if tc.want == reason {
@@ -339,12 +340,12 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running)}
-	j := job(role("worker", 1)).saw(time.Hour, pods...)
+	j := job(role("worker", 1)).Saw(time.Hour, pods...)
 	j.Generation = 2
 	diff(t, "Running", &metav1.Condition{
 		Type: batchv1beta1.ConditionRunning, Status: metav1.ConditionTrue, Reason: batchv1beta1.ReasonReplicasRunning,
 		Message: "all 1 replicas run or have ended", ObservedGeneration: 2, LastTransitionTime: ago(time.Hour),
-	}, meta.FindStatusCondition(j.sees(pods...).Status.Conditions, batchv1beta1.ConditionRunning))
+	}, meta.FindStatusCondition(j.Sees(pods...).Status.Conditions, batchv1beta1.ConditionRunning))
 }
 
 // An event tells of a change, not of a state.
@@ -356,12 +357,12 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 		want []report.Event
 	}{
 		"when every replica runs": {
-			job:  job(role("worker", 1)).saw(time.Minute),
+			job:  job(role("worker", 1)).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 			want: []report.Event{{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run or have ended"}},
 		},
 		"when the job restarts": {
-			job:  job(role("worker", 2)).saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
+			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: []report.Event{{
 				Type: "Warning", Reason: "Restarting", Action: "Restart",
@@ -369,8 +370,8 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			}},
 		},
 		"when one replica restarts": {
-			job: job(role("worker", 2)).scope(scopeReplica).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
+			job: job(role("worker", 2)).Scope(scopeReplica).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: []report.Event{{
 				Type: "Warning", Reason: "Restarting", Action: "Restart",
@@ -378,8 +379,8 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			}},
 		},
 		"when a replica stays failed": {
-			job: job(role("worker", 2)).scope(scopeReplica).backoffLimit(0).
-				saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
+			job: job(role("worker", 2)).Scope(scopeReplica).BackoffLimit(0).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: []report.Event{{
 				Type: "Warning", Reason: "ReplicaFailed", Action: "Observe",
@@ -389,10 +390,10 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "events", tc.want, d.Events, withoutFacts)
 			tc.job.Status = d.Status
-			diff(t, "events of a second look", []report.Event(nil), tc.job.sees(tc.pods...).Events)
+			diff(t, "events of a second look", []report.Event(nil), tc.job.Sees(tc.pods...).Events)
 		})
 	}
 }
@@ -421,7 +422,7 @@ func TestContainerStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "status", tc.want, containerStatus(corev1.ContainerStatus{Name: "c", State: tc.state}))
+			diff(t, "status", tc.want, plan.ContainerStatus(corev1.ContainerStatus{Name: "c", State: tc.state}))
 		})
 	}
 }

@@ -128,6 +128,7 @@ func countPhase(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPha
 	case batchv1beta1.ReplicaPhaseRunning:
 		aggregate.Running++
 	case batchv1beta1.ReplicaPhaseSucceeded:
+		//mutant:the aggregate lacks the replicas that succeeded =>
 		aggregate.Succeeded++
 	case batchv1beta1.ReplicaPhaseFailed:
 		aggregate.Failed++

@@ -1,53 +1,55 @@
-package plan
+package plan_test
 
 import (
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // TestWakingUp lists what jobs wait for by themselves. A job is urgent if its nodes may be idle until then.
 func TestWakingUp(t *testing.T) {
 	t.Parallel()
-	ran := func(j *jobBuilder, pods ...*corev1.Pod) *jobBuilder { return j.saw(time.Hour, pods...) }
+	ran := func(j *jobBuilder, pods ...*corev1.Pod) *jobBuilder { return j.Saw(time.Hour, pods...) }
 	for name, tc := range map[string]struct {
-		decision Decision
+		decision plan.Decision
 		wakeIn   time.Duration
 		want     bool
 	}{
 		"the deadline": {
-			decision: ran(job(role("worker", 1)).deadline(4000), pod("job-worker-0", running)).sees(pod("job-worker-0", running)),
+			decision: ran(job(role("worker", 1)).Deadline(4000), pod("job-worker-0", running)).Sees(pod("job-worker-0", running)),
 			wakeIn:   400 * time.Second,
 			want:     false,
 		},
 		"the time to live": {
-			decision: ran(job(role("worker", 1)).ttl(60), pod("job-worker-0", running)).sees(pod("job-worker-0", exited(0))),
+			decision: ran(job(role("worker", 1)).TTL(60), pod("job-worker-0", running)).Sees(pod("job-worker-0", exited(0))),
 			wakeIn:   time.Minute,
 			want:     false,
 		},
 		"what peers report of a failure": {
-			decision: ran(job(role("worker", 2)).window(2*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
-				sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			decision: ran(job(role("worker", 2)).Window(2*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+				Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
 			wakeIn: 2 * time.Second,
 			want:   true,
 		},
 		"the second restart": {
 			decision: ran(job(role("worker", 1)), pod("job-worker-0", running)).
-				saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
-				saw(0, pod("job-worker-0", exited(1), again(1))).sees(),
+				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
+				Saw(0, pod("job-worker-0", exited(1), again(1))).Sees(),
 			wakeIn: 10 * time.Second,
 			want:   true,
 		},
 		"the peers of a leader that succeeded": {
-			decision: ran(job(role("worker", 2)).peerGrace(30*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
-				sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
+			decision: ran(job(role("worker", 2)).GivePeers(30*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+				Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
 			wakeIn: 30 * time.Second,
 			want:   true,
 		},
 		"a node that was lost": {
-			decision: ran(job(role("worker", 1)).nodeLostDelay(time.Minute), pod("job-worker-0", running)).
-				sees(pod("job-worker-0", running, onLostNode, deleting)),
+			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
+				Sees(pod("job-worker-0", running, onLostNode, deleting)),
 			wakeIn: 90 * time.Second,
 			want:   true,
 		},

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	"tensorstack.dev/jobs/kit/integration"
 )
 
 // threeWorkers is a job whose workers are named threeNames.

@@ -5,9 +5,9 @@ package test
 import (
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/deepspeed"
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	"tensorstack.dev/jobs/kit/integration"
 )
 
 // cluster is where the controller runs.

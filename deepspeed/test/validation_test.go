@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 )
 
 // valid is a job that the API server accepts. Each case is a merge patch onto it, as a user would write it.

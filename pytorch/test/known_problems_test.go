@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/integration"
-	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/kit/integration"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 

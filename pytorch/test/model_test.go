@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest"
-	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/kit/conformance"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -104,7 +104,7 @@ func realAPIServer(ctx context.Context) *apiServer {
 }
 
 func modelAPIServer() *apiServer {
-	model := frameworktest.NewCluster(cluster.Client.Scheme(), clock.RealClock{})
+	model := conformance.NewCluster(cluster.Client.Scheme(), clock.RealClock{})
 	return &apiServer{Client: model.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
 		model.Change(pod, change)
 	}}

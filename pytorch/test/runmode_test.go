@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 

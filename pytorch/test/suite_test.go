@@ -5,7 +5,7 @@ package test
 import (
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 	"tensorstack.dev/jobs/pytorch"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 )
 
 // valid is a job that the API server accepts. Each case is a merge patch onto it, as a user would write it.

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/kit/controlplane"
 	"tensorstack.dev/jobs/scheduler"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/controlplane"
+	"tensorstack.dev/jobs/kit/controlplane"
 )
 
 var _ = Describe("A TensorBoard with a queue", func() {

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/controlplane"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/kit/controlplane"
 	"tensorstack.dev/jobs/tensorboard"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )

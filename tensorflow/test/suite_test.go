@@ -5,7 +5,7 @@ package test
 import (
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 	"tensorstack.dev/jobs/tensorflow"
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )

@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 )
 
 // valid is a job that the API server accepts. Each case is a merge patch onto it, as a user would write it.

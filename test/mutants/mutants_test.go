@@ -1,155 +1,146 @@
-// Package mutants checks the check: it puts one bug after the other into the job controller, and the exploration of small jobs must find each.
+// Package mutants checks the exploration of small jobs: with each of a number of bugs in the job controller, it must
+// fail. A bug is marked beside the code, on the line before the one that it replaces:
+//
+//	//mutant:a finished job goes on => case false:
+//	case v.job.Status.Finished():
+//
+// With nothing after the arrow, the line is removed. If the name begins with "a gang: ", only jobs in a queue show the
+// bug. Each of them has been a bug of this controller, or of another operator.
 package mutants
 
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// mutant is a bug: a text in a file of the module common, and what takes its place.
-type mutant struct{ file, before, after string }
-
-// ofGangs is how the names of those begin that only jobs of a queue show.
-const ofGangs = "a gang: "
-
-// Every one of these has been a bug of this controller, or of another operator.
-var mutants = map[string]mutant{
-	"the status overwrites that of another version": {
-		"controller/execute.go", "client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(base)",
-	},
-	"a conflict is not tried again": {
-		"controller/execute.go", "return reconcile.Result{RequeueAfter: conflictDelay}, nil", "return reconcile.Result{}, nil",
-	},
-	"a deletion takes whatever has the name": {
-		"controller/execute.go", "return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}\n", "return nil\n",
-	},
-	"the clean-up deletes a pod that has ended since": {
-		"controller/execute.go", "client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}", "client.Preconditions{UID: &pod.UID}",
-	},
-	"pods are created for a job that has changed since": {
-		"controller/execute.go", "if err == nil && d.ChangesObjects() &&", "if false && d.ChangesObjects() &&",
-	},
-	"the accounting of a failure waits for its turn": {
-		"plan/delay.go", "case len(d.Restarts) > 0, !isFirst", "case !isFirst",
-	},
-	"an elastic job begins without saying which replicas it has": {
-		"plan/delay.go", "spec.Elastic == nil && ", "",
-	},
-	"a job that was paused before its first status leaves its pods": {
-		"plan/interpret.go", "v.job.Status.StartTime == nil && !v.hasUnreportedPods()", "v.job.Status.StartTime == nil",
-	},
-	"a job that ends before its first status never says that it was accepted": {
-		"plan/run.go", "if s.hasUnreportedPods() {", "if false {",
-	},
-	"a cache is believed": {
-		"controller/reconciler.go", "if !decision.NeedsLiveRead ||", "if true ||",
-	},
-	"a watch is trusted to tell of each pod": {
-		"controller/reconciler.go", "if err == nil && live.HasMoreThan(seen, planned.UID) {", "if false {",
-	},
-	"replicas start beside pods of an earlier attempt": {
-		"plan/run.go", "if s.hasPodsOfEarlierJobAttempt() {", "if false {",
-	},
-	"pods of an earlier attempt stay": {
-		"plan/run.go", "\ts.deleteObsolete()\n", "",
-	},
-	"nobody wakes for a restart that has to wait": {
-		"plan/run.go", "s.wakeUrgentlyAt(r.recorded.RestartTime.Time)\n", "",
-	},
-	"nobody wakes for the deadline": {
-		"plan/run.go", "if deadline, ok := s.deadline(); ok {\n\t\ts.wakeAt(deadline)", "if deadline, ok := s.deadline(); ok {\n\t\t_ = deadline",
-	},
-	"a finished job goes on": {
-		"plan/choose.go", "case v.job.Status.Finished():", "case v.job.Status.Finished() && v.job.Status.Phase == \"Failed\":",
-	},
-	"a job that is being deleted creates pods": {
-		"plan/choose.go", "case v.job.Deleting:", "case false:",
-	},
-	"a failure counts as often as it is seen": {
-		"plan/replica.go", "return r.pod != nil && r.podAttempt != r.attempt().String()", "return false",
-	},
-	"the aggregate forgets who succeeded": {
-		"plan/tasks.go", "aggregate.Succeeded++", "",
-	},
-	"only the first failure counts": {
-		"plan/replica.go", "r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\n",
-		"r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))\nif r.outcome.Failure != nil && v.job.Status.BackoffCount > 0 {\nr.outcome.Failure.Ignored = true\n}\n",
-	},
-	"what is not to blame counts": {
-		"plan/restart.go", "if !f.failure.Ignored {\n\t\ts.Status.BackoffCount++", "if true {\n\t\ts.Status.BackoffCount++",
-	},
-	"a failure is counted and not restarted": {
-		"plan/restart.go", "s.Status.Attempt++", "",
-	},
-	"the limit is not kept": {
-		"plan/finish.go", "if cause.failure.Ignored || policy.BackoffLeft", "if true || policy.BackoffLeft",
-	},
-	"a job never expires": {
-		"plan/cleanup.go", "s.wakeAt(expiry)", "",
-	},
-	"a pause is not counted before pods are deleted": {
-		"plan/pause.go", "s.Status.Pauses++", "",
-	},
-	"a pause believes that no pod is left": {
-		"plan/liveread.go", "case c.action == pause && isPaused(s.Status) != isPaused(status):", "case false:",
-	},
-	"a job is said to run while one waits": {
-		"plan/status.go", "case waiting == 0:", "case waiting <= 1:",
-	},
-	"a status is written at rest": {
-		"plan/status.go", "s.Status.Reason = reason\n", "s.Status.Reason = reason + s.now.Format(\"150405\")\n",
-	},
-	"a failed replica is said to have recovered": {
-		"plan/status.go", "return r.staysFailed() || waiting", "return waiting",
-	},
-	"what has failed trains": {
-		"plan/elastic.go", "if !r.staysFailed() && r.failure() == nil {", "if true {",
-	},
-	"what is given up counts": {
-		"plan/elastic.go", "\tv.replicas = remaining\n", "",
-	},
-	"a gang: pods are created though nobody has admitted their group as it is now": {
-		"plan/podgroup.go", "case admitted == nil || view.Object.Status.ObservedGeneration < view.Object.Generation:", "case admitted == nil:",
-	},
-	"a gang: a cache is believed that its group is admitted": {
-		"plan/liveread.go", "case len(s.Creates) > 0 && v.job.Spec.T9kScheduler() != nil:", "case false:",
-	},
-	"a gang: a cache is believed about what its group needs": {
-		"plan/liveread.go",
-		"case s.PodGroup.Change == batchv1beta1.ActionCreate, s.PodGroup.Change == batchv1beta1.ActionUpdate:", "case false:",
-	},
-	"a gang: its group stays when it ends": {
-		"plan/cleanup.go", "s.releaseGroup()", "",
-	},
-	"a gang: its group stays when it pauses": {
-		"plan/pause.go", "s.releaseGroup()", "",
-	},
-	"a gang: a replacement waits for peers that have succeeded": {
-		"plan/podgroup.go", "case s.needsScheduling() && !needsSamePods(view.Object.Spec, want):", "case false:",
-	},
+// mutant is a bug: a line of a file, and what takes its place.
+type mutant struct {
+	name string
+	// path of the file, and the index of the line in it.
+	path string
+	line int
+	// code that takes the place of the line.
+	code string
 }
 
-// The list follows the code.
-func TestMutantsFit(t *testing.T) {
+// ofGangs is how the names of those begin that only jobs in a queue show.
+const ofGangs = "a gang: "
+
+// mark matches the line that marks a mutant.
+var mark = regexp.MustCompile(`^\s*//mutant:(.+?) =>(?: (.+))?$`)
+
+// mutantsOf returns the mutants that are marked under a directory, by their names.
+func mutantsOf(t *testing.T, root string) []mutant {
+	t.Helper()
+	var found []mutant
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		marked, err := parse(path, string(source))
+		found = append(found, marked...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(found, func(a, b mutant) int { return strings.Compare(a.name, b.name) })
+	return found
+}
+
+// parse returns the mutants that are marked in a file. It returns an error for a mark that cannot be read.
+func parse(path, source string) ([]mutant, error) {
+	var found []mutant
+	lines := strings.Split(source, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(strings.TrimSpace(line), "//mutant:") {
+			continue
+		}
+		match := mark.FindStringSubmatch(line)
+		if match == nil {
+			return nil, fmt.Errorf("%s:%d: a mark is //mutant:name => code, and the code may be missing", path, i+1)
+		}
+		next := i + 1
+		for next < len(lines) && mark.MatchString(lines[next]) {
+			next++
+		}
+		if next == len(lines) || strings.TrimSpace(lines[next]) == match[2] {
+			return nil, fmt.Errorf("%s:%d: mutant %q changes nothing", path, i+1, match[1])
+		}
+		found = append(found, mutant{name: match[1], path: path, line: next, code: match[2]})
+	}
+	return found, nil
+}
+
+func TestMarks(t *testing.T) {
 	t.Parallel()
-	for name, m := range mutants {
+	found := mutantsOf(t, filepath.Join("..", "..", "common"))
+	if len(found) < 37 {
+		t.Errorf("%d mutants are marked, and there were 37", len(found))
+	}
+	for i := 1; i < len(found); i++ {
+		if found[i].name == found[i-1].name {
+			t.Errorf("two mutants have the name %q", found[i].name)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	const path = "a.go"
+	for name, tc := range map[string]struct {
+		source  string
+		want    []mutant
+		wantErr string
+	}{
+		"no mark": {source: "a\nb"},
+		"a line that is replaced": {
+			source: "\t//mutant:it lies => return false\n\treturn true\n", want: []mutant{{"it lies", path, 1, "return false"}},
+		},
+		"a line that is removed": {source: "//mutant:it forgets =>\ncount++", want: []mutant{{"it forgets", path, 1, ""}}},
+		"two mutants of one line": {
+			source: "//mutant:one =>\n//mutant:two => c\nb", want: []mutant{{"one", path, 2, ""}, {"two", path, 2, "c"}},
+		},
+		"a mark without an arrow": {
+			source: "//mutant:it lies\nb", wantErr: "a.go:1: a mark is //mutant:name => code, and the code may be missing",
+		},
+		"a mark at the end":   {source: "//mutant:it lies =>", wantErr: `a.go:1: mutant "it lies" changes nothing`},
+		"a mark of no change": {source: "//mutant:it lies => b\nb", wantErr: `a.go:1: mutant "it lies" changes nothing`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m.overlay(t, filepath.Join("..", "..", "common", m.file))
+			got, err := parse(path, tc.source)
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(mutant{})); diff != "" {
+				t.Errorf("unexpected mutants (-want +got):\n%s", diff)
+			}
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			if message != tc.wantErr {
+				t.Errorf("error %q, want %q", message, tc.wantErr)
+			}
 		})
 	}
 }
 
 func TestExplorationFindsEveryMutant(t *testing.T) {
 	if os.Getenv("MUTANTS") == "" {
-		t.Skip("it builds the job controller once a mutant: run it by `make mutants`")
+		t.Skip("it builds the job controller once for each mutant; `make mutants` runs it")
 	}
 	var part, parts int
 	if _, err := fmt.Sscanf(os.Getenv("MUTANTS"), "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
@@ -159,18 +150,17 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, name := range slices.Sorted(maps.Keys(mutants)) {
+	for i, m := range mutantsOf(t, filepath.Join(root, "common")) {
 		if i%parts != part-1 {
 			continue
 		}
-		m := mutants[name]
-		t.Run(name, func(t *testing.T) {
-			overlay := m.overlay(t, filepath.Join(root, "common", m.file))
+		t.Run(m.name, func(t *testing.T) {
 			jobs := "PlainKind/small_jobs"
-			if strings.HasPrefix(name, ofGangs) {
+			if strings.HasPrefix(m.name, ofGangs) {
 				jobs += ".*/a_gang"
 			}
-			test := exec.Command("go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-run", jobs, "./common/frameworktest", "-conformance.full")
+			test := exec.Command("go", "test", "-overlay", m.overlay(t), "-vet=off", "-count=1", "-failfast",
+				"-run", jobs, "./kit/conformance", "-conformance.full")
 			test.Dir = root
 			output, err := test.CombinedOutput()
 			_, trace, found := strings.Cut(string(output), "1. the user creates the job")
@@ -183,22 +173,21 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 	}
 }
 
-// overlay writes the file with the bug, and what tells go to take it.
-func (m mutant) overlay(t *testing.T, path string) string {
+// overlay writes the file with the bug, and returns the path of what tells go to compile it.
+func (m mutant) overlay(t *testing.T) string {
 	t.Helper()
-	source, err := os.ReadFile(path)
+	source, err := os.ReadFile(m.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(source), m.before); n != 1 {
-		t.Fatalf("%s has %d times, instead of once, what the mutant replaces: %s", m.file, n, m.before)
-	}
+	lines := strings.Split(string(source), "\n")
+	lines[m.line] = m.code
 	dir := t.TempDir()
-	mutated := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.before, m.after, 1)), 0o600); err != nil {
+	mutated := filepath.Join(dir, filepath.Base(m.path))
+	if err := os.WriteFile(mutated, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{m.path: mutated}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ func readVersions(t *testing.T) versions {
 type modulePins struct {
 	Version string `json:"version"`
 	Common  string `json:"common,omitempty"`
+	Kit     string `json:"kit,omitempty"`
 }
 
 // components is the folder with the modules of the local cluster's programs.
@@ -70,7 +71,8 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 				break
 			}
 		}
-		says.Common = requirements(t, module)["tensorstack.dev/jobs/common"]
+		required := requirements(t, module)
+		says.Common, says.Kit = required["tensorstack.dev/jobs/common"], required["tensorstack.dev/jobs/kit"]
 		got[module] = says
 		if _, err := os.Stat(filepath.Join(root, module, "config/manager")); err != nil {
 			continue

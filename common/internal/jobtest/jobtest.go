@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/common/kubelet"
 )
 
 // Now is the current time of every test.

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
 	"tensorstack.dev/jobs/deepspeed"
+	"tensorstack.dev/jobs/kit/integration"
 )
 
 var (

@@ -56,11 +56,14 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// As go.work has it, common as it is here stands for every version of it that a module here requires.
+	// As go.work has it, a library as it is here stands for every version of it that a module here requires.
 	for _, required := range released.Modules {
-		m := module.Version{Path: versions.Prefix + versions.Common, Version: required.Common}
-		if m.Version != "" && !slices.Contains(packed, m) {
-			if err := packModule(root, versions.Common, m, output); err != nil {
+		for _, library := range versions.Libraries {
+			m := module.Version{Path: versions.Prefix + library, Version: required.Requires(library)}
+			if m.Version == "" || slices.Contains(packed, m) {
+				continue
+			}
+			if err := packModule(root, library, m, output); err != nil {
 				return nil, fmt.Errorf("packing %s: %w", m, err)
 			}
 		}

@@ -17,14 +17,16 @@ func TestPackTakesWhatGitDoes(t *testing.T) {
 	t.Parallel()
 	root, output := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{
-		"LICENSE":               "Apache-2.0\n",
-		"versions.yaml":         "modules:\n  common: {version: v0.2.0}\n  pytorch: {version: v0.1.0, common: v0.1.0}\n",
+		"LICENSE": "Apache-2.0\n",
+		"versions.yaml": "modules:\n  common: {version: v0.2.0}\n  kit: {version: v0.3.0}\n" +
+			"  pytorch: {version: v0.1.0, common: v0.1.0, kit: v0.2.0}\n",
 		"pytorch/go.mod":        "module tensorstack.dev/jobs/pytorch\n",
 		".gitignore":            "*.tar\n",
 		"common/go.mod":         "module tensorstack.dev/jobs/common\n\ngo 1.26.0\n",
 		"common/api/job.go":     "package api\n",
 		"common/testdata/a.txt": "a\n",
 		"common/image.tar":      "ignored\n",
+		"kit/go.mod":            "module tensorstack.dev/jobs/kit\n",
 		"docs/metrics.md":       "of no module\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
@@ -41,11 +43,18 @@ func TestPackTakesWhatGitDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []module.Version{{Path: "tensorstack.dev/jobs/common", Version: "v0.2.0"}, {Path: "tensorstack.dev/jobs/pytorch", Version: "v0.1.0"}}
+	want := []module.Version{
+		{Path: "tensorstack.dev/jobs/common", Version: "v0.2.0"},
+		{Path: "tensorstack.dev/jobs/kit", Version: "v0.3.0"},
+		{Path: "tensorstack.dev/jobs/pytorch", Version: "v0.1.0"},
+	}
 	if diff := cmp.Diff(want, packed); diff != "" {
 		t.Errorf("unexpected modules (-want +got):\n%s", diff)
 	}
-	// It is there as the version that pytorch requires too.
+	// Libraries are there as the versions that pytorch requires, too.
+	if _, err := os.Stat(filepath.Join(output, "tensorstack.dev/jobs/kit/@v/v0.2.0.zip")); err != nil {
+		t.Error(err)
+	}
 	folder := filepath.Join(output, "tensorstack.dev/jobs/common/@v")
 	archive, err := zip.OpenReader(filepath.Join(folder, "v0.1.0.zip"))
 	if err != nil {

@@ -39,7 +39,11 @@ func datedChangelog(content, version, date string) (dated, entries string, err e
 
 // pinned writes the versions of a module into versions.yaml, and leaves everything else there as it is.
 func pinned(content, module string, to versions.Module) (string, error) {
-	for key, value := range map[string]string{"version": to.Version, "common": to.Common} {
+	values := map[string]string{"version": to.Version}
+	for _, library := range versions.Libraries {
+		values[library] = to.Requires(library)
+	}
+	for key, value := range values {
 		if value == "" {
 			continue
 		}
@@ -86,40 +90,44 @@ func tagged(manifest, module, version string) (string, error) {
 	return image.ReplaceAllString(manifest, "${1}"+version), nil
 }
 
-// requiring makes a go.mod require a version of common.
-func requiring(goMod, common string) (string, error) {
+// requiring makes a go.mod require the libraries in the versions of a module.
+func requiring(goMod string, to versions.Module) (string, error) {
 	file, err := modfile.Parse("go.mod", []byte(goMod), nil)
 	if err != nil {
 		return "", err
 	}
-	if err := file.AddRequire(versions.Prefix+versions.Common, common); err != nil {
-		return "", err
+	for _, library := range versions.Libraries {
+		if version := to.Requires(library); version != "" {
+			if err := file.AddRequire(versions.Prefix+library, version); err != nil {
+				return "", err
+			}
+		}
 	}
 	formatted, err := file.Format()
 	return string(formatted), err
 }
 
-// required returns the version of common that a go.mod requires, empty for none.
-func required(goMod string) (string, error) {
+// required returns the version of a library that a go.mod requires, empty for none.
+func required(goMod, library string) (string, error) {
 	file, err := modfile.ParseLax("go.mod", []byte(goMod), nil)
 	if err != nil {
 		return "", err
 	}
 	for _, r := range file.Require {
-		if r.Mod.Path == versions.Prefix+versions.Common {
+		if r.Mod.Path == versions.Prefix+library {
 			return r.Mod.Version, nil
 		}
 	}
 	return "", nil
 }
 
-// replacing makes go.work take common from its folder for each of the versions that modules require.
-func replacing(goWork string, common map[string]bool) (string, error) {
+// replacing makes go.work take a library from its folder for each of the versions that modules require.
+func replacing(goWork, library string, required map[string]bool) (string, error) {
 	file, err := modfile.ParseWork("go.work", []byte(goWork), nil)
 	if err != nil {
 		return "", err
 	}
-	const path = versions.Prefix + versions.Common
+	path := versions.Prefix + library
 	var old []string
 	for _, r := range file.Replace {
 		if r.Old.Path == path {
@@ -127,16 +135,16 @@ func replacing(goWork string, common map[string]bool) (string, error) {
 		}
 	}
 	if len(old) == 0 {
-		return "", errors.New("go.work does not replace common")
+		return "", fmt.Errorf("go.work does not replace %s", library)
 	}
 	// What is added goes after what is there already: that is dropped last.
-	for _, version := range slices.Sorted(maps.Keys(common)) {
-		if err := file.AddReplace(path, version, "./"+versions.Common, ""); err != nil {
+	for _, version := range slices.Sorted(maps.Keys(required)) {
+		if err := file.AddReplace(path, version, "./"+library, ""); err != nil {
 			return "", err
 		}
 	}
 	for _, version := range old {
-		if common[version] {
+		if required[version] {
 			continue
 		}
 		if err := file.DropReplace(path, version); err != nil {

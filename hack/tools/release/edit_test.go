@@ -56,6 +56,8 @@ func TestDatedChangelog(t *testing.T) {
 func TestPinned(t *testing.T) {
 	t.Parallel()
 	const content = "# Who needs what.\nmodules:\n  common: {version: v0.1.0}\n  pytorch: {version: v0.1.0, common: v0.1.0} # the first\nkubernetes: {oldest: \"1.34\"}\n"
+	const pytorch = "{version: v0.1.0, common: v0.1.0, kit: v0.1.0}"
+	const withKit = "modules:\n  kit: {version: v0.1.0, common: v0.1.0}\n  pytorch: " + pytorch + "\n"
 	for name, tc := range map[string]struct {
 		content, module string
 		to              versions.Module
@@ -64,6 +66,10 @@ func TestPinned(t *testing.T) {
 		"a module, with what it is built with": {
 			content: content, module: "pytorch", to: versions.Module{Version: "v0.10.0", Common: "v0.2.0"},
 			want: strings.Replace(content, "{version: v0.1.0, common: v0.1.0}", "{version: v0.10.0, common: v0.2.0}", 1),
+		},
+		"a module that is tested with the kit": {
+			content: withKit, module: "pytorch", to: versions.Module{Version: "v0.10.0", Common: "v0.2.0", Kit: "v0.3.0"},
+			want: strings.Replace(withKit, pytorch, "{version: v0.10.0, common: v0.2.0, kit: v0.3.0}", 1),
 		},
 		"common": {
 			content: content, module: "common", to: versions.Module{Version: "v0.2.0"},
@@ -102,11 +108,17 @@ func TestTagged(t *testing.T) {
 
 func TestRequiring(t *testing.T) {
 	t.Parallel()
-	const goMod = "module tensorstack.dev/jobs/pytorch\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.37.1 // pinned\n\ttensorstack.dev/jobs/common v0.1.0\n)\n"
-	got, err := requiring(goMod, "v0.2.0")
-	outcome(t, got, err, strings.Replace(goMod, "common v0.1.0", "common v0.2.0", 1), "")
-	version, err := required(got)
+	const goMod = "module tensorstack.dev/jobs/pytorch\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.37.1 // pinned\n" +
+		"\ttensorstack.dev/jobs/common v0.1.0\n\ttensorstack.dev/jobs/kit v0.1.0\n)\n"
+	got, err := requiring(goMod, versions.Module{Version: "v0.3.0", Common: "v0.2.0", Kit: "v0.4.0"})
+	newer := strings.NewReplacer("common v0.1.0", "common v0.2.0", "kit v0.1.0", "kit v0.4.0")
+	outcome(t, got, err, newer.Replace(goMod), "")
+	version, err := required(got, "common")
 	outcome(t, version, err, "v0.2.0", "")
+	version, err = required(got, "kit")
+	outcome(t, version, err, "v0.4.0", "")
+	version, err = required(got, "tensorflow")
+	outcome(t, version, err, "", "")
 }
 
 func TestReplacing(t *testing.T) {
@@ -137,7 +149,7 @@ func TestReplacing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := replacing(tc.goWork, tc.common)
+			got, err := replacing(tc.goWork, "common", tc.common)
 			outcome(t, got, err, tc.want, tc.wantError)
 		})
 	}

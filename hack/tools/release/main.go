@@ -160,25 +160,40 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
 		found = append(found, fmt.Errorf("%s is less than %s, which versions.yaml says", r.version, pinned))
 	}
-	if r.module == versions.Common {
-		return found, nil
+	for _, library := range versions.Libraries {
+		if r.pins.Modules[r.module].Requires(library) == "" {
+			continue
+		}
+		obstacle, err := r.libraryObstacle(ctx, library)
+		if err != nil {
+			return nil, err
+		}
+		if obstacle != nil {
+			return append(found, obstacle), nil
+		}
 	}
-	// Those who get the module get common as it was tagged, not as it is here.
-	common := versions.Common + "/" + r.pins.Modules[versions.Common].Version
-	if tags, err = r.git(ctx, r.root, "tag", "--list", common); err != nil {
+	return found, nil
+}
+
+// libraryObstacle returns why a module that requires a library cannot be released. Those who get the module get the
+// library as it was tagged, not as it is here.
+func (r *release) libraryObstacle(ctx context.Context, library string) (obstacle, err error) {
+	tag := library + "/" + r.pins.Modules[library].Version
+	tags, err := r.git(ctx, r.root, "tag", "--list", tag)
+	if err != nil {
 		return nil, err
 	}
 	if tags == "" {
-		return append(found, fmt.Errorf("%s, which the module is built with, is not released: release common first", common)), nil
+		return fmt.Errorf("%s, which the module requires, is not released: release %s first", tag, library), nil
 	}
-	changed, err := r.git(ctx, r.root, "diff", "--name-only", common, "HEAD", "--", versions.Common)
+	changed, err := r.git(ctx, r.root, "diff", "--name-only", tag, "HEAD", "--", library)
 	if err != nil {
 		return nil, err
 	}
 	if changed != "" {
-		found = append(found, fmt.Errorf("common has changed since %s: release common first\n%s", common, changed))
+		return fmt.Errorf("%s has changed since %s: release %s first\n%s", library, tag, library, changed), nil
 	}
-	return found, nil
+	return nil, nil
 }
 
 // edit changes the files of the release and returns the entries of the changelog.
@@ -189,9 +204,13 @@ func (r *release) edit() (entries string, err error) {
 	}); err != nil {
 		return "", err
 	}
-	to := versions.Module{Version: r.version}
-	if r.module != versions.Common {
+	to := r.pins.Modules[r.module]
+	to.Version = r.version
+	if to.Common != "" {
 		to.Common = r.pins.Modules[versions.Common].Version
+	}
+	if to.Kit != "" {
+		to.Kit = r.pins.Modules[versions.Kit].Version
 	}
 	if err := r.change("versions.yaml", func(content string) (string, error) { return pinned(content, r.module, to) }); err != nil {
 		return "", err
@@ -199,34 +218,57 @@ func (r *release) edit() (entries string, err error) {
 	if r.module == versions.Common {
 		return entries, nil
 	}
+	if !versions.IsLibrary(r.module) {
+		if err := r.change(r.module+"/config/manager/deployment.yaml", func(content string) (string, error) {
+			return tagged(content, r.module, r.version)
+		}); err != nil {
+			return "", err
+		}
+	}
 	return entries, errors.Join(
-		r.change(r.module+"/config/manager/deployment.yaml", func(content string) (string, error) { return tagged(content, r.module, r.version) }),
-		r.change(r.module+"/go.mod", func(content string) (string, error) { return requiring(content, to.Common) }),
+		r.change(r.module+"/go.mod", func(content string) (string, error) { return requiring(content, to) }),
 		r.change("go.work", r.replaceRequired),
 	)
 }
 
-// replaceRequired keeps go.work to the versions of common that modules require.
+// replaceRequired keeps go.work to the versions of libraries that modules require.
 func (r *release) replaceRequired(goWork string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(r.tree, "*/go.mod"))
-	if err != nil {
-		return "", err
-	}
-	common := map[string]bool{}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
+	for _, library := range versions.Libraries {
+		found, err := r.requiredOf(library)
 		if err != nil {
 			return "", err
 		}
-		version, err := required(string(content))
-		if err != nil {
-			return "", fmt.Errorf("reading %s: %w", file, err)
+		if len(found) == 0 {
+			continue
 		}
-		if version != "" {
-			common[version] = true
+		if goWork, err = replacing(goWork, library, found); err != nil {
+			return "", err
 		}
 	}
-	return replacing(goWork, common)
+	return goWork, nil
+}
+
+// requiredOf returns the versions of a library that modules require.
+func (r *release) requiredOf(library string) (map[string]bool, error) {
+	files, err := filepath.Glob(filepath.Join(r.tree, "*/go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		version, err := required(string(content), library)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		if version != "" {
+			found[version] = true
+		}
+	}
+	return found, nil
 }
 
 func (r *release) change(name string, change func(string) (string, error)) error {
@@ -244,10 +286,10 @@ func (r *release) change(name string, change func(string) (string, error)) error
 
 // components returns the folders in deploy that are installed of a module, by what of it they are.
 func components(module string) map[string]string {
-	switch module {
-	case versions.Common:
+	switch {
+	case versions.IsLibrary(module):
 		return nil
-	case "scheduler": // on one engine or the other
+	case module == "scheduler": // on one engine or the other
 		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}
 	default:
 		return map[string]string{module: module}
@@ -277,7 +319,7 @@ func (r *release) render(ctx context.Context) (written string, err error) {
 		}
 		written += "Written: " + file + "\n"
 	}
-	if r.module == versions.Common {
+	if versions.IsLibrary(r.module) {
 		return written, nil
 	}
 	chart, err := r.chart(ctx, folder)

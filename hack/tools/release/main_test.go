@@ -86,8 +86,10 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 		t.Errorf("the dry run leaves\n%s", left)
 	}
 
-	if _, err := run(t, release{root: root, module: "common", version: "v0.1.0"}); err != nil {
-		t.Fatal(err)
+	for _, library := range []string{"common", "kit"} {
+		if _, err := run(t, release{root: root, module: library, version: "v0.1.0"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	out, err = run(t, release{root: root, module: "pytorch", version: "v0.2.0"})
 	if err != nil {
@@ -96,17 +98,18 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 	if want := "git push origin pytorch/v0.2.0\n\nWritten: bin/release/pytorch-components.yaml\nWritten: bin/release/pytorch-controller-0.2.0.tgz\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("it does not end with how to push and what is written:\n%s", out)
 	}
-	if diff := cmp.Diff("common/v0.1.0\npytorch/v0.2.0", sh(t, root, "git tag; git status --porcelain")); diff != "" {
+	tags := sh(t, root, "git tag; git status --porcelain")
+	if diff := cmp.Diff("common/v0.1.0\nkit/v0.1.0\npytorch/v0.2.0", tags); diff != "" {
 		t.Errorf("unexpected tags, or a tree that is not clean (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease common v0.1.0\nAll of it", sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
+	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease kit v0.1.0\nRelease common v0.1.0\nAll of it", sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
 		t.Errorf("unexpected commits (-want +got):\n%s", diff)
 	}
 	want := strings.TrimSpace(`
 +## v0.2.0 (2026-12-24)
 +image: tensorstack/pytorch-controller:v0.2.0
-+pytorch: {version: v0.2.0, common: v0.1.0}`)
-	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 common/v0.1.0 pytorch/v0.2.0 | grep '^+[^+]' | sed 's/^+ */+/'")); diff != "" {
++pytorch: {version: v0.2.0, common: v0.1.0, kit: v0.1.0}`)
+	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 kit/v0.1.0 pytorch/v0.2.0 | grep '^+[^+]' | sed 's/^+ */+/'")); diff != "" {
 		t.Errorf("unexpected changes (-want +got):\n%s", diff)
 	}
 	if message := sh(t, root, "git tag --list --format='%(contents)' pytorch/v0.2.0"); !strings.HasPrefix(message, "pytorch v0.2.0\n\n- PyTorchTrainingJob") {
@@ -140,6 +143,7 @@ func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
 	const mend = "sed -i '3i ## %s (unreleased)\\n\\n- Mended.\\n' pytorch/CHANGELOG.md; git commit -qam 'Mend it'"
 	for _, step := range []struct{ before, module, version string }{
 		{module: "common", version: "v0.1.0"},
+		{module: "kit", version: "v0.1.0"},
 		{module: "pytorch", version: "v0.1.0"},
 		{before: fmt.Sprintf(mend, "v0.2.0"), module: "pytorch", version: "v0.2.0"},
 		{before: "git checkout -q -b pytorch-0.1 pytorch/v0.1.0; " + fmt.Sprintf(mend, "v0.1.1"), module: "pytorch", version: "v0.1.1"},
@@ -157,7 +161,8 @@ func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
 			t.Errorf("the error is %v, want %q", err, want)
 		}
 	}
-	if diff := cmp.Diff("common/v0.1.0\npytorch/v0.1.0\npytorch/v0.1.1\npytorch/v0.2.0", sh(t, root, "git tag")); diff != "" {
+	all := "common/v0.1.0\nkit/v0.1.0\npytorch/v0.1.0\npytorch/v0.1.1\npytorch/v0.2.0"
+	if diff := cmp.Diff(all, sh(t, root, "git tag")); diff != "" {
 		t.Errorf("unexpected tags (-want +got):\n%s", diff)
 	}
 }
@@ -168,6 +173,7 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 	root := copied(t)
 	for _, step := range []struct{ before, module, version string }{
 		{module: "common", version: "v0.1.0"},
+		{module: "kit", version: "v0.1.0"},
 		{
 			before: "sed -i '3i ## v0.1.1 (unreleased)\\n\\n- More.\\n' common/CHANGELOG.md; touch common/new.go; git add -A; git commit -qm 'Change common'",
 			module: "common", version: "v0.2.0",
@@ -185,7 +191,7 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 +tensorstack.dev/jobs/common v0.2.0 => ./common
 +## v0.1.0 (2026-12-24)
 +tensorstack.dev/jobs/common v0.2.0
-+tensorflow: {version: v0.1.0, common: v0.2.0}`)
++tensorflow: {version: v0.1.0, common: v0.2.0, kit: v0.1.0}`)
 	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 common/v0.2.0 tensorflow/v0.1.0 | grep '^+[^+]' | sed 's/^+[\t ]*/+/'")); diff != "" {
 		t.Errorf("unexpected changes (-want +got):\n%s", diff)
 	}
@@ -212,6 +218,10 @@ func TestReleaseRefuses(t *testing.T) {
 		{
 			name: "common has changed", before: "git add -A; git commit -qm 'Change common'", module: "pytorch", version: "v0.2.0",
 			want: "common has changed since common/v0.1.0",
+		},
+		{
+			name: "kit is not released", before: "git tag -f common/v0.1.0", module: "pytorch", version: "v0.2.0",
+			want: "release kit first",
 		},
 		{name: "it is released already", module: "common", version: "v0.1.0", want: "common/v0.1.0 is released already"},
 		{name: "a version before one that is released", module: "common", version: "v0.1.0-rc.1", want: "not greater than v0.1.0"},

@@ -20,9 +20,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/frameworktest/controlplane"
-	"tensorstack.dev/jobs/common/frameworktest/kubelet"
+	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/kit/controlplane"
 	"tensorstack.dev/jobs/pytorch"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )

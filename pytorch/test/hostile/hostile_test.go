@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"tensorstack.dev/jobs/common/frameworktest/integration"
+	"tensorstack.dev/jobs/kit/integration"
 	"tensorstack.dev/jobs/pytorch"
 )
 

@@ -4,6 +4,7 @@ package versions
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -13,6 +14,15 @@ const Prefix = "tensorstack.dev/jobs/"
 
 // Common is the module that the others are built on.
 const Common = "common"
+
+// Kit is the module that frameworks are tested with.
+const Kit = "kit"
+
+// Libraries are the modules that others require, in the order in which they are released.
+var Libraries = []string{Common, Kit}
+
+// IsLibrary reports whether a module is one that others require, and no controller.
+func IsLibrary(module string) bool { return slices.Contains(Libraries, module) }
 
 // File is versions.yaml.
 type File struct {
@@ -26,6 +36,20 @@ type Module struct {
 	Version string `json:"version"`
 	// Common is the version of common that it requires; empty for common itself.
 	Common string `json:"common,omitempty"`
+	// Kit is the version of kit that it requires; empty for none.
+	Kit string `json:"kit,omitempty"`
+}
+
+// Requires returns the version of a library that the module requires, empty for none.
+func (m Module) Requires(library string) string {
+	switch library {
+	case Common:
+		return m.Common
+	case Kit:
+		return m.Kit
+	default:
+		return ""
+	}
 }
 
 // Read reads a file.

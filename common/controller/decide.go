@@ -1,0 +1,55 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// observation is what the cluster holds of a job and of what it owns.
+type observation struct {
+	plan.Observation
+
+	tensorBoard dependents.TensorBoard
+}
+
+// decision is what to do about a job and about what it owns.
+type decision struct {
+	plan.Decision
+
+	tensorBoard dependents.TensorBoardDecision
+}
+
+// decide decides about the job, and apart from that about its TensorBoard, on which the training does not depend.
+func decide(job plan.Job, seen observation, now time.Time) decision {
+	d := decision{Decision: plan.Decide(job, seen.Observation, now)}
+	if d.DeleteJob {
+		return d
+	}
+	d.tensorBoard = seen.tensorBoard.Decide(&job, now)
+	d.Events = slices.Concat(d.tensorBoard.Events, d.Events)
+	if wake := d.tensorBoard.WakeAt; d.WakeAt.IsZero() || !wake.IsZero() && wake.Before(d.WakeAt) {
+		d.WakeAt = wake
+	}
+	return d
+}
+
+// changesObjects reports whether the decision changes objects other than the job.
+func (d *decision) changesObjects() bool {
+	return d.ChangesObjects() || d.tensorBoard.Change.Action != ""
+}
+
+// changesStatus reports whether the decision changes the status of the job.
+func (d *decision) changesStatus(job plan.Job) bool {
+	return plan.ChangesStatus(job, d.Decision) || d.tensorBoard.ChangesStatus()
+}
+
+// statusDelay returns how long the status may be batched with later changes, at most for an interval.
+func (d *decision) statusDelay(job plan.Job, interval time.Duration) time.Duration {
+	if !d.tensorBoard.StatusMayWait() {
+		return 0
+	}
+	return plan.StatusDelay(job, d.Decision, interval)
+}

@@ -1,0 +1,90 @@
+package controller
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/report"
+)
+
+func TestDecideJoinsTheTensorBoard(t *testing.T) {
+	t.Parallel()
+	refused := &report.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")}
+	runs := jobtest.Seeing(pod("job-worker-0", running))
+	for name, tc := range map[string]struct {
+		job         *jobtest.Builder
+		pods        plan.Observation
+		tensorBoard dependents.TensorBoard
+
+		wantEvents    []string
+		wantWakeIn    time.Duration
+		wantChanges   bool
+		wantNewStatus bool
+		wantDelay     time.Duration
+	}{
+		"a job that wants none": {job: oneWorker().Saw(0, pod("job-worker-0", running)), pods: runs, wantDelay: time.Minute},
+		"a job that runs and wants one": {
+			job: oneWorker().Saw(0, pod("job-worker-0", running)), pods: runs,
+			tensorBoard: wanted(dependents.TensorBoard{}), wantChanges: true, wantNewStatus: true,
+		},
+		"a job that starts and cannot have one": {
+			job: oneWorker(), pods: runs, tensorBoard: wanted(withProblem(refused)),
+			wantEvents: []string{"ReadFailed", "Running"}, wantWakeIn: time.Minute, wantNewStatus: true,
+		},
+		"the job wakes first": {
+			job: oneWorker().Deadline(30).Saw(0, pod("job-worker-0", running)), pods: runs,
+			tensorBoard: wanted(withProblem(refused)),
+			wantEvents:  []string{"ReadFailed"}, wantWakeIn: 30 * time.Second, wantNewStatus: true,
+		},
+		"the TensorBoard wakes first": {
+			job: oneWorker().Deadline(3600).Saw(0, pod("job-worker-0", running)), pods: runs,
+			tensorBoard: wanted(withProblem(refused)),
+			wantEvents:  []string{"ReadFailed"}, wantWakeIn: time.Minute, wantNewStatus: true,
+		},
+		"a job that is deleted after its time": {
+			job: oneWorker().TTL(0).Saw(0, pod("job-worker-0", exited(0))), pods: runs,
+			tensorBoard: wanted(dependents.TensorBoard{}), wantDelay: time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.job.DependentRetry = time.Minute
+			d := decide(tc.job.Job, observation{Observation: tc.pods, tensorBoard: tc.tensorBoard}, now)
+			var told []string
+			for _, e := range d.Events {
+				told = append(told, e.Reason)
+			}
+			wakeIn := time.Duration(0)
+			if !d.WakeAt.IsZero() {
+				wakeIn = d.WakeAt.Sub(now)
+			}
+			diff(t, "events", tc.wantEvents, told)
+			diff(t, "time until it wakes", tc.wantWakeIn, wakeIn)
+			diff(t, "whether objects change", tc.wantChanges, d.changesObjects())
+			diff(t, "whether the status changes", tc.wantNewStatus, d.changesStatus(tc.job.Job))
+			diff(t, "delay of the status", tc.wantDelay, d.statusDelay(tc.job.Job, time.Minute))
+		})
+	}
+}
+
+// oneWorker returns a job of one replica.
+func oneWorker() *jobtest.Builder { return jobtest.NewJob(jobtest.Role("worker", 1)) }
+
+// wanted returns the TensorBoard of a job that wants one.
+func wanted(seen dependents.TensorBoard) dependents.TensorBoard {
+	seen.Spec = &tensorboardv1beta1.TensorBoardSpec{Image: "tb"}
+	return seen
+}
+
+// withProblem returns a TensorBoard that cannot be read.
+func withProblem(problem *report.RefusedError) dependents.TensorBoard {
+	var seen dependents.TensorBoard
+	seen.Problem = problem
+	return seen
+}

@@ -1,0 +1,135 @@
+package dependents_test
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// The builders and checks of jobtest, by the names that the tests here use.
+var (
+	diff          = jobtest.Diff
+	job           = jobtest.NewJob
+	role          = jobtest.Role
+	pod           = jobtest.Pod
+	onNode        = jobtest.OnNode
+	running       = jobtest.Running
+	exited        = jobtest.Exited
+	deleting      = jobtest.Deleting
+	unschedulable = jobtest.Unschedulable
+	created       = jobtest.Created
+	summarize     = jobtest.Summarize
+	seeing        = jobtest.Seeing
+	grouped       = jobtest.Grouped
+	group         = jobtest.Group
+	withCondition = jobtest.WithCondition
+	admitted      = jobtest.Admitted
+	edited        = jobtest.Edited
+	foreignGroup  = jobtest.ForeignGroup
+	deletingGroup = jobtest.DeletingGroup
+	elasticGroup  = jobtest.ElasticGroup
+	gated         = jobtest.Gated
+	board         = jobtest.Board
+	foreignBoard  = jobtest.ForeignBoard
+	suspended     = jobtest.Suspended
+	deletingBoard = jobtest.DeletingBoard
+	failed        = jobtest.FailedBoard
+	withReady     = jobtest.WithReady
+	reported      = jobtest.Reported
+	unchanged     = jobtest.Unchanged
+	warning       = jobtest.Warning
+	now           = jobtest.Now
+
+	errNotInstalled = jobtest.ErrNotInstalled
+)
+
+type (
+	podOption  = jobtest.PodOption
+	jobBuilder = jobtest.Builder
+	podGroup   = dependents.PodGroup
+	heldChange = dependents.HeldChange
+)
+
+const scopeReplica = batchv1beta1.RestartScopeReplica
+
+// apiServer is an API server that gives one answer to every change of a dependent.
+type apiServer struct {
+	client.Client
+
+	answer error
+	// owner controls the dependent that is there.
+	owner types.UID
+	// calls are the changes, and how often the status of the job was written.
+	calls []string
+}
+
+func (d *apiServer) Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	_ = errors.Join(schedulerv1beta1.AddToScheme(scheme), tensorboardv1beta1.AddToScheme(scheme))
+	return scheme
+}
+
+func (d *apiServer) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.SetOwnerReferences([]metav1.OwnerReference{{UID: d.owner, Controller: new(true)}})
+	return nil
+}
+
+func (d *apiServer) changed(what string, noWait bool) error {
+	d.calls = append(d.calls, what)
+	if !noWait {
+		d.calls = append(d.calls, "the client would wait for the cache")
+	}
+	return d.answer
+}
+
+// ownerJob is a job with a name, a TensorBoard, and nothing else.
+type ownerJob struct {
+	metav1.PartialObjectMetadata
+
+	spec        *tensorboardv1beta1.TensorBoardSpec
+	tensorBoard *batchv1beta1.DependentStatus
+}
+
+var _ framework.TensorBoardJob = &ownerJob{}
+
+// newOwnerJob returns the job whose objects jobtest builds.
+func newOwnerJob() *ownerJob {
+	j := &ownerJob{}
+	j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"
+	return j
+}
+
+func (j *ownerJob) DeepCopyObject() runtime.Object { c := *j; return &c }
+
+func (j *ownerJob) JobStatus() *batchv1beta1.JobStatus { return &batchv1beta1.JobStatus{} }
+
+func (j *ownerJob) TensorBoardSpec() *tensorboardv1beta1.TensorBoardSpec { return j.spec }
+func (j *ownerJob) TensorBoardStatus() *batchv1beta1.DependentStatus     { return j.tensorBoard }
+
+func (j *ownerJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) { j.tensorBoard = status }
+
+// changeOf returns a change of an object, with as much of it as the action needs.
+func changeOf(action string, seen, wanted plan.Object) plan.Change {
+	switch action {
+	case "":
+		return plan.Change{}
+	case batchv1beta1.ActionCreate:
+		return plan.Change{Action: action, Wanted: wanted}
+	case batchv1beta1.ActionDelete:
+		return plan.Change{Action: action, Seen: seen}
+	default:
+		return plan.Change{Action: action, Seen: seen, Wanted: wanted}
+	}
+}

@@ -1,0 +1,248 @@
+package dependents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// PodGroups reads and writes the PodGroups of jobs.
+type PodGroups struct {
+	store[*schedulerv1beta1.PodGroup]
+}
+
+// NewPodGroups returns the PodGroups of a cluster.
+func NewPodGroups(cluster Cluster) *PodGroups {
+	return &PodGroups{store[*schedulerv1beta1.PodGroup]{kind: podGroupKind(), Cluster: cluster}}
+}
+
+// podGroupKind is the kind of PodGroups.
+func podGroupKind() kind[*schedulerv1beta1.PodGroup] {
+	return kind[*schedulerv1beta1.PodGroup]{
+		name:         "podgroup",
+		newObject:    func() *schedulerv1beta1.PodGroup { return &schedulerv1beta1.PodGroup{} },
+		newList:      func() client.ObjectList { return &schedulerv1beta1.PodGroupList{} },
+		reported:     func(group *schedulerv1beta1.PodGroup) any { return podGroupStatusRead(group) },
+		strip:        func(group *schedulerv1beta1.PodGroup) { group.Status = podGroupStatusRead(group) },
+		notInstalled: podGroupsNotInstalled,
+	}
+}
+
+// podGroupStatusRead returns what the job controller reads of the status of a PodGroup.
+func podGroupStatusRead(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroupStatus {
+	status := schedulerv1beta1.PodGroupStatus{
+		ObservedGeneration: group.Status.ObservedGeneration,
+		Gated:              group.Status.Gated,
+		PriorityClassName:  group.Status.PriorityClassName,
+	}
+	for _, conditionType := range []string{schedulerv1beta1.ConditionAdmitted, schedulerv1beta1.ConditionGroupScheduled} {
+		if c := meta.FindStatusCondition(group.Status.Conditions, conditionType); c != nil {
+			status.Conditions = append(status.Conditions,
+				metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	return status
+}
+
+// podGroupsNotInstalled returns the problem of a job that cannot be scheduled as a gang, since the CRD is missing.
+func podGroupsNotInstalled(error) *report.RefusedError {
+	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: errors.New(
+		"the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed, " +
+			"which spec.scheduler.t9kScheduler needs: no replica is created until it is")}
+}
+
+// Observe reads the PodGroup of a job: from a cache or, if live, from the API server itself.
+func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) PodGroup {
+	// Also before a live read: if PodGroups are not watched, no event reports one that is created later.
+	reader, problem := g.reader(ctx, job.GetNamespace())
+	if reader == nil {
+		return PodGroup{Unknown: problem == nil, Problem: problem}
+	}
+	if live {
+		reader = g.APIReader
+	}
+	return PodGroup(g.read(ctx, reader, job))
+}
+
+// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server refuses to create
+// or update it, and a conflict if somebody updated it since it was read. A deletion that is refused is another error: a
+// job that needs no pods any more does not report it.
+func (g *PodGroups) Apply(ctx context.Context, job client.Object, change plan.Change) error {
+	err := g.write(ctx, job, change)
+	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
+		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
+	}
+	return err
+}
+
+// PodGroup is what is known of the PodGroup by which a job is scheduled as a gang.
+type PodGroup View[*schedulerv1beta1.PodGroup]
+
+var _ plan.Admission = PodGroup{}
+
+// Request creates or updates the PodGroup so that it is as the job needs it now. Pods wait until its queue has admitted
+// it as it is. While all replicas have nodes it does not matter how many pods the group needs. So it is not updated for
+// each peer that ends.
+func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
+	waits := plan.Answer{Wait: &plan.Wait{
+		Reason:  batchv1beta1.ReasonQueued,
+		Message: fmt.Sprintf("podgroup %s waits for the scheduler-controller", job.Name),
+	}}
+	want := gang.PodGroupSpec(*job.Spec.T9kScheduler(), job.Spec.Elastic, need.Roles, need.Done)
+	switch {
+	case g.Unknown:
+		waits.RetryAfter = plan.CacheDelay
+		waits.Wait.Message = "it is not known yet which podgroups there are"
+		return waits
+	case g.Problem != nil:
+		return cannotHave(job, g.Problem)
+	case g.Object != nil && !plan.IsControlledBy(g.Object, job.UID):
+		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name))
+	case g.Object == nil:
+		waits.Change = plan.Change{
+			Action: batchv1beta1.ActionCreate,
+			Wanted: &schedulerv1beta1.PodGroup{ObjectMeta: job.MetaOfOwned(), Spec: want},
+		}
+		return waits
+	case g.Object.DeletionTimestamp != nil:
+		waits.Wait.Message = fmt.Sprintf("podgroup %s is being deleted, and made anew once it is gone", job.Name)
+		return waits
+	//mutant:a gang: a replacement waits for peers that succeeded => case false:
+	case need.Scheduling && !needsSamePods(g.Object.Spec, want):
+		updated := g.Object.DeepCopy()
+		updated.Spec.MinMember, updated.Spec.Roles = want.MinMember, want.Roles
+		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: g.Object, Wanted: updated}
+		return waits
+	}
+	admitted := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)
+	switch {
+	//mutant:a gang: pods are created in an outdated admission => case admitted == nil:
+	case admitted == nil || g.Object.Status.ObservedGeneration < g.Object.Generation:
+		return waits
+	case admitted.Status != metav1.ConditionTrue:
+		return plan.Answer{Wait: &plan.Wait{
+			Reason:    cmp.Or(admitted.Reason, batchv1beta1.ReasonQueued),
+			Message:   admitted.Message,
+			NeedsHelp: needsHelp(admitted.Reason),
+		}}
+	default:
+		return plan.Answer{}
+	}
+}
+
+// cannotHave returns the answer to a job that can have no PodGroup.
+func cannotHave(job *plan.Job, problem *report.RefusedError) plan.Answer {
+	return plan.Answer{
+		Wait:       &plan.Wait{Reason: problem.Reason, Message: problem.Error()},
+		Problem:    problem,
+		RetryAfter: job.DependentRetry,
+	}
+}
+
+// Release deletes the PodGroup, which releases its resources.
+func (g PodGroup) Release(job *plan.Job) plan.Answer {
+	switch {
+	case g.Unknown:
+		return plan.Answer{RetryAfter: plan.CacheDelay}
+	case g.Problem != nil && g.Problem.Reason != batchv1beta1.ReasonNotInstalled:
+		return plan.Answer{RetryAfter: job.DependentRetry}
+	case g.OwnUID(job.UID) != "" && g.Object.DeletionTimestamp == nil:
+		return plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionDelete, Seen: g.Object}}
+	default:
+		return plan.Answer{}
+	}
+}
+
+// Join makes the pods to create members of the PodGroup. kube-scheduler needs to know as many of them as the PodGroup
+// needs. The others, which an elastic job can do without, are extra. An elastic job may have given up some of its first
+// pods. The leader is always a member.
+func (g PodGroup) Join(job *plan.Job, creates []*corev1.Pod, leader string, present []*corev1.Pod) {
+	var members int32
+	for _, pod := range present {
+		if pod.Spec.SchedulingGroup != nil && pod.DeletionTimestamp == nil {
+			members++
+		}
+	}
+	for _, pod := range creates {
+		extra := members >= g.Object.Spec.MinMember && pod.Name != leader
+		if !extra {
+			members++
+		}
+		member := gang.Member{Role: pod.Labels[batchv1beta1.LabelReplicaType], Extra: extra}
+		gang.Decorate(pod, *job.Spec.T9kScheduler(), g.Object, member)
+	}
+}
+
+// WhyPending returns what a pod without a node waits for, as the PodGroup knows it. The pods of a gang do not know.
+func (g PodGroup) WhyPending(job *plan.Job, pod *corev1.Pod) (reason, message string, known bool) {
+	if pod.Spec.NodeName != "" || g.OwnUID(job.UID) == "" {
+		return "", "", false
+	}
+	scheduled := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
+	switch {
+	case scheduled == nil:
+		return batchv1beta1.ReasonPending, pod.Name + " waits to be scheduled with its gang", true
+	case scheduled.Status == metav1.ConditionTrue && isGated(pod):
+		message = fmt.Sprintf("%s, which the gang can do without, waits until its queue has room", pod.Name)
+		return batchv1beta1.ReasonPending, message, true
+	case scheduled.Status == metav1.ConditionTrue:
+		return "", "", false
+	case needsHelp(scheduled.Reason):
+		return scheduled.Reason, scheduled.Message, true
+	default:
+		message = fmt.Sprintf("%s waits to be scheduled with its gang: %s", pod.Name, scheduled.Message)
+		return batchv1beta1.ReasonPending, message, true
+	}
+}
+
+// IsUnknown implements plan.Admission.
+func (g PodGroup) IsUnknown() bool { return g.Unknown }
+
+// OwnUID implements plan.Admission.
+func (g PodGroup) OwnUID(job types.UID) types.UID {
+	if g.Object == nil || !plan.IsControlledBy(g.Object, job) {
+		return ""
+	}
+	return g.Object.UID
+}
+
+// needsSamePods reports whether two PodGroups need the same pods. Their priority is for administrators to change.
+func needsSamePods(a, b schedulerv1beta1.PodGroupSpec) bool {
+	return a.MinMember == b.MinMember && equality.Semantic.DeepEqual(a.Roles, b.Roles)
+}
+
+// isGated reports whether a pod is kept from the scheduler for now. The cache has the conditions of the pod, and not
+// its gates.
+func isGated(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated
+	})
+}
+
+// needsHelp reports whether a PodGroup that waits for the reason needs help.
+func needsHelp(reason string) bool {
+	switch reason {
+	case schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded, schedulerv1beta1.ReasonQueueNotFound,
+		schedulerv1beta1.ReasonQueueClosed, schedulerv1beta1.ReasonNamespaceNotSelected,
+		schedulerv1beta1.ReasonEngineNotReady:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,98 @@
+package dependents
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// lister is an API server that lists dependents, or fails to.
+type lister struct {
+	client.Reader
+
+	answer error
+	calls  int
+}
+
+func (l *lister) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	l.calls++
+	return l.answer
+}
+
+// dependentCache is a cache that has what there is once it is synced.
+type dependentCache struct {
+	cache.Cache
+	cache.Informer
+
+	synced bool
+}
+
+func (c *dependentCache) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return c, nil
+}
+
+func (c *dependentCache) HasSynced() bool { return c.synced }
+
+// looked is what comes of a look: why there is no reader, whether there is one, and how many requests and starts of the
+// cache there have been.
+type looked struct {
+	Reason        string
+	Reader        bool
+	Lists, Starts int
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	clock := testingclock.NewFakePassiveClock(now)
+	api := &lister{answer: &meta.NoKindMatchError{}}
+	started := &dependentCache{}
+	starts := 0
+	w := &watch{
+		apiReader: api, retry: time.Minute, clock: clock,
+		newObject:    func() client.Object { return tensorBoardKind().newObject() },
+		newList:      tensorBoardKind().newList,
+		notInstalled: tensorBoardsNotInstalled,
+		start:        func() (cache.Cache, error) { starts++; return started, nil },
+	}
+	look := func(what, wantReason string, wantReader bool, wantLists, wantStarts int) {
+		t.Helper()
+		reader, problem := w.reader(t.Context(), "ns")
+		got := looked{Reader: reader != nil, Lists: api.calls, Starts: starts}
+		if problem != nil {
+			got.Reason = problem.Reason
+		}
+		if diff := cmp.Diff(looked{wantReason, wantReader, wantLists, wantStarts}, got); diff != "" {
+			t.Errorf("unexpected result %s (-want +got):\n%s", what, diff)
+		}
+	}
+	look("of a kind that is not installed", "NotInstalled", false, 1, 0)
+	look("soon after", "NotInstalled", false, 1, 0)
+	clock.SetTime(now.Add(time.Minute))
+	api.answer = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right"))
+	look("of a kind that may not be listed", "ReadFailed", false, 2, 0)
+	clock.SetTime(now.Add(2 * time.Minute))
+	api.answer = apierrors.NewTimeoutError("slow", 1)
+	look("while the API server does not answer", "", false, 3, 0)
+	clock.SetTime(now.Add(2*time.Minute + retryDelay))
+	api.answer = nil
+	look("of a kind that was installed", "", false, 4, 1)
+	look("while the cache fills", "", false, 4, 1)
+	clock.SetTime(now.Add(4 * time.Minute))
+	api.answer = apierrors.NewNotFound(schema.GroupResource{}, "")
+	look("of a kind that was removed before the cache was filled", "NotInstalled", false, 5, 1)
+	started.synced = true
+	look("once the cache is filled", "", true, 5, 1)
+	started.synced = false
+	clock.SetTime(now.Add(time.Hour))
+	look("later", "", true, 5, 1)
+}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// What the tests check besides Decide. They are in a package of their own, since the objects that they build, which are
+// those of package jobtest, are of this package.
+var (
+	OnlyFollowsReplicas      = onlyFollowsReplicas
+	WithoutReplicas          = withoutReplicas
+	IsSameStatus             = isSameStatus
+	IsFirstStatusThatMayWait = isFirstStatusThatMayWait
+	IsPaused                 = isPaused
+	Initialized              = initialized
+	ContainerStatus          = containerStatus
+	WithOutput               = withOutput
+)
+
+const (
+	MaxOutput   = maxOutput
+	MaxFailures = maxFailures
+)
+
+type Action = action
+
+const (
+	Leave        = leave
+	Expire       = expire
+	CleanUp      = cleanUp
+	Hold         = hold
+	Pause        = pause
+	Finish       = finish
+	AwaitReports = awaitReports
+	Stop         = stop
+	Run          = run
+)
+
+// Choose returns the action that Decide chooses.
+func Choose(job Job, seen Observation, now time.Time) Action {
+	v := interpret(job, seen, now)
+	return v.choose().action
+}
+
+// BuildPod returns the pod of the member of a rank, in an attempt of the job.
+func BuildPod(
+	job Job, gang framework.Gang, rank int, awaited []string, jobAttempt int32, template *corev1.PodTemplateSpec,
+) (*corev1.Pod, error) {
+	s := &steps{view: view{job: job, gang: gang}}
+	return s.buildPod(gang.Members[rank], awaited, attempt{job: jobAttempt}, template)
+}
+
+// Start changes a template as the replicas of a type start, around the wiring of a framework.
+func Start(
+	spec framework.JobSpec, pauses int32, roleType, mainContainer string, template *corev1.PodTemplateSpec, wire func(),
+) {
+	s := startOf(spec, pauses, roleType)
+	s.prepare([]string{mainContainer}, template)
+	wire()
+	s.complete([]string{mainContainer}, template)
+}
+
+// AttemptLabel returns the label of the pods of an attempt of the job and of a replica.
+func AttemptLabel(job, replica int32) string { return attempt{job: job, replica: replica}.String() }
+
+// JobAttempt returns the current attempt of the job.
+func JobAttempt(status batchv1beta1.JobStatus) int32 { return jobAttempt(status) }

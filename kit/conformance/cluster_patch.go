@@ -1,0 +1,150 @@
+package conformance
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// patchStatus applies a merge patch to the status of a job, which it then reads back. It returns NotFound, or Conflict if the
+// patch carries another resourceVersion than the job.
+func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
+	current, ok := c.live()[c.keyOf(object)].(framework.Job)
+	if !ok {
+		return notFound(c.kindOf(object), object.GetName())
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var parts struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	if version := parts.Metadata.ResourceVersion; version != "" && version != current.GetResourceVersion() {
+		return conflict(object, "the object has been modified")
+	}
+	status, err := merged(*current.JobStatus(), parts.Status)
+	if err != nil {
+		return err
+	}
+	patched := copyOf(current)
+	*patched.JobStatus() = status
+	if tensorBoard := tensorBoardStatus(current); len(parts.Status) > 0 {
+		// It is beside the JobStatus, under a name of its own.
+		type beside struct {
+			TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
+		}
+		after, err := merged(beside{tensorBoard}, parts.Status)
+		if err != nil {
+			return err
+		}
+		setTensorBoardStatus(patched, after.TensorBoard)
+	}
+	if !equality.Semantic.DeepEqual(current.JobStatus(), patched.JobStatus()) ||
+		!equality.Semantic.DeepEqual(tensorBoardStatus(current), tensorBoardStatus(patched)) {
+		c.put(c.keyOf(object), patched)
+	}
+	copyInto(object, patched)
+	return nil
+}
+
+// merged returns a value with a JSON merge patch (RFC 7386) applied: what the patch names is replaced, and objects are merged. Keys that the
+// value does not have are left out. Only the fields that change are decoded, since the tests spend most of their time here.
+func merged[T any](value T, patch []byte) (T, error) {
+	if len(patch) == 0 {
+		return value, nil
+	}
+	var changes map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &changes); err != nil {
+		return value, err
+	}
+	for key, change := range changes {
+		field := fieldOf(reflect.ValueOf(&value).Elem(), key)
+		if !field.IsValid() {
+			continue
+		}
+		if change[0] == '{' {
+			before, err := json.Marshal(field.Interface())
+			if err != nil {
+				return value, err
+			}
+			if string(before) == "null" {
+				before = []byte("{}")
+			}
+			if change, err = jsonpatch.MergePatch(before, change); err != nil {
+				return value, err
+			}
+		}
+		field.SetZero() // what it refers to is shared with other states
+		if string(change) == "null" {
+			continue
+		}
+		if err := json.Unmarshal(change, field.Addr().Interface()); err != nil {
+			return value, err
+		}
+	}
+	return value, nil
+}
+
+// fieldOf returns the field of a struct that JSON has under a key, and no value if there is none.
+func fieldOf(value reflect.Value, key string) reflect.Value {
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == key {
+			return value.Field(i)
+		}
+		if field.Anonymous && name == "" {
+			if found := fieldOf(value.Field(i), key); found.IsValid() {
+				return found
+			}
+		}
+	}
+	return reflect.Value{}
+}
+
+// patchDependent applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch carries another
+// resourceVersion than the object.
+func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var patched client.Object
+	current := c.live()[c.keyOf(object)]
+	switch current := current.(type) {
+	case *tensorboardv1beta1.TensorBoard:
+		after, mergeErr := merged(*current, data)
+		patched, err = &after, mergeErr
+	case *schedulerv1beta1.PodGroup:
+		after, mergeErr := merged(*current, data)
+		patched, err = &after, mergeErr
+	default:
+		return notFound(c.kindOf(object), object.GetName())
+	}
+	if err != nil {
+		return err
+	}
+	if patched.GetResourceVersion() != current.GetResourceVersion() {
+		return conflict(object, "the object has been modified")
+	}
+	patched.SetGeneration(current.GetGeneration() + 1)
+	c.put(c.keyOf(object), patched)
+	copyInto(object, patched)
+	return nil
+}

@@ -1,0 +1,77 @@
+package conformance
+
+import (
+	"encoding/json"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+)
+
+type nested struct {
+	A int    `json:"a,omitempty"`
+	B string `json:"b,omitempty"`
+}
+
+type inlined struct {
+	Kind string `json:"kind,omitempty"`
+}
+
+type patched struct {
+	inlined `json:",inline"`
+
+	Number  int      `json:"number,omitempty"`
+	List    []nested `json:"list,omitempty"`
+	Object  nested   `json:"object"`
+	Pointer *nested  `json:"pointer,omitempty"`
+}
+
+func TestMergedIsAMergePatch(t *testing.T) {
+	t.Parallel()
+	value := patched{
+		inlined: inlined{Kind: "k"}, Number: 1, List: []nested{{A: 1, B: "b"}, {A: 2}}, Object: nested{A: 1, B: "b"}, Pointer: &nested{A: 1, B: "b"},
+	}
+	before, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, patch := range map[string]string{
+		"nothing":                  `{}`,
+		"a number":                 `{"number": 2}`,
+		"a number is removed":      `{"number": null}`,
+		"a list is replaced":       `{"list": [{"a": 3}]}`,
+		"a list is removed":        `{"list": null}`,
+		"an object is merged":      `{"object": {"a": null, "b": "c"}}`,
+		"a pointer's object":       `{"pointer": {"b": null}}`,
+		"a pointer is removed":     `{"pointer": null}`,
+		"an inlined field":         `{"kind": "l"}`,
+		"a key that is not known":  `{"other": {"a": 1}}`,
+		"several fields, all ways": `{"number": null, "list": [], "object": {"b": "c"}, "pointer": {"a": 7}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			document, err := jsonpatch.MergePatch(before, []byte(patch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want patched
+			if err := json.Unmarshal(document, &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := merged(value, []byte(patch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(patched{})); diff != "" {
+				t.Errorf("unexpected value (-want +got):\n%s", diff)
+			}
+		})
+	}
+	after, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(after) != string(before) {
+		t.Errorf("the value itself is changed from %s to %s", before, after)
+	}
+}

@@ -1,0 +1,171 @@
+package conformance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+// testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the controller's
+// writes: it ends the same way every time, with the same counts. With less than
+// thorough coverage the only fault is that the controller stops.
+func testCrashes(t *testing.T, k kind, c coverage) {
+	t.Helper()
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if !k.runs(s.shape) {
+				t.Skip("jobs of this kind do not do that")
+			}
+			calm := s.happen(t, k, fault{}, nil)
+			got := calm.result()
+			if s.want.Failure == "" {
+				got.Failure = ""
+			}
+			if diff := gocmp.Diff(s.want, got); diff != "" {
+				t.Fatalf("unexpected end (-want +got):\n%s", diff)
+			}
+			if end := occurrences(calm.events, "Completed") + occurrences(calm.events, "Failed"); calm.job() != nil && end != 1 {
+				t.Errorf("%d events tell of the end: %q", end, calm.events)
+			}
+			most := calm.metrics()
+			runs := 0
+			try := func(f fault, lag map[string]int) *world {
+				runs++
+				w := s.happen(t, k, f, lag)
+				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime(max(s.late, tolerance))); diff != "" {
+					t.Errorf("another end (-without a fault +with it):\n%s", diff)
+				}
+				// A process that ends may take with it an event, or what it counted. Nothing is said or counted once more.
+				lossy := f.effect != refuse
+				if more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events)); len(more) > 0 ||
+					!lossy && len(w.events) < len(calm.events) {
+					t.Errorf("the events are %q, want %q", w.events, calm.events)
+				}
+				for name, most := range most {
+					if got := w.metrics()[name]; got > most || !lossy && got < most {
+						t.Errorf("%s is %v, want %v", name, got, most)
+					}
+				}
+				if t.Failed() {
+					t.Fatalf("when %s write %d of %d, the cache then being behind at %v", f.effect, f.write, calm.writes, lag)
+				}
+				return w
+			}
+			for write := 1; write <= calm.writes; write++ {
+				if c < thorough {
+					try(fault{effect: stop, write: write}, nil)
+					continue
+				}
+				try(fault{effect: refuse, write: write}, nil)
+				try(fault{effect: lose, write: write}, nil)
+				stopped := try(fault{effect: stop, write: write}, nil)
+				for _, lag := range stopped.lags(c) {
+					try(fault{effect: stop, write: write}, lag)
+				}
+			}
+			t.Logf("%d writes, %d runs", calm.writes, runs)
+		})
+	}
+}
+
+// happen lets a scenario happen, with a fault, and returns what has become of the world.
+func (s scenario) happen(t rapid.TB, k kind, f fault, lag map[string]int) *world {
+	t.Helper()
+	w := newWorld(t, k)
+	w.fault, w.lag, w.process.fault = f, lag, f
+	w.do(s.before...)
+	w.do(created(s.shape))
+	w.do(s.steps...)
+	w.pass(time.Minute) // the last of what is written late
+	return w
+}
+
+// lags returns every way in which the cache could have been behind when the controller started again: every earlier state of all, and with
+// full coverage also of the jobs alone, of the pods alone, and so on.
+func (w *world) lags(c coverage) []map[string]int {
+	var lags []map[string]int
+	sets := [][]string{{w.kind.name, "Pod", "Service", "TensorBoard", "PodGroup"}, {w.kind.name}, {"Pod"}, {"TensorBoard"}, {"PodGroup"}}
+	if c < full {
+		sets = sets[:1]
+	}
+	for _, kinds := range sets {
+		for revision := range w.stoppedAt {
+			if before, after := w.cluster.changeTo(revision + 1); slices.Contains(kinds, w.cluster.kindOf(cmp.Or(after, before))) {
+				lag := map[string]int{}
+				for _, kind := range kinds {
+					lag[kind] = revision
+				}
+				lags = append(lags, lag)
+			}
+		}
+	}
+	return lags
+}
+
+// occursIn returns a function that takes one occurrence off the list each time it finds one.
+func occursIn(list []string) func(string) bool {
+	left := map[string]int{}
+	for _, s := range list {
+		left[s]++
+	}
+	return func(s string) bool {
+		left[s]--
+		return left[s] >= 0
+	}
+}
+
+func occurrences(list []string, s string) int {
+	return len(slices.DeleteFunc(slices.Clone(list), func(other string) bool { return other != s }))
+}
+
+// result is what a scenario expects at its end.
+type result struct {
+	// Phase and Reason of the job; empty if it is gone.
+	Phase, Reason string
+	// Backoff is backoffCount, Restarts the restartCount of all replicas together.
+	Backoff, Restarts int32
+	// Pods that are left, with their phase.
+	Pods []string
+	// Failure is the newest: index, reason and exit code, and whether it counted. Not every scenario says it.
+	Failure string
+	// TensorBoard that is left, and what the status says of it; empty for none.
+	TensorBoard string
+	// PodGroups that are left, with how many pods they need.
+	PodGroups []string
+}
+
+func (w *world) result() result {
+	var r result
+	if job := w.job(); job != nil {
+		status := job.JobStatus()
+		r.Phase, r.Reason, r.Backoff = string(status.Phase), status.Reason, status.BackoffCount
+		for _, task := range status.Tasks {
+			r.Restarts += task.RestartCount
+		}
+		if len(status.Failures) > 0 {
+			f := status.Failures[0]
+			r.Failure = fmt.Sprintf("%s %s %d %t", f.Replica[len(f.Replica)-1:], f.Reason, ptr.Deref(f.ExitCode, 0), f.Counted)
+		}
+		if tensorBoard := tensorBoardStatus(job); tensorBoard != nil {
+			r.TensorBoard = tensorBoard.Action + " " + tensorBoard.Reason
+		}
+	}
+	for _, tensorBoard := range list[*tensorboardv1beta1.TensorBoard](w.cluster.live()) {
+		r.TensorBoard = fmt.Sprintf("%s (%s)", tensorBoard.Spec.Image, r.TensorBoard)
+	}
+	r.PodGroups = w.remains().PodGroups
+	for _, pod := range w.pods() {
+		r.Pods = append(r.Pods, fmt.Sprintf("%s %s", pod.Labels[batchv1beta1.LabelReplicaIndex], pod.Status.Phase))
+	}
+	return r
+}

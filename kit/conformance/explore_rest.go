@@ -1,0 +1,142 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// rest returns what is wrong with a state in which nothing happens by itself any more.
+func (x *exploration) rest(m *machine, s *state) []string {
+	var wrong []string
+	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)+": "+s.String()) }
+	job := s.live.job()
+	if job == nil {
+		// Nobody but an administrator frees what a lost node holds of a job that is gone.
+		if slices.ContainsFunc(slices.Collect(maps.Values(s.live)), func(o client.Object) bool { return !isHeldByLostNode(o) }) {
+			fail("the job is gone, but it has left something")
+		}
+		return wrong
+	}
+	spec, status := m.kind.specOf(job), *job.JobStatus()
+	current := map[string]*corev1.Pod{}
+	for _, pod := range s.live.pods() {
+		current[pod.Name] = pod
+		if !status.Finished() && attemptLabel(pod) != attemptOf(status, pod.Name) {
+			fail("pod %s is of an earlier attempt", pod.Name)
+		}
+	}
+	wantsGroup := spec.Scheduler != nil && !status.Finished() && !spec.RunMode.Pausing()
+	if hasGroup := s.live.podGroup() != nil; hasGroup != wantsGroup {
+		fail("the job has a PodGroup: %t, and wants one: %t", hasGroup, wantsGroup)
+	}
+	failed, queued := 0, false
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			pod := current[r.Name]
+			switch ended := r.Phase == batchv1beta1.ReplicaPhaseSucceeded || r.Phase == batchv1beta1.ReplicaPhaseFailed; {
+			case status.Finished(), status.Phase == batchv1beta1.JobPhasePaused:
+				if pod == nil && !ended && r.Phase != batchv1beta1.ReplicaPhaseDeleted && status.RunningTime != nil {
+					fail("%s is said to be %s, but has no pod", r.Name, r.Phase)
+				}
+			case ended:
+				if r.Phase == batchv1beta1.ReplicaPhaseFailed {
+					failed++
+				}
+			case s.closed && pod == nil:
+				queued = true
+			case r.Phase != batchv1beta1.ReplicaPhaseRunning:
+				fail("%s is %s", r.Name, r.Phase)
+			case pod == nil || pod.UID != r.UID || pod.Status.Phase != corev1.PodRunning:
+				fail("%s is said to run in pod %s, and does not", r.Name, r.UID)
+			}
+		}
+	}
+	replicas := 0
+	for _, task := range status.Tasks {
+		replicas += len(task.Replicas)
+	}
+	switch {
+	case status.Finished():
+		for _, pod := range current {
+			if cleans := spec.RunPolicy.CleanUpPolicy; cleans != batchv1beta1.CleanUpPolicyNone && !policy.Ended(pod) {
+				fail("the job is finished, but pod %s is %s", pod.Name, pod.Status.Phase)
+			}
+		}
+	case spec.RunMode.Pausing():
+		if status.Phase != batchv1beta1.JobPhasePaused || len(current) > 0 {
+			fail("the job is to be paused")
+		}
+	case queued:
+		// An elastic job may run with the replicas that it has. Then the message of Running gives the reason.
+		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
+		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
+			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, queueClosedMessage)
+		if !isReported {
+			fail("the job does not report that its queue is closed")
+		}
+	case spec.Elastic != nil && replicas-failed < int(spec.Elastic.Least()):
+		if status.Reason != batchv1beta1.ReasonTooFewReplicas {
+			fail("the job has too few replicas")
+		}
+	default:
+		if status.Phase != batchv1beta1.JobPhaseRunning || !isTrue(status, batchv1beta1.ConditionRunning) {
+			fail("the job does not run")
+		}
+		if replicas != CountReplicas(spec) {
+			fail("the job has %d replicas, but is to have %d", replicas, CountReplicas(spec))
+		}
+		if isTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
+			fail("%d replicas stay failed, but ReplicaFailure is %t", failed, isTrue(status, batchv1beta1.ConditionReplicaFailure))
+		}
+	}
+	if len(s.live.of(services)) == 0 && !status.Finished() && status.StartTime != nil {
+		fail("the job has no service")
+	}
+	restarts := x.shape.RestartPolicy == onFailure || x.shape.RestartPolicy == always // whatever the exit code
+	if restarts && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
+		limit := batchv1beta1.DefaultBackoffLimit
+		if l := spec.RunPolicy.BackoffLimit; l != nil {
+			limit = *l
+		}
+		if s.counted > int(limit) && status.Phase != batchv1beta1.JobPhaseFailed && failed == 0 {
+			fail("%d failures have to count, and no more than %d may, but the job goes on", s.counted, limit)
+		}
+		if int(status.BackoffCount) != min(s.counted, int(limit)) {
+			fail("backoffCount is %d, but %d failures have to count", status.BackoffCount, s.counted)
+		}
+	}
+	if int(status.BackoffCount) > s.counted {
+		fail("backoffCount is %d, but no more than %d failures may count", status.BackoffCount, s.counted)
+	}
+	return append(wrong, x.staysAtRest(m, s)...)
+}
+
+// staysAtRest returns what is wrong if the controller does anything when it looks at a job that is at rest: at once, or as a new
+// process.
+func (x *exploration) staysAtRest(m *machine, s *state) []string {
+	var wrong []string
+	for _, begin := range []func(*machine){func(*machine) {}, func(m *machine) { m.startAgain(nil, 0) }} {
+		m.writes = 0
+		next, laws := m.successor(s, action{do: func(m *machine) {
+			m.state.now = m.state.now.Add(horizon)
+			m.clock.SetTime(m.state.now)
+			begin(m)
+			m.state.dirty = false
+			m.goOn(nil, 1<<30)
+		}})
+		if m.writes > 0 || next.dirty || !next.wakeAt.IsZero() || len(laws) > 0 {
+			wrong = append(wrong, fmt.Sprintf("the controller writes %d times at rest: %s, then %s", m.writes, s, next))
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,420 @@
+package conformance
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// state is all that may decide what comes next: a cluster with one job, and its controller. It is a value: what it points to never
+// changes, so that a copy is another state.
+type state struct {
+	// live is what the API server holds.
+	live objects
+	// versions and uids number what is written next.
+	versions, uids int
+	// shape is the job as its user wrote it last.
+	shape *Shape
+	now   time.Time
+
+	// cached is what the caches of the controller hold.
+	cached objects
+	// frozen are the resources whose cache does not follow.
+	frozen resources
+	// losing says that the next event of the watch will be lost; lost is the key of the object whose last one was.
+	losing bool
+	lost   string
+	// old is what another API server, which lags, would still say of some resources to a controller that starts; nil if none lags.
+	old objects
+	// dirty says that the controller was woken; wakeAt is when it wakes by itself, zero is never.
+	dirty  bool
+	wakeAt time.Time
+	// waitsSince is since when the status waits to be written, as the controller remembers; zero is that it does not.
+	waitsSince time.Time
+	// closed says that the queue of the job admits nothing.
+	closed bool
+	// reconcile that is under way; nil if none is.
+	reconcile *reconcileInProgress
+
+	spent spent
+	// counted is how many failures the controller owes the user to count, at least if nothing makes that unclear.
+	counted int
+	unclear bool
+}
+
+// spent is how much of what may go wrong has gone wrong.
+type spent struct {
+	failures, edits, crashes, staleReads, lostEvents, conflicts, ticks int
+}
+
+func (s spent) total() int {
+	return s.failures + s.edits + s.crashes + s.staleReads + s.lostEvents + s.conflicts + s.ticks
+}
+
+// resources is a set of the resources of objects.
+type resources uint8
+
+const (
+	jobs resources = 1 << iota
+	pods
+	services
+	groups
+	secrets // which the controller writes and never reads
+)
+
+func resourceOf(object client.Object) resources {
+	switch object.(type) {
+	case *corev1.Pod:
+		return pods
+	case *corev1.Service:
+		return services
+	case *schedulerv1beta1.PodGroup:
+		return groups
+	case *corev1.Secret:
+		return secrets
+	default:
+		return jobs
+	}
+}
+
+// of returns the objects of some resources.
+func (o objects) of(k resources) objects {
+	found := objects{}
+	for key, object := range o {
+		if resourceOf(object)&k != 0 {
+			found[key] = object
+		}
+	}
+	return found
+}
+
+// with returns the objects with another in the place of the one of a key; nil removes it.
+func (o objects) with(key string, object client.Object) objects {
+	changed := maps.Clone(o)
+	if object == nil {
+		delete(changed, key)
+	} else {
+		changed[key] = object
+	}
+	return changed
+}
+
+// reconcileInProgress is a Reconcile between two of its calls. What comes next depends on the answers that it got, so that it can
+// be continued by being called again and given them again.
+type reconcileInProgress struct {
+	// answers to its calls so far.
+	answers []answer
+	// next call that it makes.
+	next call
+}
+
+// call is one request to the API server, or to the cache.
+type call struct {
+	// verb is get, list, create, delete or patch. Only the last three write.
+	verb string
+	// resource and key of the object; of the pods if they are listed.
+	resource resources
+	key      string
+}
+
+func (c call) writes() bool { return c.verb == "create" || c.verb == "delete" || c.verb == "patch" }
+
+func (c call) String() string { return c.verb + " " + c.key }
+
+// answer is what a call returned.
+type answer struct {
+	call   call
+	err    error
+	object client.Object
+	pods   []*corev1.Pod
+}
+
+// digest identifies a state.
+type digest [16]byte
+
+// The times that the controller of an exploration waits.
+const (
+	statusInterval    = 5 * time.Second
+	peerGrace         = 7 * time.Second
+	completionMatters = 20 * time.Second // for as long as jobs that expire are kept
+)
+
+// horizon is longer than any time that the controller waits for. How much longer ago something happened makes no difference.
+const horizon = time.Minute
+
+// encoder makes digests. States differ in their digests only if what comes next may differ: not by the names that UIDs and
+// versions happen to have, nor by the time of the day.
+type encoder struct {
+	// specOf returns the spec of a job.
+	specOf func(framework.Job) framework.JobSpec
+	// known are the encodings of objects, which never change.
+	known map[client.Object][]token
+	// tokens of the state that is being encoded.
+	tokens []token
+	times  []int64
+	names  []string
+}
+
+// token is a part of an encoding: text, the name of a UID or version, or a time.
+type token struct {
+	text, name string
+	// at is the time in seconds, and past how long it matters.
+	at, past int64
+}
+
+func (e *encoder) digest(s *state) digest {
+	e.tokens = e.tokens[:0]
+	e.objects(s.live, nil)
+	e.text("cached ")
+	e.objects(s.cached, s.live)
+	if s.old != nil {
+		e.text("old ")
+		e.objects(s.old, s.live)
+	}
+	e.text(fmt.Sprint(s.frozen, s.losing, s.lost, s.dirty, s.closed, s.counted, s.unclear, s.spent))
+	if !s.wakeAt.IsZero() {
+		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
+	}
+	e.text("waits since ")
+	if !s.waitsSince.IsZero() {
+		e.tokens = append(e.tokens, token{at: s.waitsSince.Unix(), past: int64(statusInterval / time.Second)})
+	}
+	if s.reconcile != nil {
+		for _, a := range s.reconcile.answers {
+			e.text(a.call.verb + a.call.key)
+			if a.err != nil {
+				e.text(a.err.Error())
+			}
+			if a.object != nil {
+				e.object(a.object)
+			}
+			for _, pod := range a.pods {
+				e.object(pod)
+			}
+		}
+		e.text(s.reconcile.next.String())
+	}
+	return e.sum(s.now.Unix())
+}
+
+func (e *encoder) text(text string) { e.tokens = append(e.tokens, token{text: text}) }
+
+func (e *encoder) objects(of, same objects) {
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		if of[key] == same[key] {
+			e.text("= " + key + " ")
+			continue
+		}
+		e.text(key)
+		e.object(of[key])
+	}
+}
+
+func (e *encoder) object(object client.Object) {
+	encoded, ok := e.known[object]
+	if !ok {
+		encoded = tokens(e.encode(object))
+		if len(e.known) > 1<<13 {
+			clear(e.known)
+		}
+		e.known[object] = encoded
+	}
+	e.tokens = append(e.tokens, encoded...)
+}
+
+// sum renames UIDs and versions in the order in which they occur, and rewrites times so that only their order counts, and how far
+// those are apart that follow one another, up to the horizon.
+func (e *encoder) sum(now int64) digest {
+	e.times, e.names = append(e.times[:0], now), e.names[:0]
+	for _, t := range e.tokens {
+		if t.at != 0 && now-t.at < t.past {
+			e.times = append(e.times, t.at)
+		}
+	}
+	slices.Sort(e.times)
+	e.times = slices.Compact(e.times)
+	since := make([]int64, len(e.times)) // the first
+	for i := 1; i < len(e.times); i++ {
+		since[i] = since[i-1] + min(e.times[i]-e.times[i-1], int64(horizon/time.Second))
+	}
+	zero, _ := slices.BinarySearch(e.times, now)
+	hash := sha256.New()
+	var number [10]byte
+	write := func(kind byte, n int64) {
+		hash.Write(strconv.AppendInt(append(number[:0], kind), n, 10))
+	}
+	for _, t := range e.tokens {
+		switch {
+		case t.name != "":
+			i := slices.Index(e.names, t.name)
+			if i < 0 {
+				i = len(e.names)
+				e.names = append(e.names, t.name)
+			}
+			write('#', int64(i))
+		case t.at == 0:
+			_, _ = io.WriteString(hash, t.text) // a hash does not fail
+		case now-t.at < t.past:
+			i, _ := slices.BinarySearch(e.times, t.at)
+			write('T', since[i]-since[zero])
+		default:
+			write('T', -int64(horizon))
+		}
+	}
+	return digest(hash.Sum(nil)[:16])
+}
+
+// encode writes down what of an object may decide what comes next.
+func (e *encoder) encode(object client.Object) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rv-%s %s %d %v ", object.GetResourceVersion(), object.GetUID(), object.GetGeneration(), object.GetFinalizers())
+	if at := object.GetDeletionTimestamp(); at != nil {
+		b.WriteString(at.UTC().Format(time.RFC3339))
+	}
+	for _, owner := range object.GetOwnerReferences() {
+		fmt.Fprintf(&b, " of %s ", owner.UID)
+	}
+	switch object := object.(type) {
+	case framework.Job:
+		spec := e.specOf(object)
+		spec.Roles = slices.Clone(spec.Roles)
+		for i := range spec.Roles {
+			spec.Roles[i].Template = nil // nobody edits it
+		}
+		write(&b, spec)
+		write(&b, withoutHistory(*object.JobStatus(), spec.RunPolicy))
+	case *corev1.Pod:
+		fmt.Fprintf(&b, "%s %s %s ", attemptLabel(object), object.Spec.NodeName, object.Annotations[membersAnnotation])
+		status := object.Status.DeepCopy()
+		for i := range status.ContainerStatuses {
+			switch c := &status.ContainerStatuses[i].State; {
+			case c.Running != nil:
+				c.Running.StartedAt = metav1.Time{}
+			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "":
+				c.Terminated.FinishedAt = metav1.Time{} // only that of a failure counts
+			}
+		}
+		write(&b, status)
+	case *schedulerv1beta1.PodGroup:
+		fmt.Fprintf(&b, "%d %v of generation %d ", object.Spec.MinMember, object.Spec.Roles, object.Status.ObservedGeneration)
+		for _, c := range object.Status.Conditions {
+			fmt.Fprintf(&b, "%s %s %s ", c.Type, c.Status, c.Reason)
+		}
+	}
+	return b.String()
+}
+
+func write(b *strings.Builder, v any) {
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // API types can be encoded
+	}
+	b.Write(encoded)
+}
+
+// withoutHistory leaves out what is only shown: nothing that comes later depends on it.
+func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) batchv1beta1.JobStatus {
+	status = *status.DeepCopy()
+	if run.ActiveDeadlineSeconds == nil && status.StartTime != nil {
+		status.StartTime = &metav1.Time{}
+	}
+	if status.RunningTime != nil {
+		status.RunningTime = &metav1.Time{}
+	}
+	status.Failures = make([]batchv1beta1.ReplicaFailure, len(status.Failures))
+	for i := range status.Tasks {
+		status.Tasks[i].RestartCount = 0
+	}
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		fails := c.Type == batchv1beta1.ConditionReplicaFailure && c.Status == metav1.ConditionTrue
+		refused := c.Type == batchv1beta1.ConditionInitialized && c.Status == metav1.ConditionFalse
+		if !fails && !refused {
+			c.LastTransitionTime = metav1.Time{}
+		}
+		// It may say when a replica restarts.
+		c.Message = timeOfDay.ReplaceAllString(c.Message, birth.Format(time.DateOnly)+"T${1}Z")
+	}
+	return status
+}
+
+var timeOfDay = regexp.MustCompile(`(\d\d:\d\d:\d\d) UTC`)
+
+// forEver is how long most times matter.
+const forEver = math.MaxInt64
+
+// matters says how long times matter, by what is written before them. Others matter always.
+var matters = []struct {
+	before string
+	past   time.Duration
+}{
+	{before: `"restartTime":"`},
+	{before: `restarts at `},
+	{before: `"completionTime":"`, past: completionMatters},
+}
+
+const timeLength = len("2026-03-01T12:00:00Z")
+
+// tokens takes the encoding of an object apart.
+func tokens(encoded string) []token {
+	var found []token
+	start := 0
+	for i := 0; i < len(encoded); {
+		rest := encoded[i:]
+		var t token
+		var length int
+		switch {
+		case rest[0] == 'u' && strings.HasPrefix(rest, "uid-"), rest[0] == 'r' && strings.HasPrefix(rest, "rv-"):
+			length = strings.IndexByte(rest, '-') + 1
+			for length < len(rest) && '0' <= rest[length] && rest[length] <= '9' {
+				length++
+			}
+			t.name = rest[:length]
+		case rest[0] == '2' && len(rest) >= timeLength && rest[4] == '-' && rest[10] == 'T' && rest[timeLength-1] == 'Z':
+			length = timeLength
+			at, err := time.Parse(time.RFC3339, rest[:length])
+			if err != nil {
+				panic(err) // it looks like a time
+			}
+			t.at, t.past = at.Unix(), forEver
+			for _, m := range matters {
+				if strings.HasSuffix(encoded[:i], m.before) {
+					t.past = int64(m.past / time.Second)
+				}
+			}
+		default:
+			i++
+			continue
+		}
+		found = append(found, token{text: encoded[start:i]}, t)
+		i += length
+		start = i
+	}
+	return append(found, token{text: encoded[start:]})
+}
+
+func (s *state) String() string {
+	var b strings.Builder
+	b.WriteString(s.live.describe())
+	if s.reconcile != nil {
+		fmt.Fprintf(&b, "; the controller is about to %s", s.reconcile.next)
+	}
+	return b.String()
+}

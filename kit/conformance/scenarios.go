@@ -1,0 +1,25 @@
+package conformance
+
+import (
+	"slices"
+	"time"
+)
+
+// scenario is the life of a job.
+type scenario struct {
+	name  string
+	shape Shape
+	// before the job is created, these happen.
+	before []step
+	// steps happen one after the other once the job is created.
+	steps []step
+	// late is how much later things may happen if something goes wrong, if that is more than the usual.
+	late time.Duration
+	// want is how it ends.
+	want result
+}
+
+// scenarios are the lives that a job may have. Each is a sequence of steps between which the controller rests.
+var scenarios = slices.Concat(
+	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios,
+)

@@ -1,0 +1,78 @@
+package conformance
+
+import (
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// endScenarios are lives that a deadline, the time to live, the user or an object of somebody else ends or holds up.
+var endScenarios = []scenario{
+	{
+		name:  "the deadline ends a job that runs",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{run, passes(time.Minute)},
+		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the deadline ends a job that waits for its restart",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{run, exits(0, 1), run, passes(55 * time.Second), exits(0, 1), passes(10 * time.Second)},
+		want:  result{Phase: "Failed", Reason: "DeadlineExceeded", Backoff: 2, Restarts: 4},
+	},
+	{
+		name:  "the user sets a deadline for a job that runs",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, passes(time.Minute), edited(policies(deadline(90))), passes(time.Minute)},
+		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the user lowers the limit and asks for all pods to be cleaned up",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, exits(1, 1), run, edited(policies(limit(1), cleanUp(batchv1beta1.CleanUpPolicyAll))), exits(1, 1),
+		},
+		want: result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2},
+	},
+	{
+		name:  "the time to live of a job that succeeded is over",
+		shape: two(onFailure, scopeJob, timeToLive(120)),
+		steps: []step{run, exits(1, 0), exits(0, 0), passes(2 * time.Minute)},
+	},
+	{
+		name:  "the time to live of a job that failed is over while it is cleaned up",
+		shape: two(never, scopeJob, timeToLive(0)),
+		steps: []step{run, exits(1, 1)},
+	},
+	{
+		name:   "a pod of somebody else is in the way for a while",
+		before: []step{foreignPod},
+		shape:  two(onFailure, scopeJob),
+		late:   time.Minute, // which is how far apart the tries may be
+		steps:  []step{passes(30 * time.Second), foreignPodGoes, passes(2 * time.Minute), hasPod(1), run, exits(0, 0), exits(1, 0)},
+		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:   "the deadline ends a job that somebody else's pod is in the way of",
+		before: []step{foreignPod},
+		shape:  two(onFailure, scopeJob, deadline(100)),
+		steps:  []step{passes(105 * time.Second), stands(batchv1beta1.JobPhaseFailed)},
+		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
+	},
+	{
+		name:  "the nodes of all replicas shut down, and their programs exit with 0",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the user deletes the job while it runs",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, jobDeleted},
+	},
+	{
+		name:  "the user deletes the job while it restarts",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(1, 1), jobDeleted)},
+	},
+}

@@ -1,0 +1,213 @@
+package conformance
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/kubelet"
+)
+
+// testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that may happen
+// to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job goes on.
+func testWalks(t *testing.T, k kind) {
+	t.Helper()
+	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
+		for _, policy := range []batchv1beta1.RestartPolicy{onFailure, always} {
+			shape := Shape{Replicas: 3, RestartPolicy: policy, RunPolicy: batchv1beta1.RunPolicy{
+				RestartScope: scope, BackoffLimit: new(int32(1000)),
+			}}
+			name := fmt.Sprintf("scope %s/%s/", scope, policy)
+			if scope == "" {
+				name = fmt.Sprintf("rendezvous/%s/", policy)
+			} else {
+				t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
+				t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
+				t.Run(name+"in a queue, paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, inQueue(shape)) })
+			}
+			shape.Elastic = elastic(1, 3, scope).Elastic
+			if k.runs(shape) {
+				t.Run(name+"scaled", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
+				t.Run(name+"scaled, paused and resumed", func(t *testing.T) { walk{scales: true, pauses: true}.check(t, k, shape) })
+				t.Run(name+"in a queue and scaled", func(t *testing.T) { walk{scales: true}.check(t, k, inQueue(shape)) })
+			}
+		}
+	}
+}
+
+// walk is a world at random.
+type walk struct {
+	*world
+	// pauses and scales say what the user does.
+	pauses, scales bool
+	// failed is how many pods failed in a way that counts.
+	failed int
+}
+
+func (w walk) check(t *testing.T, k kind, s Shape) {
+	t.Helper()
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := w
+		w.world = newWorld(t, k)
+		created(s)(w.world)
+		t.Repeat(w.actions())
+		w.arrive(t, s.RunPolicy.RestartScope)
+	})
+}
+
+func (w *walk) actions() map[string]func(*rapid.T) {
+	work := func(*rapid.T) {
+		if w.process.stopped {
+			w.start(nil)
+		}
+		if w.dirty || w.wakesBy(w.clock.Now()) {
+			w.reconcile()
+		}
+	}
+	actions := map[string]func(*rapid.T){
+		"the controller works":       work,
+		"the controller works again": work, // twice as often as anything goes wrong
+		"pods run":                   func(*rapid.T) { run(w.world) },
+		"a pod runs": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodPending); pod != nil {
+				w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
+			}
+		},
+		"a pod ends": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodRunning); pod != nil {
+				w.exit(pod, rapid.SampledFrom([]int32{0, 1, 1}).Draw(t, "exit code"))
+			}
+		},
+		"somebody deletes a pod": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
+				w.remove(pod, client.DeleteOptions{})
+			}
+		},
+		"somebody deletes a pod by force": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
+				w.remove(pod, client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			}
+		},
+		"a pod is preempted": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodRunning); pod != nil {
+				w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Preempt(p, w.clock.Now()) })
+				w.remove(pod, client.DeleteOptions{})
+			}
+		},
+		"a kubelet lets go of a pod": func(*rapid.T) { w.confirmDeletion() },
+		"time passes": func(t *rapid.T) {
+			w.clock.SetTime(w.clock.Now().Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second))
+		},
+		"a cache freezes": func(t *rapid.T) {
+			kind := w.someKind(t)
+			if _, frozen := w.process.behind[kind]; !frozen {
+				w.process.behind[kind] = w.cluster.revision()
+			}
+		},
+		"a cache goes on": func(t *rapid.T) { w.catchUp(w.someKind(t)) },
+		"the controller starts again, with caches that lag": func(t *rapid.T) {
+			lag := map[string]int{}
+			for _, kind := range w.kinds() {
+				if rapid.Bool().Draw(t, kind+" lags") {
+					lag[kind] = max(0, w.cluster.revision()-rapid.IntRange(0, 12).Draw(t, kind+" lags by"))
+				}
+			}
+			w.start(lag)
+		},
+		"the controller will stop after a write": func(*rapid.T) { w.process.crashing = true },
+		"a write will fail": func(t *rapid.T) {
+			w.process.fault = fault{
+				effect: rapid.SampledFrom([]effect{refuse, lose}).Draw(t, "effect"),
+				write:  w.writes + rapid.IntRange(1, 3).Draw(t, "write"),
+			}
+		},
+	}
+	if w.shape.Scheduler != nil {
+		actions["the scheduler-controller works"] = func(*rapid.T) { w.admits() }
+		actions["somebody deletes the PodGroup"] = func(*rapid.T) {
+			if group := w.cluster.live().podGroup(); group != nil {
+				w.remove(group, client.DeleteOptions{})
+			}
+		}
+	}
+	if w.pauses {
+		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
+		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
+		actions["the user changes a paused job"] = func(t *rapid.T) {
+			if replicas := rapid.Int32Range(1, 4).Draw(t, "replicas"); w.status().Phase == batchv1beta1.JobPhasePaused && w.shape.RunMode.Pausing() {
+				edited(func(s *Shape) { s.Replicas = replicas })(w.world)
+			}
+		}
+	}
+	if w.scales {
+		actions["the user scales the job"] = func(t *rapid.T) { scaled(rapid.Int32Range(1, 4).Draw(t, "expected"))(w.world) }
+	}
+	return actions
+}
+
+func (w *walk) kinds() []string {
+	kinds := []string{w.kind.name, "Pod", "Service"}
+	if w.shape.Scheduler != nil {
+		kinds = append(kinds, "PodGroup")
+	}
+	return kinds
+}
+
+func (w *walk) someKind(t *rapid.T) string { return rapid.SampledFrom(w.kinds()).Draw(t, "kind") }
+
+// some draws one of the pods of the phases that nobody is deleting, or nil.
+func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
+	var fit []*corev1.Pod
+	for _, pod := range w.pods() {
+		for _, phase := range phases {
+			if pod.Status.Phase == phase && pod.DeletionTimestamp == nil {
+				fit = append(fit, pod)
+			}
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "pod")]
+}
+
+// exit ends a pod. The leader does not succeed, which would end the job.
+func (w *walk) exit(pod *corev1.Pod, code int32) {
+	if pod.Name == w.podName(0) {
+		code = 1
+	}
+	if code != 0 {
+		w.failed++
+	}
+	w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Exit(p, code, "", w.clock.Now()) })
+}
+
+// arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the replicas
+// are one collective, failures that are seen together count once; what fails as the job is paused, or is given up, need not.
+func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
+	w.process.looks = 0
+	if w.pauses {
+		resumed(w.world)
+	}
+	w.settle()
+	for range 20 { // longer than any restart is delayed
+		w.do(run, passes(7*time.Minute))
+	}
+	status := w.status()
+	if status.Phase != batchv1beta1.JobPhaseRunning {
+		t.Fatalf("the job hangs: %s", w.describe())
+	}
+	counted := int(status.BackoffCount)
+	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != w.failed || counted > w.failed {
+		t.Fatalf("%d failures were counted, but %d pods failed", counted, w.failed)
+	}
+	if elastic := w.shape.Elastic; elastic != nil && len(w.pods()) != int(elastic.Expected()) {
+		t.Fatalf("%d replicas are expected: %s", elastic.Expected(), w.describe())
+	}
+}

@@ -1,0 +1,146 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// testWiring checks what the job controller relies on in a framework and its job, and what every user of any framework may expect of
+// their template.
+func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob func(Shape) J) {
+	t.Helper()
+	w := wiring[J]{framework: f, newJob: newJob}
+	t.Run("the job shows its own policies and status", w.testViews)
+	t.Run("the same member is wired the same, and nothing else is touched", w.testPurity)
+	t.Run("variables of the user win, and may use those of the framework", w.testEnv)
+	t.Run("sidecars stay as they are", w.testSidecars)
+	t.Run("a template without a container is refused", w.testNoContainer)
+}
+
+type wiring[J framework.Job] struct {
+	framework framework.Framework[J]
+	newJob    func(Shape) J
+}
+
+func (w wiring[J]) template(containers ...corev1.Container) corev1.PodTemplateSpec {
+	main := corev1.Container{Name: w.framework.MainContainers()[0], Image: "training", Command: []string{"train"}}
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: append(containers, main)}}
+}
+
+func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
+	job := w.newJob(Shape{
+		Replicas: 3, RestartPolicy: onFailure, Template: template,
+		RunPolicy: batchv1beta1.RunPolicy{BackoffLimit: new(int32(7)), RestartScope: scopeReplica},
+	})
+	job.SetNamespace(jobKey.Namespace)
+	job.SetName(jobKey.Name)
+	job.SetUID("uid")
+	return job
+}
+
+// wire returns the template of each member as the framework wires it.
+func (w wiring[J]) wire(t *testing.T, job J) []corev1.PodTemplateSpec {
+	t.Helper()
+	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
+	var wired []corev1.PodTemplateSpec
+	for _, member := range gang.Members {
+		template := member.Role.Template.DeepCopy()
+		if err := w.framework.Wire(job, gang, member, template); err != nil {
+			t.Fatalf("wiring %s: %v", member.Name, err)
+		}
+		wired = append(wired, *template)
+	}
+	return wired
+}
+
+func (w wiring[J]) main(template corev1.PodTemplateSpec) *corev1.Container {
+	return framework.MainContainer(w.framework.MainContainers(), template.Spec.Containers)
+}
+
+func (w wiring[J]) testViews(t *testing.T) {
+	job := w.job(w.template())
+	spec := w.framework.JobSpec(job)
+	if len(spec.Roles) != 1 || spec.Roles[0].Replicas != 3 || spec.Roles[0].RestartPolicy != onFailure {
+		t.Errorf("unexpected roles: %+v", spec.Roles)
+	}
+	if spec.RunPolicy.BackoffLimit == nil || *spec.RunPolicy.BackoffLimit != 7 || spec.RunPolicy.RestartScope != scopeReplica {
+		t.Errorf("unexpected run policy: %+v", spec.RunPolicy)
+	}
+	if spec.DefaultRestartScope == "" {
+		t.Error("the job has no default restart scope")
+	}
+	job.JobStatus().BackoffCount = 5
+	copied := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
+	copied.JobStatus().BackoffCount = 6
+	if job.JobStatus().BackoffCount != 5 || copied.JobStatus().BackoffCount != 6 {
+		t.Error("JobStatus does not return the status of the job itself")
+	}
+}
+
+func (w wiring[J]) testPurity(t *testing.T) {
+	job := w.job(w.template())
+	before := job.DeepCopyObject()
+	first, second := w.wire(t, job), w.wire(t, job)
+	if diff := gocmp.Diff(first, second); diff != "" {
+		t.Errorf("the second time is different (-first +second):\n%s", diff)
+	}
+	if diff := gocmp.Diff(before, job.DeepCopyObject()); diff != "" {
+		t.Errorf("the job is changed (-before +after):\n%s", diff)
+	}
+}
+
+func (w wiring[J]) testEnv(t *testing.T) {
+	for i, wired := range w.wire(t, w.job(w.template())) {
+		ours := w.main(wired).Env
+		template := w.template()
+		w.main(template).Env = []corev1.EnvVar{{Name: "MINE", Value: "mine"}}
+		env := w.main(w.wire(t, w.job(template))[i]).Env
+		if want := append(slices.Clone(ours), w.main(template).Env...); !slices.Equal(names(env), names(want)) {
+			t.Errorf("the environment is %q, want that of the framework first: %q", names(env), names(want))
+		}
+		for _, variable := range ours {
+			w.main(template).Env = []corev1.EnvVar{{Name: variable.Name, Value: "mine"}}
+			env := w.main(w.wire(t, w.job(template))[i]).Env
+			isIt := func(e corev1.EnvVar) bool { return e.Name == variable.Name }
+			at := slices.IndexFunc(env, isIt)
+			if at < 0 || env[at].Value != "mine" || slices.ContainsFunc(env[at+1:], isIt) {
+				t.Errorf("the %s of the user does not win: %+v", variable.Name, env)
+			}
+		}
+	}
+}
+
+func names(env []corev1.EnvVar) []string {
+	var list []string
+	for _, e := range env {
+		list = append(list, e.Name)
+	}
+	return list
+}
+
+func (w wiring[J]) testSidecars(t *testing.T) {
+	sidecar := corev1.Container{Name: "sidecar", Image: "proxy", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}
+	for _, wired := range w.wire(t, w.job(w.template(sidecar))) {
+		at := slices.IndexFunc(wired.Spec.Containers, func(c corev1.Container) bool { return c.Name == "sidecar" })
+		if at < 0 {
+			t.Fatal("the sidecar is gone")
+		}
+		if diff := gocmp.Diff(sidecar, wired.Spec.Containers[at]); diff != "" {
+			t.Errorf("the sidecar is changed (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func (w wiring[J]) testNoContainer(t *testing.T) {
+	job := w.job(corev1.PodTemplateSpec{})
+	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
+	if err := w.framework.Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,79 @@
+package integration
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/kit/conformance"
+	"tensorstack.dev/jobs/kit/controlplane"
+	"tensorstack.dev/jobs/kit/hostile"
+)
+
+// AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the manifests that the
+// patterns match; with -short only a few hundred. It keeps the processors busy, so that it belongs into a package of its own, test/hostile in the kind's module,
+// which runs beside others. The controller is installed in the namespace.
+func AskAboutOddJobs[J framework.Job](
+	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
+) {
+	t.Helper()
+	folder := filepath.Join("..", config)
+	plane, err := controlplane.Start(t.Context(), folder, namespace, controller.Name, controller.AddToScheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, ok := any(controller.Framework.NewJob()).(framework.TensorBoardJob); ok {
+		if err := plane.InstallCRDs(controlplane.TensorBoard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admitGangs(t.Context(), plane); err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() {
+		jobs = min(jobs, 500)
+	}
+	survey := hostile.Survey[J]{Controller: controller, Namespace: "default", Jobs: jobs, Seed: seed}
+
+	config := rest.CopyConfig(plane.Config)
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{} // there are many
+	if survey.Server, err = client.New(config, client.Options{Scheme: plane.Client.Scheme()}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, crdFile))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the CRDs of the controller are %q, want one: %v", files, err)
+	}
+	if survey.CRD, err = hostile.ReadCRD(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	kind, err := plane.Client.GroupVersionKindFor(controller.Framework.NewJob())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if survey.Manifests, err = hostile.Manifests(kind.Kind, manifests...); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(survey.Ask(t))
+}
+
+// admitGangs makes what the scheduler-controller makes before pods of a gang are created.
+func admitGangs(ctx context.Context, plane *controlplane.ControlPlane) error {
+	if err := plane.InstallCRDs(controlplane.Scheduler); err != nil {
+		return err
+	}
+	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: conformance.PriorityClassName}})
+}
