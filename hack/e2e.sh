@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$1" = scheduling ]; then # on control planes of their own, with simulated nodes
-	E2E=true exec go test ./test/scheduling -count=1 -timeout 90m -v -ginkgo.v -ginkgo.no-color
+	cd test
+	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m ./scheduling
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
 	bin/localcluster build pytorch tensorflow deepspeed tensorboard

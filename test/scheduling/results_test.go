@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -42,7 +43,9 @@ var _ = ReportAfterSuite("results", func(report Report) {
 func resultTables(specs types.SpecReports) string {
 	type row struct {
 		subject, name string
-		cells         map[simulated.Kind]string
+		// definition is where the case is defined. Reports of parallel processes come in any order.
+		definition types.CodeLocation
+		cells      map[simulated.Kind]string
 	}
 	var rows []*row
 	for _, spec := range specs {
@@ -54,7 +57,7 @@ func resultTables(specs types.SpecReports) string {
 		i := slices.IndexFunc(rows, func(r *row) bool { return r.subject == subject && r.name == name })
 		if i < 0 {
 			i = len(rows)
-			rows = append(rows, &row{subject, name, map[simulated.Kind]string{}})
+			rows = append(rows, &row{subject, name, spec.ContainerHierarchyLocations[1], map[simulated.Kind]string{}})
 		}
 		rows[i].cells[kind] = "yes"
 		for _, entry := range spec.ReportEntries {
@@ -63,7 +66,13 @@ func resultTables(specs types.SpecReports) string {
 			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *row) int { return strings.Compare(a.subject, b.subject) })
+	slices.SortFunc(rows, func(a, b *row) int {
+		return cmp.Or(
+			strings.Compare(a.subject, b.subject),
+			strings.Compare(a.definition.FileName, b.definition.FileName),
+			cmp.Compare(a.definition.LineNumber, b.definition.LineNumber),
+		)
+	})
 	var text strings.Builder
 	subject := ""
 	for _, r := range rows {

@@ -20,7 +20,6 @@ func TestScheduling(t *testing.T) {
 	if os.Getenv("E2E") == "" {
 		t.Skip("the tests of scheduling run whole schedulers, which are built for minutes first: set E2E=true")
 	}
-	programs = build(t)
 	log.SetLogger(GinkgoLogr)
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
@@ -29,25 +28,22 @@ func TestScheduling(t *testing.T) {
 	RunSpecs(t, "scheduling", Label("scheduling"))
 }
 
-// programs are built before the tests, whose time limits are made for what runs, not for builds.
+// programs are those that control planes consist of.
 var programs simulated.Programs
 
-func build(t *testing.T) simulated.Programs {
+// The first process builds the programs, and the others find them built. Time limits are made for what runs, not for
+// builds.
+var _ = SynchronizedBeforeSuite(build, build)
+
+func build(ctx context.Context) {
 	repo, err := localcluster.FindRepo("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	paths, err := localcluster.DefaultPaths()
-	if err != nil {
-		t.Fatal(err)
-	}
-	built, err := simulated.Build(t.Context(), &localcluster.Builder{
+	Expect(err).NotTo(HaveOccurred())
+	programs, err = simulated.Build(ctx, &localcluster.Builder{
 		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: localcluster.NewProgress(os.Stdout),
 	}, simulated.Native, simulated.Volcano)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return built
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // start starts a control plane with an engine, which stops after the test or container of tests. If one failed, the end of the
