@@ -21,8 +21,7 @@ type Runner struct {
 	Output  io.Writer
 }
 
-// Once runs the stages that are due for the files as they are, and stops at the first that fails. The end-to-end specs of all stages run
-// together.
+// Once runs the stages that are due for the files as they are, and stops at the first that fails.
 func (r *Runner) Once(ctx context.Context) error {
 	tree, err := Tree(ctx, r.Root)
 	if err != nil {
@@ -32,16 +31,7 @@ func (r *Runner) Once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first := slices.IndexFunc(due, func(s Stage) bool { return s.E2E != "" })
-	var groups [][]Stage
-	for i, s := range due {
-		if i <= first || first < 0 {
-			groups = append(groups, []Stage{s})
-		} else {
-			groups[len(groups)-1] = append(groups[len(groups)-1], s)
-		}
-	}
-	return r.run(ctx, tree, groups, false)
+	return r.run(ctx, tree, groups(due), false)
 }
 
 // All runs the stages that have not passed on the files as they are: those of the names, or all if none is given. A stage
@@ -61,7 +51,7 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 	if err != nil {
 		return err
 	}
-	var groups [][]Stage
+	var left []Stage
 	for _, s := range stages {
 		if len(only) > 0 && !slices.Contains(only, s.Name) {
 			continue
@@ -70,9 +60,29 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 			fmt.Fprintf(r.Output, "=== %s has passed on this tree\n", s.Name)
 			continue
 		}
-		groups = append(groups, []Stage{s})
+		left = append(left, s)
 	}
-	return r.run(ctx, tree, groups, true)
+	return r.run(ctx, tree, groups(left), true)
+}
+
+// groups divides stages by the command that runs them. The end-to-end specs of all stages run together, where the first
+// of them stands: they share what is set up, and more of them wait at the same time. Every other stage has a command of
+// its own.
+func groups(stages []Stage) [][]Stage {
+	var groups [][]Stage
+	specs := -1
+	for _, s := range stages {
+		switch {
+		case s.E2E == "":
+			groups = append(groups, []Stage{s})
+		case specs < 0:
+			specs = len(groups)
+			groups = append(groups, []Stage{s})
+		default:
+			groups[specs] = append(groups[specs], s)
+		}
+	}
+	return groups
 }
 
 // run runs groups of stages, each with one command. After a failure it stops, unless it is to keep going.

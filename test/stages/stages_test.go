@@ -246,6 +246,11 @@ func TestAllRunsWhatHasNotPassed(t *testing.T) {
 
 func TestEndToEndSpecsOfSeveralStagesRunTogether(t *testing.T) {
 	t.Parallel()
+	a, b := Stage{Name: "a", Run: "true"}, Stage{Name: "b", Run: "true"}
+	x, y := Stage{Name: "x", E2E: "x"}, Stage{Name: "y", E2E: "y"}
+	if diff := cmp.Diff([][]Stage{{a}, {x, y}, {b}}, groups([]Stage{a, x, b, y})); diff != "" {
+		t.Errorf("unexpected groups (-want +got):\n%s", diff)
+	}
 	if got, want := command(list.InTurn[3:]), `make e2e FOCUS="(x) || (y)"`; got != want {
 		t.Errorf("the command is %s, want %s", got, want)
 	}
