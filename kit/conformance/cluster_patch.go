@@ -30,7 +30,7 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
-		Status json.RawMessage `json:"status"`
+		Status map[string]json.RawMessage `json:"status"`
 	}
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return err
@@ -44,12 +44,12 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	}
 	patched := copyOf(current)
 	*patched.JobStatus() = status
-	if tensorBoard := tensorBoardStatus(current); len(parts.Status) > 0 {
-		// It is beside the JobStatus, under a name of its own.
-		type beside struct {
-			TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
-		}
-		after, err := merged(beside{tensorBoard}, parts.Status)
+	// It is beside the JobStatus, under a name of its own.
+	type beside struct {
+		TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
+	}
+	if _, ok := parts.Status["tensorboard"]; ok {
+		after, err := merged(beside{tensorBoardStatus(current)}, parts.Status)
 		if err != nil {
 			return err
 		}
@@ -65,14 +65,7 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 
 // merged returns a value with a JSON merge patch (RFC 7386) applied: what the patch names is replaced, and objects are merged. Keys that the
 // value does not have are left out. Only the fields that change are decoded, since the tests spend most of their time here.
-func merged[T any](value T, patch []byte) (T, error) {
-	if len(patch) == 0 {
-		return value, nil
-	}
-	var changes map[string]json.RawMessage
-	if err := json.Unmarshal(patch, &changes); err != nil {
-		return value, err
-	}
+func merged[T any](value T, changes map[string]json.RawMessage) (T, error) {
 	for key, change := range changes {
 		field := fieldOf(reflect.ValueOf(&value).Elem(), key)
 		if !field.IsValid() {
@@ -125,14 +118,18 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 	if err != nil {
 		return err
 	}
+	var changes map[string]json.RawMessage
+	if err := json.Unmarshal(data, &changes); err != nil {
+		return err
+	}
 	var patched client.Object
 	current := c.live()[c.keyOf(object)]
 	switch current := current.(type) {
 	case *tensorboardv1beta1.TensorBoard:
-		after, mergeErr := merged(*current, data)
+		after, mergeErr := merged(*current, changes)
 		patched, err = &after, mergeErr
 	case *schedulerv1beta1.PodGroup:
-		after, mergeErr := merged(*current, data)
+		after, mergeErr := merged(*current, changes)
 		patched, err = &after, mergeErr
 	default:
 		return notFound(c.kindOf(object), object.GetName())

@@ -58,7 +58,11 @@ func TestMergedIsAMergePatch(t *testing.T) {
 			if err := json.Unmarshal(document, &want); err != nil {
 				t.Fatal(err)
 			}
-			got, err := merged(value, []byte(patch))
+			var changes map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(patch), &changes); err != nil {
+				t.Fatal(err)
+			}
+			got, err := merged(value, changes)
 			if err != nil {
 				t.Fatal(err)
 			}

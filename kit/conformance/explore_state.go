@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"regexp"
@@ -167,9 +166,10 @@ type encoder struct {
 	// known are the encodings of objects, which never change.
 	known map[client.Object][]token
 	// tokens of the state that is being encoded.
-	tokens []token
-	times  []int64
-	names  []string
+	tokens  []token
+	times   []int64
+	names   []string
+	encoded []byte
 }
 
 // token is a part of an encoding: text, the name of a UID or version, or a time.
@@ -188,7 +188,11 @@ func (e *encoder) digest(s *state) digest {
 		e.text("old ")
 		e.objects(s.old, s.live)
 	}
-	e.text(fmt.Sprint(s.frozen, s.losing, s.lost, s.dirty, s.closed, s.counted, s.unclear, s.spent))
+	e.text(s.lost)
+	e.flags(s.losing, s.dirty, s.closed, s.unclear)
+	e.numbers(int(s.frozen), s.counted)
+	spent := s.spent
+	e.numbers(spent.failures, spent.edits, spent.crashes, spent.staleReads, spent.lostEvents, spent.conflicts, spent.ticks)
 	if !s.wakeAt.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
 	}
@@ -216,6 +220,25 @@ func (e *encoder) digest(s *state) digest {
 
 func (e *encoder) text(text string) { e.tokens = append(e.tokens, token{text: text}) }
 
+// numbers adds numbers from 0 to 255.
+func (e *encoder) numbers(numbers ...int) {
+	text := make([]byte, len(numbers))
+	for i, n := range numbers {
+		text[i] = byte(n) //nolint:gosec // it is at most 255
+	}
+	e.text(string(text))
+}
+
+func (e *encoder) flags(flags ...bool) {
+	bits := 0
+	for i, flag := range flags {
+		if flag {
+			bits |= 1 << i
+		}
+	}
+	e.numbers(bits)
+}
+
 func (e *encoder) objects(of, same objects) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if of[key] == same[key] {
@@ -231,12 +254,24 @@ func (e *encoder) object(object client.Object) {
 	encoded, ok := e.known[object]
 	if !ok {
 		encoded = tokens(e.encode(object))
+		for i := range encoded {
+			encoded[i].text = shortened(encoded[i].text)
+		}
 		if len(e.known) > 1<<13 {
 			clear(e.known)
 		}
 		e.known[object] = encoded
 	}
 	e.tokens = append(e.tokens, encoded...)
+}
+
+// shortened returns a text, or its hash if it is long: what is encoded again and again need not be hashed each time.
+func shortened(text string) string {
+	if len(text) <= sha256.Size {
+		return text
+	}
+	hash := sha256.Sum256([]byte(text))
+	return string(hash[:])
 }
 
 // sum renames UIDs and versions in the order in which they occur, and rewrites times so that only their order counts, and how far
@@ -255,10 +290,9 @@ func (e *encoder) sum(now int64) digest {
 		since[i] = since[i-1] + min(e.times[i]-e.times[i-1], int64(horizon/time.Second))
 	}
 	zero, _ := slices.BinarySearch(e.times, now)
-	hash := sha256.New()
-	var number [10]byte
+	e.encoded = e.encoded[:0]
 	write := func(kind byte, n int64) {
-		hash.Write(strconv.AppendInt(append(number[:0], kind), n, 10))
+		e.encoded = strconv.AppendInt(append(e.encoded, kind), n, 10)
 	}
 	for _, t := range e.tokens {
 		switch {
@@ -270,7 +304,7 @@ func (e *encoder) sum(now int64) digest {
 			}
 			write('#', int64(i))
 		case t.at == 0:
-			_, _ = io.WriteString(hash, t.text) // a hash does not fail
+			e.encoded = append(e.encoded, t.text...)
 		case now-t.at < t.past:
 			i, _ := slices.BinarySearch(e.times, t.at)
 			write('T', since[i]-since[zero])
@@ -278,7 +312,8 @@ func (e *encoder) sum(now int64) digest {
 			write('T', -int64(horizon))
 		}
 	}
-	return digest(hash.Sum(nil)[:16])
+	hash := sha256.Sum256(e.encoded)
+	return digest(hash[:16])
 }
 
 // encode writes down what of an object may decide what comes next.
@@ -350,7 +385,9 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 			c.LastTransitionTime = metav1.Time{}
 		}
 		// It may say when a replica restarts.
-		c.Message = timeOfDay.ReplaceAllString(c.Message, birth.Format(time.DateOnly)+"T${1}Z")
+		if strings.Contains(c.Message, " UTC") {
+			c.Message = timeOfDay.ReplaceAllString(c.Message, birth.Format(time.DateOnly)+"T${1}Z")
+		}
 	}
 	return status
 }
