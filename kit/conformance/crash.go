@@ -1,29 +1,30 @@
 package conformance
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
 )
 
-// testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the controller's
-// writes: it ends the same way every time, with the same counts. With less than
-// thorough coverage the only fault is that the controller stops.
-func testCrashes(t *testing.T, k kind, c coverage) {
+// testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the
+// controller's writes: it ends the same way every time, with the same counts. With less than thorough coverage the only
+// fault is that the controller stops.
+func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			if !k.runs(s.shape) {
+			if !k.Runs(s.shape) {
 				t.Skip("jobs of this kind do not do that")
 			}
 			calm := s.happen(t, k, fault{}, nil)
@@ -39,14 +40,14 @@ func testCrashes(t *testing.T, k kind, c coverage) {
 			}
 			most := calm.metrics()
 			runs := 0
-			try := func(f fault, lag map[string]int) *world {
+			try := func(f fault, behind lag) *world {
 				runs++
-				w := s.happen(t, k, f, lag)
+				w := s.happen(t, k, f, behind)
 				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime(max(s.late, tolerance))); diff != "" {
 					t.Errorf("another end (-without a fault +with it):\n%s", diff)
 				}
 				// A process that ends may take with it an event, or what it counted. Nothing is said or counted once more.
-				lossy := f.effect != refuse
+				lossy := f.effect != model.Refuse
 				if more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events)); len(more) > 0 ||
 					!lossy && len(w.events) < len(calm.events) {
 					t.Errorf("the events are %q, want %q", w.events, calm.events)
@@ -57,20 +58,20 @@ func testCrashes(t *testing.T, k kind, c coverage) {
 					}
 				}
 				if t.Failed() {
-					t.Fatalf("when %s write %d of %d, the cache then being behind at %v", f.effect, f.write, calm.writes, lag)
+					t.Fatalf("when %s write %d of %d, the cache then being behind at %v", f.effect, f.write, calm.writes, behind)
 				}
 				return w
 			}
 			for write := 1; write <= calm.writes; write++ {
-				if c < thorough {
-					try(fault{effect: stop, write: write}, nil)
+				if c < model.Thorough {
+					try(fault{effect: model.Stop, write: write}, nil)
 					continue
 				}
-				try(fault{effect: refuse, write: write}, nil)
-				try(fault{effect: lose, write: write}, nil)
-				stopped := try(fault{effect: stop, write: write}, nil)
-				for _, lag := range stopped.lags(c) {
-					try(fault{effect: stop, write: write}, lag)
+				try(fault{effect: model.Refuse, write: write}, nil)
+				try(fault{effect: model.Lose, write: write}, nil)
+				stopped := try(fault{effect: model.Stop, write: write}, nil)
+				for _, behind := range stopped.lags(c) {
+					try(fault{effect: model.Stop, write: write}, behind)
 				}
 			}
 			t.Logf("%d writes, %d runs", calm.writes, runs)
@@ -79,10 +80,10 @@ func testCrashes(t *testing.T, k kind, c coverage) {
 }
 
 // happen lets a scenario happen, with a fault, and returns what has become of the world.
-func (s scenario) happen(t rapid.TB, k kind, f fault, lag map[string]int) *world {
+func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	t.Helper()
 	w := newWorld(t, k)
-	w.fault, w.lag, w.process.fault = f, lag, f
+	w.fault, w.lag, w.process.fault = f, behind, f
 	w.do(s.before...)
 	w.do(created(s.shape))
 	w.do(s.steps...)
@@ -90,22 +91,34 @@ func (s scenario) happen(t rapid.TB, k kind, f fault, lag map[string]int) *world
 	return w
 }
 
-// lags returns every way in which the cache could have been behind when the controller started again: every earlier state of all, and with
-// full coverage also of the jobs alone, of the pods alone, and so on.
-func (w *world) lags(c coverage) []map[string]int {
-	var lags []map[string]int
-	sets := [][]string{{w.kind.name, "Pod", "Service", "TensorBoard", "PodGroup"}, {w.kind.name}, {"Pod"}, {"TensorBoard"}, {"PodGroup"}}
-	if c < full {
+// tolerance is how much later a thing may happen if something went wrong.
+const tolerance = 5 * time.Second
+
+// sameTime compares times with tolerance.
+func sameTime(tolerance time.Duration) gocmp.Options {
+	return gocmp.Options{
+		gocmp.Comparer(func(a, b metav1.Time) bool { return a.Sub(b.Time).Abs() <= tolerance }),
+		gocmp.Comparer(func(a, b *metav1.Time) bool {
+			if a == nil || b == nil {
+				return a == b
+			}
+			return a.Sub(b.Time).Abs() <= tolerance
+		}),
+	}
+}
+
+// lags returns every way in which the cache could have been behind when the controller started again: every earlier
+// state of all, and with full coverage also of the jobs alone, of the pods alone, and so on.
+func (w *world) lags(c model.Coverage) []lag {
+	var lags []lag
+	sets := []model.Resources{model.Cached, model.Jobs, model.Pods, model.TensorBoards, model.PodGroups}
+	if c < model.Full {
 		sets = sets[:1]
 	}
-	for _, kinds := range sets {
+	for _, of := range sets {
 		for revision := range w.stoppedAt {
-			if before, after := w.cluster.changeTo(revision + 1); slices.Contains(kinds, w.cluster.kindOf(cmp.Or(after, before))) {
-				lag := map[string]int{}
-				for _, kind := range kinds {
-					lag[kind] = revision
-				}
-				lags = append(lags, lag)
+			if w.cluster.ChangeTo(revision+1).Resource()&of != 0 {
+				lags = append(lags, lag{of: revision})
 			}
 		}
 	}
@@ -156,11 +169,11 @@ func (w *world) result() result {
 			f := status.Failures[0]
 			r.Failure = fmt.Sprintf("%s %s %d %t", f.Replica[len(f.Replica)-1:], f.Reason, ptr.Deref(f.ExitCode, 0), f.Counted)
 		}
-		if tensorBoard := tensorBoardStatus(job); tensorBoard != nil {
+		if tensorBoard := model.TensorBoardStatus(job); tensorBoard != nil {
 			r.TensorBoard = tensorBoard.Action + " " + tensorBoard.Reason
 		}
 	}
-	for _, tensorBoard := range list[*tensorboardv1beta1.TensorBoard](w.cluster.live()) {
+	for _, tensorBoard := range model.ListOf[*tensorboardv1beta1.TensorBoard](w.cluster.Live()) {
 		r.TensorBoard = fmt.Sprintf("%s (%s)", tensorBoard.Spec.Image, r.TensorBoard)
 	}
 	r.PodGroups = w.remains().PodGroups

@@ -1,33 +1,27 @@
 package conformance
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/kit/model"
 )
-
-// unlogged is the context of reconciles whose log nobody reads.
-var unlogged = log.IntoContext(context.Background(), logr.Discard())
 
 // secret is what users have in their jobs, and programs print.
 const secret = "hunter2"
 
-// testLog checks what the controller logs of a job: a line for what a user sees as an event or as another phase, and nothing of what is in its
-// templates or what its replicas print.
-func testLog(t *testing.T, k kind) {
+// testLog checks what the controller logs of a job: a line for what a user sees as an event or as another phase, and
+// nothing of what is in its templates or what its replicas print.
+func testLog(t *testing.T, k model.Kind) {
 	t.Parallel()
 	printsAndFails := func(index int) step {
-		return befalls(index, func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, 3, "the password "+secret+" is wrong", at) })
+		return befalls(index, model.Exits(3, "the password "+secret+" is wrong"))
 	}
 	for name, tc := range map[string]struct {
 		shape Shape
@@ -77,7 +71,7 @@ func testLog(t *testing.T, k kind) {
 			var got []string
 			w.logger = funcr.New(func(_, line string) { got = append(got, strings.TrimPrefix(line, `"level"=0 "msg"=`)) }, funcr.Options{})
 			tc.shape.Template.Spec.Containers = []corev1.Container{{
-				Name: k.mainContainer, Image: "training", Args: []string{"--password=" + secret}, Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}},
+				Name: k.MainContainer, Image: "training", Args: []string{"--password=" + secret}, Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}},
 			}}
 			w.do(append([]step{created(tc.shape)}, tc.steps...)...)
 			if diff := cmp.Diff(tc.want, got); diff != "" {

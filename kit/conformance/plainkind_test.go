@@ -15,13 +15,14 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // TestPlainKind runs the suite on a kind that adds nothing to the job controller and uses all of it. What is the same for all kinds is covered here; see
 // Run.
 func TestPlainKind(t *testing.T) {
 	t.Parallel()
-	runSuite(t, plainController(), newPlainJob, thorough)
+	runSuite(t, plainController(), newPlainJob, model.Thorough)
 }
 
 func plainController() manager.Controller[*plainJob] {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // restartsTable is what users read. It is the test's table, too, so that it cannot be wrong.
@@ -34,7 +35,7 @@ var misfortunes = map[string]func(index int) step{
 }
 
 // testRestarts checks every cell of the tables.
-func testRestarts(t *testing.T, k kind) {
+func testRestarts(t *testing.T, k model.Kind) {
 	t.Helper()
 	cells := 0
 	all := tables(restartsTable)
@@ -124,7 +125,7 @@ func (w *world) counts() counts {
 }
 
 // check lets the misfortune befall a job that has one counted restart, until nothing more can come of it.
-func (c restartCase) check(t *testing.T, k kind) {
+func (c restartCase) check(t *testing.T, k model.Kind) {
 	t.Helper()
 	w := newWorld(t, k)
 	w.crashing = c.crashing

@@ -10,7 +10,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // step is what happens to a job, other than by its controller. The controller rests before and after it.
@@ -20,38 +20,24 @@ type step func(*world)
 func created(s Shape) step {
 	return func(w *world) {
 		w.shape = s
-		if err := w.cluster.create(w.newJob(s)); err != nil {
-			w.t.Fatal(err)
-		}
+		w.create(w.newJob(s))
 	}
 }
 
 // paused lets the user pause the job.
-func paused(w *world) { edited(func(s *Shape) { *s = pausing(*s) })(w) }
+func paused(w *world) { edited(model.Pause)(w) }
 
 // resumed lets the user end the pause.
-func resumed(w *world) { edited(func(s *Shape) { s.RunMode = nil })(w) }
-
-// pausing returns a shape with a job that is to be paused.
-func pausing(s Shape) Shape {
-	s.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
-	return s
-}
+func resumed(w *world) { edited(model.Resume)(w) }
 
 // scaled lets the user expect another number of replicas.
-func scaled(expected int32) step {
-	return edited(func(s *Shape) {
-		elastic := *s.Elastic
-		elastic.ExpectedReplicas = &expected
-		s.Elastic = &elastic
-	})
-}
+func scaled(expected int32) step { return edited(model.Scale(expected)) }
 
 // edited lets the user change the job.
 func edited(change func(*Shape)) step {
 	return func(w *world) {
 		change(&w.shape)
-		w.cluster.put(w.cluster.keyOf(w.job()), w.kind.edited(w.job(), w.shape))
+		w.cluster.Edit(w.kind, w.shape)
 	}
 }
 
@@ -59,7 +45,7 @@ func edited(change func(*Shape)) step {
 func run(w *world) {
 	for _, pod := range w.pods() {
 		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
-			w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
+			w.befall(pod, model.Runs)
 		}
 	}
 }
@@ -68,7 +54,7 @@ func run(w *world) {
 func runs(indices ...int) step {
 	return func(w *world) {
 		for _, index := range indices {
-			befalls(index, func(p *corev1.Pod, at time.Time) { kubelet.Run(p, "node-of-"+p.Name, at) })(w)
+			befalls(index, model.Runs)(w)
 		}
 	}
 }
@@ -123,76 +109,64 @@ func hasPod(index int) step { return func(w *world) { w.pod(index) } }
 func soon(s step) step { return func(w *world) { w.soon = append(w.soon, s) } }
 
 // befalls lets something befall the pod of an index.
-func befalls(index int, what func(*corev1.Pod, time.Time)) step {
+func befalls(index int, what model.Mishap) step {
 	return func(w *world) {
 		w.t.Helper()
-		w.cluster.Change(w.pod(index), func(p *corev1.Pod) { what(p, w.clock.Now()) })
+		w.befall(w.pod(index), what)
+	}
+}
+
+func (w *world) befall(pod *corev1.Pod, what model.Mishap) {
+	w.t.Helper()
+	if err := what(w.cluster, pod); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
 // exits ends the main container of a replica.
-func exits(index int, code int32) step {
-	return befalls(index, func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, "the last output", at) })
-}
+func exits(index int, code int32) step { return befalls(index, model.Exits(code, "the last output")) }
 
 // ranOutOfMemory ends the main container of a replica for its memory.
-func ranOutOfMemory(index int) step { return befalls(index, kubelet.KillForMemory) }
+func ranOutOfMemory(index int) step { return befalls(index, model.RunsOutOfMemory) }
 
 // ranOutOfStorage evicts the pod of a replica for its own use of storage.
-func ranOutOfStorage(index int) step { return befalls(index, kubelet.EvictForStorage) }
+func ranOutOfStorage(index int) step { return befalls(index, model.RunsOutOfStorage) }
 
 // rejected lets the node refuse the pod of a replica that was about to start again.
-func rejected(index int) step {
-	return befalls(index, func(p *corev1.Pod, _ time.Time) { kubelet.Reject(p, "node-of-"+p.Name) })
-}
+func rejected(index int) step { return befalls(index, model.IsRejected) }
 
 // preempted lets the scheduler take a replica's place.
-func preempted(index int) step {
-	return together(befalls(index, kubelet.Preempt), deleted(index))
-}
+func preempted(index int) step { return befalls(index, model.IsPreempted) }
 
 // nodeShutDown lets the node of a replica shut down, at which the program saves its work and exits with 0.
-func nodeShutDown(index int) step { return befalls(index, kubelet.ShutDownNode) }
+func nodeShutDown(index int) step { return befalls(index, model.IsShutDown) }
 
 // losesNode lets the node of a replica stop to answer.
-func losesNode(index int) step {
-	return func(w *world) {
-		pod := w.pod(index)
-		w.lost[pod.Spec.NodeName] = true
-		befalls(index, kubelet.LoseNode)(w)
-		deleted(index)(w)
-	}
-}
+func losesNode(index int) step { return befalls(index, model.LosesItsNode) }
 
 // deleted lets somebody delete the pod of a replica.
-func deleted(index int) step {
-	return func(w *world) { w.remove(w.pod(index), client.DeleteOptions{}) }
-}
+func deleted(index int) step { return befalls(index, model.IsDeleted) }
 
 // vanishes lets somebody delete the pod of a replica by force, so that nothing is left to be seen of it.
-func vanishes(index int) step {
-	return func(w *world) { w.remove(w.pod(index), client.DeleteOptions{GracePeriodSeconds: new(int64(0))}) }
-}
+func vanishes(index int) step { return befalls(index, model.Vanishes) }
 
 // jobDeleted lets the user delete the job.
-func jobDeleted(w *world) { w.remove(w.job(), client.DeleteOptions{}) }
+func jobDeleted(w *world) { w.remove(w.job()) }
 
 // passes lets time pass.
 func passes(d time.Duration) step { return func(w *world) { w.pass(d) } }
 
 // foreignPod puts a pod that is not the job's where one of the job's must go.
 func foreignPod(w *world) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: w.podName(1)}}
-	if err := w.cluster.create(pod); err != nil {
-		w.t.Fatal(err)
-	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: model.JobKey.Namespace, Name: w.podName(1)}}
+	w.create(pod)
 }
 
 // foreignPodGoes takes it away again.
 func foreignPodGoes(w *world) {
-	for _, pod := range list[*corev1.Pod](w.cluster.live()) {
+	for _, pod := range model.ListOf[*corev1.Pod](w.cluster.Live()) {
 		if metav1.GetControllerOf(pod) == nil {
-			w.remove(pod, client.DeleteOptions{})
+			w.remove(pod)
 			return
 		}
 	}
@@ -210,26 +184,26 @@ func wantsNoTensorBoard(w *world) { edited(func(s *Shape) { s.TensorBoard = nil 
 // tensorBoardServes lets the TensorBoard be ready, as its controller says it.
 func tensorBoardServes(w *world) {
 	w.t.Helper()
-	serving := copyOf(w.tensorBoard())
+	serving := w.tensorBoard().DeepCopy()
 	serving.Status = tensorboardv1beta1.TensorBoardStatus{
 		Phase: tensorboardv1beta1.TensorBoardRunning,
 		Conditions: []tensorboardv1beta1.TensorBoardCondition{
 			{Type: tensorboardv1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: tensorboardv1beta1.ReasonServing},
 		},
 	}
-	w.cluster.put(w.cluster.keyOf(serving), serving)
+	w.cluster.Put(serving)
 }
 
 // tensorBoardDeleted lets somebody delete the TensorBoard.
 func tensorBoardDeleted(w *world) {
 	w.t.Helper()
-	w.remove(w.tensorBoard(), client.DeleteOptions{})
+	w.remove(w.tensorBoard())
 }
 
 // tensorBoard returns the TensorBoard that there is. The test ends if there is none.
 func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 	w.t.Helper()
-	found := list[*tensorboardv1beta1.TensorBoard](w.cluster.live())
+	found := model.ListOf[*tensorboardv1beta1.TensorBoard](w.cluster.Live())
 	if len(found) == 0 {
 		w.t.Fatalf("there is no TensorBoard: %s", w.describe())
 	}
@@ -238,10 +212,10 @@ func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 
 // foreignTensorBoard puts a TensorBoard that is not the job's where the job's must go.
 func foreignTensorBoard(w *world) {
-	foreign := &tensorboardv1beta1.TensorBoard{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: jobKey.Name}}
-	if err := w.cluster.create(foreign); err != nil {
-		w.t.Fatal(err)
-	}
+	foreign := &tensorboardv1beta1.TensorBoard{}
+	foreign.SetNamespace(model.JobKey.Namespace)
+	foreign.SetName(model.JobKey.Name)
+	w.create(foreign)
 }
 
 // closes lets the queue admit nothing new.
@@ -250,16 +224,14 @@ func closes(w *world) { w.closed = true }
 // opens lets the queue admit what waits.
 func opens(w *world) {
 	w.closed = false
-	if group := w.cluster.live().podGroup(); group != nil && owned(group) {
-		w.cluster.consider(group, false)
-	}
+	w.cluster.Consider(w.closed)
 }
 
 // hasGroup checks how many pods the job's PodGroup needs; 0 is that there is none.
 func hasGroup(minMember int32) step {
 	return func(w *world) {
 		w.t.Helper()
-		group := w.cluster.live().podGroup()
+		group := w.cluster.Live().PodGroup()
 		if got := group != nil; got != (minMember > 0) || got && group.Spec.MinMember != minMember {
 			w.t.Errorf("the PodGroup is %+v, want one that needs %d: %s", group, minMember, w.describe())
 		}
@@ -269,19 +241,25 @@ func hasGroup(minMember int32) step {
 // groupDeleted lets somebody delete the PodGroup.
 func groupDeleted(w *world) {
 	w.t.Helper()
-	w.remove(w.cluster.live().podGroup(), client.DeleteOptions{})
+	w.remove(w.cluster.Live().PodGroup())
 }
 
 // foreignGroup puts a PodGroup that is not the job's where the job's must go.
 func foreignGroup(w *world) {
-	foreign := &schedulerv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: jobKey.Namespace, Name: jobKey.Name}}
-	if err := w.cluster.create(foreign); err != nil {
+	foreign := &schedulerv1beta1.PodGroup{}
+	foreign.SetNamespace(model.JobKey.Namespace)
+	foreign.SetName(model.JobKey.Name)
+	w.create(foreign)
+}
+
+func (w *world) create(object client.Object) {
+	if err := w.cluster.Create(object); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) remove(object client.Object, options client.DeleteOptions) {
-	if err := w.cluster.remove(object, options); err != nil {
+func (w *world) remove(object client.Object) {
+	if err := w.cluster.Remove(object, client.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -7,15 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that may happen
 // to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job goes on.
-func testWalks(t *testing.T, k kind) {
+func testWalks(t *testing.T, k model.Kind) {
 	t.Helper()
 	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
 		for _, policy := range []batchv1beta1.RestartPolicy{onFailure, always} {
@@ -31,7 +30,7 @@ func testWalks(t *testing.T, k kind) {
 				t.Run(name+"in a queue, paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, inQueue(shape)) })
 			}
 			shape.Elastic = elastic(1, 3, scope).Elastic
-			if k.runs(shape) {
+			if k.Runs(shape) {
 				t.Run(name+"scaled", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
 				t.Run(name+"scaled, paused and resumed", func(t *testing.T) { walk{scales: true, pauses: true}.check(t, k, shape) })
 				t.Run(name+"in a queue and scaled", func(t *testing.T) { walk{scales: true}.check(t, k, inQueue(shape)) })
@@ -49,7 +48,7 @@ type walk struct {
 	failed int
 }
 
-func (w walk) check(t *testing.T, k kind, s Shape) {
+func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 	t.Helper()
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +75,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		"pods run":                   func(*rapid.T) { run(w.world) },
 		"a pod runs": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodPending); pod != nil {
-				w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Run(p, "node-of-"+p.Name, w.clock.Now()) })
+				w.befall(pod, model.Runs)
 			}
 		},
 		"a pod ends": func(t *rapid.T) {
@@ -86,53 +85,47 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		},
 		"somebody deletes a pod": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
-				w.remove(pod, client.DeleteOptions{})
+				w.befall(pod, model.IsDeleted)
 			}
 		},
 		"somebody deletes a pod by force": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
-				w.remove(pod, client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+				w.befall(pod, model.Vanishes)
 			}
 		},
 		"a pod is preempted": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodRunning); pod != nil {
-				w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Preempt(p, w.clock.Now()) })
-				w.remove(pod, client.DeleteOptions{})
+				w.befall(pod, model.IsPreempted)
 			}
 		},
 		"a kubelet lets go of a pod": func(*rapid.T) { w.confirmDeletion() },
 		"time passes": func(t *rapid.T) {
 			w.clock.SetTime(w.clock.Now().Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second))
 		},
-		"a cache freezes": func(t *rapid.T) {
-			kind := w.someKind(t)
-			if _, frozen := w.process.behind[kind]; !frozen {
-				w.process.behind[kind] = w.cluster.revision()
-			}
-		},
-		"a cache goes on": func(t *rapid.T) { w.catchUp(w.someKind(t)) },
+		"a cache freezes": func(t *rapid.T) { w.process.cache.Freeze(w.someResource(t)) },
+		"a cache goes on": func(t *rapid.T) { w.process.catchUp(w.someResource(t)) },
 		"the controller starts again, with caches that lag": func(t *rapid.T) {
-			lag := map[string]int{}
-			for _, kind := range w.kinds() {
-				if rapid.Bool().Draw(t, kind+" lags") {
-					lag[kind] = max(0, w.cluster.revision()-rapid.IntRange(0, 12).Draw(t, kind+" lags by"))
+			behind := lag{}
+			for _, of := range w.resources() {
+				if rapid.Bool().Draw(t, of.String()+" lag") {
+					behind[of] = max(0, w.cluster.Revision()-rapid.IntRange(0, 12).Draw(t, of.String()+" lag by"))
 				}
 			}
-			w.start(lag)
+			w.start(behind)
 		},
 		"the controller will stop after a write": func(*rapid.T) { w.process.crashing = true },
 		"a write will fail": func(t *rapid.T) {
 			w.process.fault = fault{
-				effect: rapid.SampledFrom([]effect{refuse, lose}).Draw(t, "effect"),
+				effect: rapid.SampledFrom([]model.Effect{model.Refuse, model.Lose}).Draw(t, "effect"),
 				write:  w.writes + rapid.IntRange(1, 3).Draw(t, "write"),
 			}
 		},
 	}
 	if w.shape.Scheduler != nil {
-		actions["the scheduler-controller works"] = func(*rapid.T) { w.admits() }
+		actions["the scheduler-controller works"] = func(*rapid.T) { w.cluster.ConsiderNew(w.closed) }
 		actions["somebody deletes the PodGroup"] = func(*rapid.T) {
-			if group := w.cluster.live().podGroup(); group != nil {
-				w.remove(group, client.DeleteOptions{})
+			if group := w.cluster.Live().PodGroup(); group != nil {
+				w.remove(group)
 			}
 		}
 	}
@@ -151,15 +144,17 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-func (w *walk) kinds() []string {
-	kinds := []string{w.kind.name, "Pod", "Service"}
+func (w *walk) resources() []model.Resources {
+	of := []model.Resources{model.Jobs, model.Pods, model.Services}
 	if w.shape.Scheduler != nil {
-		kinds = append(kinds, "PodGroup")
+		of = append(of, model.PodGroups)
 	}
-	return kinds
+	return of
 }
 
-func (w *walk) someKind(t *rapid.T) string { return rapid.SampledFrom(w.kinds()).Draw(t, "kind") }
+func (w *walk) someResource(t *rapid.T) model.Resources {
+	return rapid.SampledFrom(w.resources()).Draw(t, "resource")
+}
 
 // some draws one of the pods of the phases that nobody is deleting, or nil.
 func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
@@ -185,7 +180,7 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 	if code != 0 {
 		w.failed++
 	}
-	w.cluster.Change(pod, func(p *corev1.Pod) { kubelet.Exit(p, code, "", w.clock.Now()) })
+	w.befall(pod, model.Exits(code, ""))
 }
 
 // arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the replicas

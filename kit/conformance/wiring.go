@@ -9,6 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // testWiring checks what the job controller relies on in a framework and its job, and what every user of any framework may expect of
@@ -38,8 +39,8 @@ func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
 		Replicas: 3, RestartPolicy: onFailure, Template: template,
 		RunPolicy: batchv1beta1.RunPolicy{BackoffLimit: new(int32(7)), RestartScope: scopeReplica},
 	})
-	job.SetNamespace(jobKey.Namespace)
-	job.SetName(jobKey.Name)
+	job.SetNamespace(model.JobKey.Namespace)
+	job.SetName(model.JobKey.Name)
 	job.SetUID("uid")
 	return job
 }
@@ -47,7 +48,7 @@ func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
 // wire returns the template of each member as the framework wires it.
 func (w wiring[J]) wire(t *testing.T, job J) []corev1.PodTemplateSpec {
 	t.Helper()
-	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
+	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
 	var wired []corev1.PodTemplateSpec
 	for _, member := range gang.Members {
 		template := member.Role.Template.DeepCopy()
@@ -139,7 +140,7 @@ func (w wiring[J]) testSidecars(t *testing.T) {
 
 func (w wiring[J]) testNoContainer(t *testing.T) {
 	job := w.job(corev1.PodTemplateSpec{})
-	gang := framework.NewGang(jobKey.Namespace, jobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
+	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
 	if err := w.framework.Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{}); err == nil {
 		t.Error("no error")
 	}

@@ -22,7 +22,7 @@ import (
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
-	"tensorstack.dev/jobs/kit/conformance"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // many is a number of replicas from which on more of them are only more of the same.
@@ -61,7 +61,7 @@ func Fuzz[J framework.Job](f *testing.F, controller manager.Controller[J], crdFi
 		if err != nil {
 			t.Fatal(err)
 		}
-		if conformance.CountReplicas(controller.Framework.JobSpec(job)) >= many {
+		if model.CountReplicas(controller.Framework.JobSpec(job)) >= many {
 			t.Skip("more of the same")
 		}
 		for _, job := range []J{job, resumed(controller, job)} {

@@ -27,7 +27,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/plan"
-	"tensorstack.dev/jobs/kit/conformance"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // Begun is a job whose controller has done all that it can do until a kubelet runs the pods.
@@ -50,14 +50,14 @@ func Begin[J framework.Job](
 		return Begun[J]{}, err
 	}
 	clock := testingclock.NewFakePassiveClock(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
-	cluster := conformance.NewCluster(scheme, clock)
-	model := cluster.Client()
-	if err := model.Create(ctx, job); err != nil {
+	cluster := model.NewCluster(scheme, clock)
+	own := cluster.Client()
+	if err := own.Create(ctx, job); err != nil {
 		return Begun[J]{}, err
 	}
-	asked := model
+	asked := own
 	if through != nil {
-		asked = through(model)
+		asked = through(own)
 	}
 	reconciler, err := controller.New(
 		controller.Cluster{Client: asked, APIReader: asked, Events: nobody{}, Metrics: prometheus.NewRegistry()},
@@ -75,14 +75,14 @@ func Begin[J framework.Job](
 		if _, err := reconciler.Reconcile(ctx, request); err != nil {
 			return begun, err
 		}
-		if err := model.Get(ctx, request.NamespacedName, begun.Job); err != nil {
+		if err := own.Get(ctx, request.NamespacedName, begun.Job); err != nil {
 			return begun, err
 		}
 		var pods corev1.PodList
-		if err := model.List(ctx, &pods, client.InNamespace(job.GetNamespace())); err != nil {
+		if err := own.List(ctx, &pods, client.InNamespace(job.GetNamespace())); err != nil {
 			return begun, err
 		}
-		rests := begun.Job.GetResourceVersion() == seen && len(pods.Items) == len(begun.Pods) && !cluster.Admit()
+		rests := begun.Job.GetResourceVersion() == seen && len(pods.Items) == len(begun.Pods) && !cluster.ConsiderNew(false)
 		if begun.Pods = pods.Items; rests {
 			begun.Spec = ofKind.Framework.JobSpec(begun.Job)
 			return begun, nil
@@ -128,7 +128,7 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 	if err := crd.CheckStatus(ctx, object); err != nil {
 		return fmt.Errorf("the API server does not take the status: %w", err)
 	}
-	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), conformance.CountReplicas(begun.Spec)
+	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), model.CountReplicas(begun.Spec)
 	if begun.Spec.RunMode.Pausing() {
 		want = 0
 	}

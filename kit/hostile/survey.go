@@ -28,7 +28,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
-	"tensorstack.dev/jobs/kit/conformance"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // Survey asks a real API server, by dry run, about the jobs of the manifests and about what distortion makes of them.
@@ -129,7 +129,7 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 	if err != nil {
 		return err
 	}
-	if conformance.CountReplicas(s.Controller.Framework.JobSpec(job)) >= many {
+	if model.CountReplicas(s.Controller.Framework.JobSpec(job)) >= many {
 		answers.Untried.Add(1)
 		return nil
 	}
@@ -192,8 +192,8 @@ func complaints(status metav1.Status) []string {
 // begin lets the controller make the pods of a job, and the API server say whether it would take them.
 func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 	asked := &dryRun{server: s.Server, refused: map[string]error{}}
-	begun, err := Begin(ctx, s.Controller, job, func(model client.Client) client.Client {
-		asked.Client = model
+	begun, err := Begin(ctx, s.Controller, job, func(own client.Client) client.Client {
+		asked.Client = own
 		return asked
 	})
 	if err != nil {

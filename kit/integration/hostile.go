@@ -12,9 +12,9 @@ import (
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
-	"tensorstack.dev/jobs/kit/conformance"
 	"tensorstack.dev/jobs/kit/controlplane"
 	"tensorstack.dev/jobs/kit/hostile"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the manifests that the
@@ -75,5 +75,5 @@ func admitGangs(ctx context.Context, plane *controlplane.ControlPlane) error {
 	if err := plane.InstallCRDs(controlplane.Scheduler); err != nil {
 		return err
 	}
-	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: conformance.PriorityClassName}})
+	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: model.PriorityClassName}})
 }

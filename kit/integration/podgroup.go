@@ -13,8 +13,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/kit/conformance"
 	"tensorstack.dev/jobs/kit/controlplane"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // InQueue is a patch that lets a job be scheduled from queue lab.
@@ -190,7 +190,7 @@ func (c *Cluster[J]) reason(ctx context.Context, job J) func() string {
 
 // replicas is how many a job is to have.
 func (c *Cluster[J]) replicas(job J) int {
-	return conformance.CountReplicas(c.Controller.Framework.JobSpec(job))
+	return model.CountReplicas(c.Controller.Framework.JobSpec(job))
 }
 
 // PodGroup waits for the PodGroup of the job's name, and returns it.
@@ -215,7 +215,7 @@ func (c *Cluster[J]) report(ctx context.Context, job J, condition metav1.Conditi
 	group := c.PodGroup(ctx, job)
 	base := group.DeepCopy()
 	group.Status.ObservedGeneration = group.Generation
-	group.Status.PriorityClassName = conformance.PriorityClassName
+	group.Status.PriorityClassName = model.PriorityClassName
 	meta.SetStatusCondition(&group.Status.Conditions, condition)
 	Expect(c.Client.Status().Patch(ctx, group, client.MergeFrom(base))).To(Succeed())
 	return group
@@ -224,7 +224,7 @@ func (c *Cluster[J]) report(ctx context.Context, job J, condition metav1.Conditi
 // Admit lets the job's PodGroup have pods.
 func (c *Cluster[J]) Admit(ctx context.Context, job J) *schedulerv1beta1.PodGroup {
 	GinkgoHelper()
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: conformance.PriorityClassName}, Value: 70}
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: model.PriorityClassName}, Value: 70}
 	Expect(c.Client.Create(ctx, class)).To(Or(Succeed(), Satisfy(apierrors.IsAlreadyExists)))
 	return c.report(ctx, job, metav1.Condition{
 		Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: schedulerv1beta1.ReasonAdmitted,

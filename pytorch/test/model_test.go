@@ -17,7 +17,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/kubelet"
-	"tensorstack.dev/jobs/kit/conformance"
+	"tensorstack.dev/jobs/kit/model"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -104,18 +104,18 @@ func realAPIServer(ctx context.Context) *apiServer {
 }
 
 func modelAPIServer() *apiServer {
-	model := conformance.NewCluster(cluster.Client.Scheme(), clock.RealClock{})
-	return &apiServer{Client: model.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
-		model.Change(pod, change)
+	modelled := model.NewCluster(cluster.Client.Scheme(), clock.RealClock{})
+	return &apiServer{Client: modelled.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
+		modelled.Change(pod, change)
 	}}
 }
 
 var _ = DescribeTable("The model of the API server, on which the crash tests run, answers as the real one",
 	func(ctx context.Context, ask func(context.Context, *apiServer), want string) {
-		server, model := realAPIServer(ctx), modelAPIServer()
+		server, modelled := realAPIServer(ctx), modelAPIServer()
 		ask(ctx, server)
-		ask(ctx, model)
-		Expect(model.answers).To(Equal(server.answers))
+		ask(ctx, modelled)
+		Expect(modelled.answers).To(Equal(server.answers))
 		Expect(strings.Join(server.answers, "\n")).To(ContainSubstring(want))
 	},
 	Entry("to a pod that is created twice", func(ctx context.Context, s *apiServer) {

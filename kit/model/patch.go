@@ -1,4 +1,4 @@
-package conformance
+package model
 
 import (
 	"encoding/json"
@@ -15,12 +15,12 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// patchStatus applies a merge patch to the status of a job, which it then reads back. It returns NotFound, or Conflict if the
+// PatchStatus applies a merge patch to the status of a job. It returns NotFound, or Conflict if the
 // patch carries another resourceVersion than the job.
-func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
-	current, ok := c.live()[c.keyOf(object)].(framework.Job)
+func (c *Cluster) PatchStatus(object client.Object, patch client.Patch) error {
+	current, ok := c.Live()[c.keyOf(object)].(framework.Job)
 	if !ok {
-		return notFound(c.kindOf(object), object.GetName())
+		return notFound(kindOf(c.scheme, object), object.GetName())
 	}
 	data, err := patch.Data(object)
 	if err != nil {
@@ -49,22 +49,22 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 		TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
 	}
 	if _, ok := parts.Status["tensorboard"]; ok {
-		after, err := merged(beside{tensorBoardStatus(current)}, parts.Status)
+		after, err := merged(beside{TensorBoardStatus(current)}, parts.Status)
 		if err != nil {
 			return err
 		}
 		setTensorBoardStatus(patched, after.TensorBoard)
 	}
 	if !equality.Semantic.DeepEqual(current.JobStatus(), patched.JobStatus()) ||
-		!equality.Semantic.DeepEqual(tensorBoardStatus(current), tensorBoardStatus(patched)) {
+		!equality.Semantic.DeepEqual(TensorBoardStatus(current), TensorBoardStatus(patched)) {
 		c.put(c.keyOf(object), patched)
 	}
-	copyInto(object, patched)
 	return nil
 }
 
-// merged returns a value with a JSON merge patch (RFC 7386) applied: what the patch names is replaced, and objects are merged. Keys that the
-// value does not have are left out. Only the fields that change are decoded, since the tests spend most of their time here.
+// merged returns a value with a JSON merge patch (RFC 7386) applied: what the patch names is replaced, and objects are
+// merged. Keys that the value does not have are left out. Only the fields that change are decoded, since the tests
+// spend most of their time here.
 func merged[T any](value T, changes map[string]json.RawMessage) (T, error) {
 	for key, change := range changes {
 		field := fieldOf(reflect.ValueOf(&value).Elem(), key)
@@ -111,9 +111,9 @@ func fieldOf(value reflect.Value, key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// patchDependent applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch carries another
-// resourceVersion than the object.
-func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
+// Patch applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch carries
+// another resourceVersion than the object.
+func (c *Cluster) Patch(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 		return err
 	}
 	var patched client.Object
-	current := c.live()[c.keyOf(object)]
+	current := c.Live()[c.keyOf(object)]
 	switch current := current.(type) {
 	case *tensorboardv1beta1.TensorBoard:
 		after, mergeErr := merged(*current, changes)
@@ -132,7 +132,7 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 		after, mergeErr := merged(*current, changes)
 		patched, err = &after, mergeErr
 	default:
-		return notFound(c.kindOf(object), object.GetName())
+		return notFound(kindOf(c.scheme, object), object.GetName())
 	}
 	if err != nil {
 		return err
@@ -142,6 +142,5 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 	}
 	patched.SetGeneration(current.GetGeneration() + 1)
 	c.put(c.keyOf(object), patched)
-	copyInto(object, patched)
 	return nil
 }

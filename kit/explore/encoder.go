@@ -1,4 +1,4 @@
-package conformance
+package explore
 
 import (
 	"crypto/sha256"
@@ -20,146 +20,14 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/kit/model"
 )
-
-// state is all that may decide what comes next: a cluster with one job, and its controller. It is a value: what it points to never
-// changes, so that a copy is another state.
-type state struct {
-	// live is what the API server holds.
-	live objects
-	// versions and uids number what is written next.
-	versions, uids int
-	// shape is the job as its user wrote it last.
-	shape *Shape
-	now   time.Time
-
-	// cached is what the caches of the controller hold.
-	cached objects
-	// frozen are the resources whose cache does not follow.
-	frozen resources
-	// losing says that the next event of the watch will be lost; lost is the key of the object whose last one was.
-	losing bool
-	lost   string
-	// old is what another API server, which lags, would still say of some resources to a controller that starts; nil if none lags.
-	old objects
-	// dirty says that the controller was woken; wakeAt is when it wakes by itself, zero is never.
-	dirty  bool
-	wakeAt time.Time
-	// waitsSince is since when the status waits to be written, as the controller remembers; zero is that it does not.
-	waitsSince time.Time
-	// closed says that the queue of the job admits nothing.
-	closed bool
-	// reconcile that is under way; nil if none is.
-	reconcile *reconcileInProgress
-
-	spent spent
-	// counted is how many failures the controller owes the user to count, at least if nothing makes that unclear.
-	counted int
-	unclear bool
-}
-
-// spent is how much of what may go wrong has gone wrong.
-type spent struct {
-	failures, edits, crashes, staleReads, lostEvents, conflicts, ticks int
-}
-
-func (s spent) total() int {
-	return s.failures + s.edits + s.crashes + s.staleReads + s.lostEvents + s.conflicts + s.ticks
-}
-
-// resources is a set of the resources of objects.
-type resources uint8
-
-const (
-	jobs resources = 1 << iota
-	pods
-	services
-	groups
-	secrets // which the controller writes and never reads
-)
-
-func resourceOf(object client.Object) resources {
-	switch object.(type) {
-	case *corev1.Pod:
-		return pods
-	case *corev1.Service:
-		return services
-	case *schedulerv1beta1.PodGroup:
-		return groups
-	case *corev1.Secret:
-		return secrets
-	default:
-		return jobs
-	}
-}
-
-// of returns the objects of some resources.
-func (o objects) of(k resources) objects {
-	found := objects{}
-	for key, object := range o {
-		if resourceOf(object)&k != 0 {
-			found[key] = object
-		}
-	}
-	return found
-}
-
-// with returns the objects with another in the place of the one of a key; nil removes it.
-func (o objects) with(key string, object client.Object) objects {
-	changed := maps.Clone(o)
-	if object == nil {
-		delete(changed, key)
-	} else {
-		changed[key] = object
-	}
-	return changed
-}
-
-// reconcileInProgress is a Reconcile between two of its calls. What comes next depends on the answers that it got, so that it can
-// be continued by being called again and given them again.
-type reconcileInProgress struct {
-	// answers to its calls so far.
-	answers []answer
-	// next call that it makes.
-	next call
-}
-
-// call is one request to the API server, or to the cache.
-type call struct {
-	// verb is get, list, create, delete or patch. Only the last three write.
-	verb string
-	// resource and key of the object; of the pods if they are listed.
-	resource resources
-	key      string
-}
-
-func (c call) writes() bool { return c.verb == "create" || c.verb == "delete" || c.verb == "patch" }
-
-func (c call) String() string { return c.verb + " " + c.key }
-
-// answer is what a call returned.
-type answer struct {
-	call   call
-	err    error
-	object client.Object
-	pods   []*corev1.Pod
-}
 
 // digest identifies a state.
 type digest [16]byte
 
-// The times that the controller of an exploration waits.
-const (
-	statusInterval    = 5 * time.Second
-	peerGrace         = 7 * time.Second
-	completionMatters = 20 * time.Second // for as long as jobs that expire are kept
-)
-
-// horizon is longer than any time that the controller waits for. How much longer ago something happened makes no difference.
-const horizon = time.Minute
-
-// encoder makes digests. States differ in their digests only if what comes next may differ: not by the names that UIDs and
-// versions happen to have, nor by the time of the day.
+// encoder makes digests. States differ in their digests only if what comes next may differ: not by the names that UIDs
+// and versions happen to have, nor by the time of the day.
 type encoder struct {
 	// specOf returns the spec of a job.
 	specOf func(framework.Job) framework.JobSpec
@@ -181,16 +49,17 @@ type token struct {
 
 func (e *encoder) digest(s *state) digest {
 	e.tokens = e.tokens[:0]
-	e.objects(s.live, nil)
+	live := s.live.Objects
+	e.objects(live, nil)
 	e.text("cached ")
-	e.objects(s.cached, s.live)
+	e.objects(s.cache.Shown(), live)
 	if s.old != nil {
 		e.text("old ")
-		e.objects(s.old, s.live)
+		e.objects(s.old, live)
 	}
-	e.text(s.lost)
-	e.flags(s.losing, s.dirty, s.closed, s.unclear)
-	e.numbers(int(s.frozen), s.counted)
+	e.text(s.cache.Lost())
+	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear)
+	e.numbers(int(s.cache.Frozen()), s.counted)
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.staleReads, spent.lostEvents, spent.conflicts, spent.ticks)
 	if !s.wakeAt.IsZero() {
@@ -202,14 +71,14 @@ func (e *encoder) digest(s *state) digest {
 	}
 	if s.reconcile != nil {
 		for _, a := range s.reconcile.answers {
-			e.text(a.call.verb + a.call.key)
-			if a.err != nil {
-				e.text(a.err.Error())
+			e.text(a.Call.Verb + a.Call.Key)
+			if a.Err != nil {
+				e.text(a.Err.Error())
 			}
-			if a.object != nil {
-				e.object(a.object)
+			if a.Object != nil {
+				e.object(a.Object)
 			}
-			for _, pod := range a.pods {
+			for _, pod := range a.Pods {
 				e.object(pod)
 			}
 		}
@@ -239,7 +108,7 @@ func (e *encoder) flags(flags ...bool) {
 	e.numbers(bits)
 }
 
-func (e *encoder) objects(of, same objects) {
+func (e *encoder) objects(of, same model.Objects) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if of[key] == same[key] {
 			e.text("= " + key + " ")
@@ -274,8 +143,8 @@ func shortened(text string) string {
 	return string(hash[:])
 }
 
-// sum renames UIDs and versions in the order in which they occur, and rewrites times so that only their order counts, and how far
-// those are apart that follow one another, up to the horizon.
+// sum renames UIDs and versions in the order in which they occur, and rewrites times so that only their order counts,
+// and how far those are apart that follow one another, up to the horizon.
 func (e *encoder) sum(now int64) digest {
 	e.times, e.names = append(e.times[:0], now), e.names[:0]
 	for _, t := range e.tokens {
@@ -319,7 +188,8 @@ func (e *encoder) sum(now int64) digest {
 // encode writes down what of an object may decide what comes next.
 func (e *encoder) encode(object client.Object) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rv-%s %s %d %v ", object.GetResourceVersion(), object.GetUID(), object.GetGeneration(), object.GetFinalizers())
+	fmt.Fprintf(&b, "rv-%s %s %d %v ",
+		object.GetResourceVersion(), object.GetUID(), object.GetGeneration(), object.GetFinalizers())
 	if at := object.GetDeletionTimestamp(); at != nil {
 		b.WriteString(at.UTC().Format(time.RFC3339))
 	}
@@ -336,7 +206,8 @@ func (e *encoder) encode(object client.Object) string {
 		write(&b, spec)
 		write(&b, withoutHistory(*object.JobStatus(), spec.RunPolicy))
 	case *corev1.Pod:
-		fmt.Fprintf(&b, "%s %s %s ", attemptLabel(object), object.Spec.NodeName, object.Annotations[membersAnnotation])
+		fmt.Fprintf(&b, "%s %s %s ",
+			model.AttemptLabel(object), object.Spec.NodeName, object.Annotations[model.MembersAnnotation])
 		status := object.Status.DeepCopy()
 		for i := range status.ContainerStatuses {
 			switch c := &status.ContainerStatuses[i].State; {
@@ -384,9 +255,9 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		if !fails && !refused {
 			c.LastTransitionTime = metav1.Time{}
 		}
-		// It may say when a replica restarts.
+		// It may have the time at which a replica restarts.
 		if strings.Contains(c.Message, " UTC") {
-			c.Message = timeOfDay.ReplaceAllString(c.Message, birth.Format(time.DateOnly)+"T${1}Z")
+			c.Message = timeOfDay.ReplaceAllString(c.Message, model.Birth.Format(time.DateOnly)+"T${1}Z")
 		}
 	}
 	return status
@@ -397,7 +268,7 @@ var timeOfDay = regexp.MustCompile(`(\d\d:\d\d:\d\d) UTC`)
 // forEver is how long most times matter.
 const forEver = math.MaxInt64
 
-// matters says how long times matter, by what is written before them. Others matter always.
+// matters is how long times matter, by what is written before them. Others matter always.
 var matters = []struct {
 	before string
 	past   time.Duration
@@ -445,13 +316,4 @@ func tokens(encoded string) []token {
 		start = i
 	}
 	return append(found, token{text: encoded[start:]})
-}
-
-func (s *state) String() string {
-	var b strings.Builder
-	b.WriteString(s.live.describe())
-	if s.reconcile != nil {
-		fmt.Fprintf(&b, "; the controller is about to %s", s.reconcile.next)
-	}
-	return b.String()
 }

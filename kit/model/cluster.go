@@ -1,10 +1,9 @@
-package conformance
+package model
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,15 +17,14 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Cluster is a model of the API server, as far as a job controller can tell: resource versions, generations, preconditions,
-// graceful deletion. It remembers every state it was in, so that a cache can lag behind at will. What is modelled is checked
-// against the real API server by the integration tests of the controllers.
+// Cluster is a model of the API server, as far as a job controller can tell: resource versions, generations,
+// preconditions, graceful deletion. It remembers every state it was in, so that a cache can lag behind at will. What is
+// modelled is checked against the real API server by the integration tests of the controllers.
 //
 // Why not the fake client of controller-runtime: it ignores the UID precondition of a deletion and deletes at once.
 type Cluster struct {
@@ -35,71 +33,68 @@ type Cluster struct {
 	// specOf returns the spec of a job. With it, pods carry how many replicas the job had when they were created.
 	specOf func(framework.Job) framework.JobSpec
 	// states are what the cluster held after each write. Their objects never change.
-	states []objects
+	states []Objects
 	// versions is how many states there were before these.
 	versions int
 	uids     int
-	// onChange is told of every write: the object before, if it was there, and after, if it still is.
-	onChange func(kind string, before, after client.Object)
+	// onChange is told of every write.
+	onChange func(Change)
 }
 
-// objects are what a cluster holds, by kind, namespace and name.
-type objects map[string]client.Object
-
-// job returns the job, or nil if there is none.
-func (o objects) job() framework.Job {
-	for _, object := range o {
-		if job, ok := object.(framework.Job); ok {
-			return job
-		}
-	}
-	return nil
+// Change is a write of one object.
+type Change struct {
+	// Key of the object.
+	Key string
+	// Before is the object before the write, nil if it was not there. After is the object after it, nil if it is gone.
+	Before, After client.Object
 }
 
-// membersAnnotation is how many replicas the job had when a pod was created, so that a law can tell one gang from another. The
-// controller does not know it.
-const membersAnnotation = "conformance/members"
+// Resource returns the resource of the object.
+func (c Change) Resource() Resources { return resourceOf(cmp.Or(c.After, c.Before)) }
 
-// CountReplicas returns how many replicas a job is to have.
-func CountReplicas(spec framework.JobSpec) int {
-	sum := 0
-	for _, role := range spec.Roles {
-		sum += int(role.Replicas)
-	}
-	return sum
+// Snapshot is a state of a cluster from which another can go on.
+type Snapshot struct {
+	Objects Objects
+	// versions and uids number what is written next.
+	versions, uids int
 }
 
-// pods returns the pods of the job by index.
-func (o objects) pods() []*corev1.Pod {
-	return slices.DeleteFunc(list[*corev1.Pod](o), func(p *corev1.Pod) bool { return !owned(p) })
-}
-
-func owned(object client.Object) bool { return metav1.GetControllerOf(object) != nil }
+// MembersAnnotation is how many replicas the job had when a pod was created, so that a law can tell one gang from
+// another. The controller does not know it.
+const MembersAnnotation = "conformance/members"
 
 // NewCluster returns an empty cluster.
 func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
-	return &Cluster{scheme: scheme, clock: clock, states: []objects{{}}, onChange: func(string, client.Object, client.Object) {}}
+	return &Cluster{scheme: scheme, clock: clock, states: []Objects{{}}, onChange: func(Change) {}}
+}
+
+// NewClusterFor returns a cluster for a job of a kind, which goes on from a snapshot. The function is told of every
+// write.
+func NewClusterFor(kind Kind, clock clock.PassiveClock, from Snapshot, onChange func(Change)) *Cluster {
+	return &Cluster{
+		scheme: kind.Scheme, clock: clock, specOf: kind.SpecOf, onChange: onChange,
+		states: []Objects{from.Objects}, versions: from.versions, uids: from.uids,
+	}
+}
+
+// Snapshot returns the state that the cluster is in.
+func (c *Cluster) Snapshot() Snapshot {
+	return Snapshot{Objects: c.Live(), versions: c.versions + c.Revision(), uids: c.uids}
 }
 
 func (c *Cluster) now() metav1.Time { return metav1.NewTime(c.clock.Now()).Rfc3339Copy() }
 
-// revision numbers the states of the cluster.
-func (c *Cluster) revision() int { return len(c.states) - 1 }
+// Revision numbers the states of the cluster, from 0.
+func (c *Cluster) Revision() int { return len(c.states) - 1 }
 
-func (c *Cluster) live() objects { return c.states[c.revision()] }
+// Live returns what the cluster holds.
+func (c *Cluster) Live() Objects { return c.states[c.Revision()] }
 
-func objectKey(kind string, key types.NamespacedName) string { return kind + "/" + key.String() }
-
-func (c *Cluster) kindOf(object runtime.Object) string {
-	gvk, err := apiutil.GVKForObject(object, c.scheme)
-	if err != nil {
-		panic(err) // a test passes an object of a kind that it did not register
-	}
-	return gvk.Kind
-}
+// At returns what the cluster held at a revision.
+func (c *Cluster) At(revision int) Objects { return c.states[revision] }
 
 func (c *Cluster) keyOf(object client.Object) string {
-	return objectKey(c.kindOf(object), client.ObjectKeyFromObject(object))
+	return Key(kindOf(c.scheme, object), client.ObjectKeyFromObject(object))
 }
 
 func notFound(kind string, name string) error {
@@ -112,42 +107,37 @@ func conflict(object client.Object, why string, args ...any) error {
 
 // put stores an object, nil to remove it, as the next state.
 func (c *Cluster) put(key string, after client.Object) {
-	before := c.live()[key]
-	next := maps.Clone(c.live())
-	var kind string
-	if after == nil {
-		kind = c.kindOf(before)
-		delete(next, key)
-	} else {
-		kind = c.kindOf(after)
+	before := c.Live()[key]
+	if after != nil {
 		after.SetResourceVersion(strconv.Itoa(c.versions + len(c.states)))
-		next[key] = after
 	}
-	c.states = append(c.states, next)
-	c.onChange(kind, before, after)
+	c.states = append(c.states, c.Live().with(key, after))
+	c.onChange(Change{Key: key, Before: before, After: after})
 }
 
-// changeTo returns the object that was written to get to a revision, as it was before and after.
-func (c *Cluster) changeTo(revision int) (before, after client.Object) {
+// ChangeTo returns the write that led to a revision.
+func (c *Cluster) ChangeTo(revision int) Change {
 	old, now := c.states[revision-1], c.states[revision]
 	for key, object := range now {
 		if old[key] != object {
-			return old[key], object
+			return Change{Key: key, Before: old[key], After: object}
 		}
 	}
 	for key, object := range old {
 		if now[key] == nil {
-			return object, nil
+			return Change{Key: key, Before: object}
 		}
 	}
 	panic("nothing was written") // put makes a revision of each write
 }
 
-// create stores a new object and fills in what the API server fills in. It returns AlreadyExists if there is one of the name.
-func (c *Cluster) create(object client.Object) error {
+// Create stores a new object and fills in what the API server fills in. It returns AlreadyExists if there is one of the
+// name.
+func (c *Cluster) Create(object client.Object) error {
 	key := c.keyOf(object)
-	if c.live()[key] != nil {
-		return apierrors.NewAlreadyExists(schema.GroupResource{Resource: strings.ToLower(c.kindOf(object))}, object.GetName())
+	if c.Live()[key] != nil {
+		resource := schema.GroupResource{Resource: strings.ToLower(kindOf(c.scheme, object))}
+		return apierrors.NewAlreadyExists(resource, object.GetName())
 	}
 	c.uids++
 	object.SetUID(types.UID(fmt.Sprintf("uid-%d", c.uids)))
@@ -161,8 +151,8 @@ func (c *Cluster) create(object client.Object) error {
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-		if job := c.live().job(); job != nil && c.specOf != nil {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membersAnnotation, strconv.Itoa(CountReplicas(c.specOf(job))))
+		if job := c.Live().Job(); job != nil && c.specOf != nil {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, MembersAnnotation, strconv.Itoa(CountReplicas(c.specOf(job))))
 		}
 	}
 	stored := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
@@ -171,27 +161,29 @@ func (c *Cluster) create(object client.Object) error {
 	return nil
 }
 
-// remove deletes an object as the API server does: a pod that is bound to a node and has not ended gets its grace period, at
-// the end of which the kubelet confirms. It returns NotFound, or Conflict if a precondition does not hold.
-func (c *Cluster) remove(object client.Object, options client.DeleteOptions) error {
+// Remove deletes an object as the API server does: a pod that is bound to a node and has not ended gets its grace
+// period. At its end the kubelet confirms. It returns NotFound, or Conflict if a precondition does not hold.
+func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) error {
 	key := c.keyOf(object)
-	current := c.live()[key]
+	current := c.Live()[key]
 	if current == nil {
-		return notFound(c.kindOf(object), object.GetName())
+		return notFound(kindOf(c.scheme, object), object.GetName())
 	}
 	if p := options.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != current.GetUID() {
 			return conflict(object, "the UID in the precondition is %s, that of the object %s", *p.UID, current.GetUID())
 		}
 		if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
-			return conflict(object, "the resourceVersion in the precondition is %s, that of the object %s", *p.ResourceVersion, current.GetResourceVersion())
+			return conflict(object, "the resourceVersion in the precondition is %s, that of the object %s",
+				*p.ResourceVersion, current.GetResourceVersion())
 		}
 	}
 	pod, ok := current.(*corev1.Pod)
 	if !ok {
 		return c.removeOwner(key, current, options)
 	}
-	grace := ptr.Deref(options.GracePeriodSeconds, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+	grace := ptr.Deref(options.GracePeriodSeconds,
+		ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		grace = 0
 	}
@@ -209,8 +201,8 @@ func (c *Cluster) remove(object client.Object, options client.DeleteOptions) err
 	return nil
 }
 
-// removeOwner deletes an object at once, or in the foreground: then it stays until the garbage collector has deleted all that it
-// owns.
+// removeOwner deletes an object at once, or in the foreground: then it stays until the garbage collector has deleted
+// all that it owns.
 func (c *Cluster) removeOwner(key string, current client.Object, options client.DeleteOptions) error {
 	switch {
 	case ptr.Deref(options.PropagationPolicy, metav1.DeletePropagationBackground) != metav1.DeletePropagationForeground:
@@ -225,12 +217,6 @@ func (c *Cluster) removeOwner(key string, current client.Object, options client.
 	return nil
 }
 
-// PriorityClassName is the class that pods of every PodGroup here must have.
-const PriorityClassName = "priority-of-the-group"
-
-// queueClosedMessage is the message of the condition Admitted of a PodGroup whose queue is closed.
-const queueClosedMessage = "the queue is closed"
-
 // Change lets a kubelet or the scheduler change the status of a pod, or bind it to a node.
 func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
 	changed := copyOf(pod)
@@ -239,21 +225,11 @@ func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
 	c.put(c.keyOf(pod), changed)
 }
 
-// Client returns a client whose cache never lags.
-func (c *Cluster) Client() client.Client {
-	return &process{cluster: c, writes: new(int), catchUp: func(string) {}}
-}
+// Annotate changes an object in a way that does not wake a controller.
+func (c *Cluster) Annotate(object client.Object) { c.put(c.keyOf(object), copyOf(object)) }
 
-// list returns the objects of a kind in a state, by name.
-func list[T client.Object](state objects) []T {
-	var found []T
-	for _, key := range slices.Sorted(maps.Keys(state)) {
-		if object, ok := state[key].(T); ok {
-			found = append(found, object)
-		}
-	}
-	return found
-}
+// Put replaces an object.
+func (c *Cluster) Put(object client.Object) { c.put(c.keyOf(object), object) }
 
 // copyOf returns an object that shares all but its fields with another, so that many states do not take much memory.
 func copyOf[T client.Object](object T) T {

@@ -1,4 +1,4 @@
-package conformance
+package model
 
 import (
 	"encoding/json"
@@ -29,7 +29,8 @@ type patched struct {
 func TestMergedIsAMergePatch(t *testing.T) {
 	t.Parallel()
 	value := patched{
-		inlined: inlined{Kind: "k"}, Number: 1, List: []nested{{A: 1, B: "b"}, {A: 2}}, Object: nested{A: 1, B: "b"}, Pointer: &nested{A: 1, B: "b"},
+		inlined: inlined{Kind: "k"}, Number: 1, List: []nested{{A: 1, B: "b"}, {A: 2}},
+		Object: nested{A: 1, B: "b"}, Pointer: &nested{A: 1, B: "b"},
 	}
 	before, err := json.Marshal(value)
 	if err != nil {

@@ -1,4 +1,4 @@
-package conformance
+package explore
 
 import (
 	"fmt"
@@ -7,10 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 func (x options) userActions(s *state, edits []edit) []action {
-	job := s.live.job()
+	job := s.live.Objects.Job()
 	if job == nil || job.GetDeletionTimestamp() != nil || !x.left(s, s.spent.edits, x.budget.edits) {
 		return nil
 	}
@@ -31,7 +32,7 @@ func (x options) userActions(s *state, edits []edit) []action {
 // edit is something that the user may do to the job.
 type edit struct {
 	name string
-	// may says of which jobs; nil is of all.
+	// may reports whether the user can do it now; nil is always.
 	may func(*state) bool
 	do  func(*machine)
 }
@@ -39,19 +40,19 @@ type edit struct {
 var (
 	pauses = edit{
 		name: "pauses the job", may: func(s *state) bool { return !s.shape.RunMode.Pausing() },
-		do: func(m *machine) { m.edit(func(s *Shape) { *s = pausing(*s) }) },
+		do: func(m *machine) { m.edit(model.Pause) },
 	}
 	resumes = edit{
 		name: "resumes the job", may: func(s *state) bool { return s.shape.RunMode.Pausing() },
-		do: func(m *machine) { m.edit(func(s *Shape) { s.RunMode = nil }) },
+		do: func(m *machine) { m.edit(model.Resume) },
 	}
-	// resizes is allowed by the CRD only while the job is paused, and says so.
+	// resizes is what the CRD allows only while the job is paused.
 	resizes = edit{
 		name: "gives the job one replica, and resumes it",
 		may: func(s *state) bool {
-			return s.shape.RunMode.Pausing() && s.live.job().JobStatus().Phase == batchv1beta1.JobPhasePaused
+			return s.shape.RunMode.Pausing() && s.live.Objects.Job().JobStatus().Phase == batchv1beta1.JobPhasePaused
 		},
-		do: func(m *machine) { m.edit(func(s *Shape) { s.Replicas, s.RunMode = 1, nil }) },
+		do: func(m *machine) { m.edit(func(s *model.Shape) { s.Replicas, s.RunMode = 1, nil }) },
 	}
 	closesQueue = edit{
 		name: "closes the queue", may: func(s *state) bool { return !s.closed },
@@ -62,44 +63,35 @@ var (
 		do: func(m *machine) { m.state.closed = false; m.considerGroup() },
 	}
 	deletesGroup = edit{
-		name: "deletes the PodGroup", may: func(s *state) bool { return s.live.podGroup() != nil },
-		do: func(m *machine) { m.remove(m.state.live.podGroup(), client.DeleteOptions{}) },
+		name: "deletes the PodGroup", may: func(s *state) bool { return s.live.Objects.PodGroup() != nil },
+		do: func(m *machine) { m.remove(m.state.live.Objects.PodGroup(), client.DeleteOptions{}) },
 	}
-	deletes = edit{name: "deletes the job", do: func(m *machine) { m.remove(m.state.live.job(), client.DeleteOptions{}) }}
+	deletes = edit{name: "deletes the job", do: func(m *machine) {
+		m.remove(m.state.live.Objects.Job(), client.DeleteOptions{})
+	}}
 
 	deletesInForeground = edit{name: "deletes the job in the foreground", do: func(m *machine) {
-		m.remove(m.state.live.job(), client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
+		m.remove(m.state.live.Objects.Job(), client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
 	}}
 )
 
 func scales(expected int32) edit {
 	return edit{
-		name: fmt.Sprintf("scales the job to %d", expected), may: func(s *state) bool { return s.shape.Elastic.Expected() != expected },
-		do: func(m *machine) {
-			m.edit(func(s *Shape) {
-				elastic := *s.Elastic
-				elastic.ExpectedReplicas = &expected
-				s.Elastic = &elastic
-			})
-		},
+		name: fmt.Sprintf("scales the job to %d", expected),
+		may:  func(s *state) bool { return s.shape.Elastic.Expected() != expected },
+		do:   func(m *machine) { m.edit(model.Scale(expected)) },
 	}
 }
 
-func (m *machine) edit(change func(*Shape)) {
+func (m *machine) edit(change func(*model.Shape)) {
 	shape := *m.state.shape
 	change(&shape)
 	m.state.shape = &shape
-	m.must(func(c *Cluster) error {
-		c.put(c.keyOf(c.live().job()), m.kind.edited(c.live().job(), shape))
-		return nil
-	})
+	m.cluster(func(c *model.Cluster) { c.Edit(m.kind, shape) })
 }
 
 // annotate changes the job in a way that does not wake the controller.
 func annotate(m *machine) {
 	m.state.spent.conflicts++
-	m.must(func(c *Cluster) error {
-		c.put(c.keyOf(c.live().job()), copyOf(c.live().job()))
-		return nil
-	})
+	m.cluster(func(c *model.Cluster) { c.Annotate(c.Live().Job()) })
 }

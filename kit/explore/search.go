@@ -1,4 +1,4 @@
-package conformance
+package explore
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // found is what an exploration found.
@@ -53,7 +55,7 @@ type node struct {
 	// parent is the state that this one was first reached from, by which action.
 	parent uint32
 	action uint16
-	// rests says that nothing happens by itself any more; else quiet is what comes next if nothing goes wrong.
+	// rests is set if nothing happens by itself any more; else quiet is what comes next if nothing goes wrong.
 	rests bool
 	quiet uint32
 }
@@ -63,9 +65,9 @@ type numbered struct {
 	state *state
 }
 
-// explore looks at every life of the job in which no more than most things go wrong. It returns an error if the controller cannot be
-// set up.
-func (x *exploration) explore(k kind, most int) (found, error) {
+// explore looks at every life of the job in which no more than most things go wrong. It returns an error if the
+// controller cannot be set up.
+func (x *exploration) explore(k model.Kind, most int) (found, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of what there is stays
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(4 << 30))
 	s := &search{x: x, most: most, numbers: map[string]uint16{}, busy: runtime.GOMAXPROCS(0)}
@@ -100,15 +102,19 @@ func (x *exploration) explore(k kind, most int) (found, error) {
 
 // first returns the state in which the user has just created the job.
 func (x *exploration) first(m *machine) *state {
-	s := &state{live: objects{}, cached: objects{}, now: birth, shape: &x.shape, dirty: true}
+	nothing := model.Objects{}
+	s := &state{
+		live: model.Snapshot{Objects: nothing}, cache: model.NewCache(nothing), now: model.Birth,
+		shape: &x.shape, dirty: true,
+	}
 	next, _ := m.successor(s, action{do: func(m *machine) {
-		m.must(func(c *Cluster) error { return c.create(m.kind.job(x.shape)) })
+		m.must(func(c *model.Cluster) error { return c.Create(m.kind.Job(x.shape)) })
 	}})
 	return next
 }
 
-// next returns a state to look at, nil if there are no more or something is wrong. The one that was met last goes first, so that few
-// have to be kept.
+// next returns a state to look at, nil if there are no more or something is wrong. The one that was met last goes
+// first, so that few have to be kept.
 func (s *search) next() *numbered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +166,7 @@ func (s *search) look(m *machine, from numbered) {
 	}
 }
 
-// meet returns the number of a state, which is to be looked at if it is new.
+// meet returns the number of a state, and puts it on the frontier if it is new.
 func (s *search) meet(d digest, next *state, parent uint32, name string) uint32 {
 	shard := &s.shards[d[0]%uint8(len(s.shards))]
 	shard.Lock()
@@ -187,7 +193,7 @@ func (s *search) meet(d digest, next *state, parent uint32, name string) uint32 
 	return id
 }
 
-// fail says what is wrong and how it came to that.
+// fail ends the search with what is wrong and how it came to that.
 func (s *search) fail(id uint32, last, wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package conformance
+package explore
 
 import (
 	"fmt"
@@ -13,30 +13,33 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // rest returns what is wrong with a state in which nothing happens by itself any more.
 func (x *exploration) rest(m *machine, s *state) []string {
 	var wrong []string
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)+": "+s.String()) }
-	job := s.live.job()
+	live := s.live.Objects
+	job := live.Job()
 	if job == nil {
 		// Nobody but an administrator frees what a lost node holds of a job that is gone.
-		if slices.ContainsFunc(slices.Collect(maps.Values(s.live)), func(o client.Object) bool { return !isHeldByLostNode(o) }) {
+		isLeft := func(o client.Object) bool { return !model.IsHeldByLostNode(o) }
+		if slices.ContainsFunc(slices.Collect(maps.Values(live)), isLeft) {
 			fail("the job is gone, but it has left something")
 		}
 		return wrong
 	}
-	spec, status := m.kind.specOf(job), *job.JobStatus()
+	spec, status := m.kind.SpecOf(job), *job.JobStatus()
 	current := map[string]*corev1.Pod{}
-	for _, pod := range s.live.pods() {
+	for _, pod := range live.Pods() {
 		current[pod.Name] = pod
-		if !status.Finished() && attemptLabel(pod) != attemptOf(status, pod.Name) {
+		if !status.Finished() && model.AttemptLabel(pod) != model.AttemptOf(status, pod.Name) {
 			fail("pod %s is of an earlier attempt", pod.Name)
 		}
 	}
 	wantsGroup := spec.Scheduler != nil && !status.Finished() && !spec.RunMode.Pausing()
-	if hasGroup := s.live.podGroup() != nil; hasGroup != wantsGroup {
+	if hasGroup := live.PodGroup() != nil; hasGroup != wantsGroup {
 		fail("the job has a PodGroup: %t, and wants one: %t", hasGroup, wantsGroup)
 	}
 	failed, queued := 0, false
@@ -80,7 +83,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		// An elastic job may run with the replicas that it has. Then the message of Running gives the reason.
 		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
 		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
-			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, queueClosedMessage)
+			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, model.QueueClosedMessage)
 		if !isReported {
 			fail("the job does not report that its queue is closed")
 		}
@@ -89,20 +92,21 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			fail("the job has too few replicas")
 		}
 	default:
-		if status.Phase != batchv1beta1.JobPhaseRunning || !isTrue(status, batchv1beta1.ConditionRunning) {
+		if status.Phase != batchv1beta1.JobPhaseRunning || !model.IsTrue(status, batchv1beta1.ConditionRunning) {
 			fail("the job does not run")
 		}
-		if replicas != CountReplicas(spec) {
-			fail("the job has %d replicas, but is to have %d", replicas, CountReplicas(spec))
+		if replicas != model.CountReplicas(spec) {
+			fail("the job has %d replicas, but is to have %d", replicas, model.CountReplicas(spec))
 		}
-		if isTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
-			fail("%d replicas stay failed, but ReplicaFailure is %t", failed, isTrue(status, batchv1beta1.ConditionReplicaFailure))
+		if model.IsTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
+			fail("%d replicas stay failed, but ReplicaFailure is %t",
+				failed, model.IsTrue(status, batchv1beta1.ConditionReplicaFailure))
 		}
 	}
-	if len(s.live.of(services)) == 0 && !status.Finished() && status.StartTime != nil {
+	if len(live.Of(model.Services)) == 0 && !status.Finished() && status.StartTime != nil {
 		fail("the job has no service")
 	}
-	restarts := x.shape.RestartPolicy == onFailure || x.shape.RestartPolicy == always // whatever the exit code
+	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // whatever the exit code
 	if restarts && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
 		limit := batchv1beta1.DefaultBackoffLimit
 		if l := spec.RunPolicy.BackoffLimit; l != nil {
@@ -121,8 +125,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	return append(wrong, x.staysAtRest(m, s)...)
 }
 
-// staysAtRest returns what is wrong if the controller does anything when it looks at a job that is at rest: at once, or as a new
-// process.
+// staysAtRest returns what is wrong if the controller does anything when it looks at a job that is at rest: at once, or
+// as a new process.
 func (x *exploration) staysAtRest(m *machine, s *state) []string {
 	var wrong []string
 	for _, begin := range []func(*machine){func(*machine) {}, func(m *machine) { m.startAgain(nil, 0) }} {

@@ -1,0 +1,37 @@
+package conformance
+
+import "tensorstack.dev/jobs/kit/model"
+
+// The names of the model that scenarios use all the time.
+
+const (
+	onFailure = model.OnFailure
+	never     = model.Never
+	always    = model.Always
+	exitCode  = model.ExitCode
+
+	scopeJob     = model.ScopeJob
+	scopeReplica = model.ScopeReplica
+)
+
+var (
+	two                = model.Two
+	elastic            = model.Elastic
+	twoWithTensorBoard = model.TwoWithTensorBoard
+	inQueue            = model.InQueue
+	pausing            = model.Pausing
+
+	limit      = model.Limit
+	cleanUp    = model.CleanUp
+	deadline   = model.Deadline
+	timeToLive = model.TimeToLive
+)
+
+// policies changes the run policy of a shape.
+func policies(options ...model.Policy) func(*Shape) {
+	return func(s *Shape) {
+		for _, option := range options {
+			option(&s.RunPolicy)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package explore
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/kit/model"
+)
+
+// podActions returns what may happen to a pod.
+func (x options) podActions(s *state, pod *corev1.Pod) []action {
+	var actions []action
+	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
+	befall := func(name string, quiet int, what model.Mishap) {
+		actions = append(actions, action{name: "pod " + index + " " + name, quiet: quiet, do: func(m *machine) {
+			m.must(func(c *model.Cluster) error { return what(c, pod) })
+		}})
+	}
+	fail := func(name string, free bool, what model.Mishap) {
+		if !x.left(s, s.spent.failures, x.budget.failures) || !slices.Contains(x.failures, name) {
+			return
+		}
+		actions = append(actions, action{name: "pod " + index + " " + name, do: func(m *machine) {
+			m.state.spent.failures++
+			m.owe(pod, free)
+			m.must(func(c *model.Cluster) error { return what(c, pod) })
+		}})
+	}
+	running := pod.Status.Phase == corev1.PodRunning
+	switch ends := model.Ends(pod); {
+	case ends != nil && running:
+		befall("ends, as it is deleted", clusterWorks, ends)
+	case ends != nil:
+		befall("is let go", clusterWorks, ends)
+	case pod.DeletionTimestamp != nil: // its node does not answer
+	case pod.Status.Phase == corev1.PodPending:
+		befall("runs", clusterWorks, model.Runs)
+		fail("vanishes", true, model.Vanishes)
+	case running:
+		if index == "0" || s.shape.RestartPolicy != model.Always {
+			befall("succeeds", notByItself, model.Exits(0, ""))
+		} else {
+			fail("succeeds", true, model.Exits(0, ""))
+		}
+		fail("fails", false, model.Exits(1, ""))
+		fail("is killed", false, model.Exits(kubelet.ExitKilled, ""))
+		fail("is deleted", true, model.IsDeleted)
+		fail("vanishes", true, model.Vanishes)
+		fail("is preempted", true, model.IsPreempted)
+		fail("loses its node", true, model.LosesItsNode)
+	}
+	return actions
+}
+
+// owe notes that the controller has to count a failure, once for all of one attempt if the replicas restart together.
+func (m *machine) owe(pod *corev1.Pod, free bool) {
+	s := m.state
+	job := s.live.Objects.Job()
+	if job == nil || job.JobStatus().Finished() {
+		return
+	}
+	if free || model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {
+		s.unclear = true
+		return
+	}
+	if s.shape.RunPolicy.RestartScope == model.ScopeJob {
+		for _, other := range s.live.Objects.Pods() {
+			if model.AttemptLabel(other) == model.AttemptLabel(pod) &&
+				other.Status.Phase == corev1.PodFailed && other.DeletionTimestamp == nil {
+				return
+			}
+		}
+	}
+	s.counted++
+}

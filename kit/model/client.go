@@ -1,0 +1,240 @@
+package model
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+// Call is one request of a controller to the API server, or to its cache.
+type Call struct {
+	// Verb is get, list, create, delete or patch.
+	Verb string
+	// Resource of the object, and its key. The key of a list is its kind.
+	Resource Resources
+	Key      string
+}
+
+// Writes reports whether the call is to change something.
+func (c Call) Writes() bool { return c.Verb == "create" || c.Verb == "delete" || c.Verb == "patch" }
+
+// String returns the verb and the key.
+func (c Call) String() string { return c.Verb + " " + c.Key }
+
+// Answer is what a call returns.
+type Answer struct {
+	Call Call
+	Err  error
+	// Object that was read or patched, and pods that were listed. They are shared, and must not be changed.
+	Object client.Object
+	Pods   []*corev1.Pod
+}
+
+// Server answers the calls of a controller. It decides on what state they act and what goes wrong with them.
+type Server interface {
+	// ReadCache answers a call by what the cache has.
+	ReadCache(call Call, from func(Objects) Answer) Answer
+	// ReadLive answers a call by what the API server has.
+	ReadLive(call Call, from func(Objects) Answer) Answer
+	// Write answers a call that changes the cluster.
+	Write(call Call, do func(*Cluster) error) Answer
+}
+
+// NewClient returns a client as a controller has it: it reads from a cache. What a reconciler does not call is not
+// modelled.
+func NewClient(scheme *runtime.Scheme, server Server) client.Client {
+	return modelClient{reader: reader{scheme: scheme, read: server.ReadCache, cached: true}, server: server}
+}
+
+// NewAPIReader returns a reader that asks the API server itself.
+func NewAPIReader(scheme *runtime.Scheme, server Server) client.Reader {
+	return reader{scheme: scheme, read: server.ReadLive}
+}
+
+type reader struct {
+	client.Reader // nil: what a reconciler does not call is not modelled
+
+	scheme *runtime.Scheme
+	read   func(Call, func(Objects) Answer) Answer
+	cached bool
+}
+
+// Get implements client.Reader.
+func (r reader) Get(_ context.Context, name client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind := kindOf(r.scheme, into)
+	key := Key(kind, name)
+	answer := r.read(Call{Verb: "get", Resource: resourceOf(into), Key: key}, func(from Objects) Answer {
+		found := from[key]
+		if found == nil || r.cached && !isCached(found) {
+			return Answer{Err: notFound(kind, name.Name)}
+		}
+		return Answer{Object: found}
+	})
+	if answer.Err != nil {
+		return answer.Err
+	}
+	found := answer.Object
+	if partial, ok := into.(*metav1.PartialObjectMetadata); ok {
+		found = metadataOf(found, partial)
+	}
+	copyInto(into, found)
+	return nil
+}
+
+// isCached reports whether the controller's cache has room for an object. Of dependents it holds only those of jobs.
+func isCached(object client.Object) bool {
+	switch object.(type) {
+	case *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
+		return object.GetLabels()[batchv1beta1.LabelJobKind] != ""
+	default:
+		return true
+	}
+}
+
+func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client.Object {
+	return &metav1.PartialObjectMetadata{TypeMeta: like.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(), OwnerReferences: object.GetOwnerReferences(),
+	}}
+}
+
+// List implements client.Reader, of pods.
+func (r reader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	answer := r.read(Call{Verb: "list", Resource: Pods, Key: kindNames[Pods]}, func(from Objects) Answer {
+		return Answer{Pods: selected(from, options)}
+	})
+	pods := into.(*corev1.PodList) //nolint:forcetypeassert // else the model lacks something
+	for _, pod := range answer.Pods {
+		pods.Items = append(pods.Items, *pod)
+	}
+	return answer.Err
+}
+
+// selected returns the pods of an owner, by the one field selector that a reconciler uses, or those with labels.
+func selected(from Objects, options []client.ListOption) []*corev1.Pod {
+	var asked client.ListOptions
+	asked.ApplyOptions(options)
+	return slices.DeleteFunc(ListOf[*corev1.Pod](from), func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOf(pod)
+		ofOwner := asked.FieldSelector == nil ||
+			owner != nil && asked.FieldSelector.Requirements()[0].Value == string(owner.UID)
+		labelled := asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(pod.Labels))
+		return !ofOwner || !labelled || pod.Namespace != asked.Namespace
+	})
+}
+
+type modelClient struct {
+	client.Client // nil: what a reconciler does not call is not modelled
+
+	reader reader
+	server Server
+}
+
+// Scheme implements client.Client.
+func (c modelClient) Scheme() *runtime.Scheme { return c.reader.scheme }
+
+// Get implements client.Reader.
+func (c modelClient) Get(
+	ctx context.Context, name client.ObjectKey, into client.Object, options ...client.GetOption,
+) error {
+	return c.reader.Get(ctx, name, into, options...)
+}
+
+// List implements client.Reader, of pods.
+func (c modelClient) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+	return c.reader.List(ctx, into, options...)
+}
+
+// Create implements client.Writer.
+func (c modelClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	return c.write("create", object, func(cluster *Cluster) error { return cluster.Create(object) }).Err
+}
+
+// Delete implements client.Writer.
+func (c modelClient) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	var asked client.DeleteOptions
+	asked.ApplyOptions(options)
+	return c.write("delete", object, func(cluster *Cluster) error { return cluster.Remove(object, asked) }).Err
+}
+
+// Patch implements client.Writer, of TensorBoards and PodGroups.
+func (c modelClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return c.patch(object, func(cluster *Cluster) error { return cluster.Patch(object, patch) })
+}
+
+// Status implements client.StatusClient, of jobs.
+func (c modelClient) Status() client.SubResourceWriter { return statusWriter{client: c} }
+
+type statusWriter struct {
+	client.SubResourceWriter // nil: what a reconciler does not call is not modelled
+
+	client modelClient
+}
+
+// Patch implements client.SubResourceWriter.
+func (w statusWriter) Patch(
+	_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
+) error {
+	return w.client.patch(object, func(cluster *Cluster) error { return cluster.PatchStatus(object, patch) })
+}
+
+// patch makes a patch, and reads the object back.
+func (c modelClient) patch(object client.Object, do func(*Cluster) error) error {
+	answer := c.write("patch", object, do)
+	if answer.Err == nil {
+		copyInto(object, answer.Object)
+	}
+	return answer.Err
+}
+
+func (c modelClient) write(verb string, object client.Object, do func(*Cluster) error) Answer {
+	key := Key(kindOf(c.reader.scheme, object), client.ObjectKeyFromObject(object))
+	return c.server.Write(Call{Verb: verb, Resource: resourceOf(object), Key: key}, do)
+}
+
+// AnswerTo makes a write on a cluster, and returns its answer.
+func AnswerTo(call Call, cluster *Cluster, do func(*Cluster) error) Answer {
+	answer := Answer{Call: call, Err: do(cluster)}
+	if call.Verb == "patch" && answer.Err == nil {
+		answer.Object = cluster.Live()[call.Key]
+	}
+	return answer
+}
+
+// Client returns a client of the cluster with which nothing goes wrong, and whose cache never lags.
+func (c *Cluster) Client() client.Client { return NewClient(c.scheme, &reliable{cluster: c}) }
+
+// reliable is a server with which nothing goes wrong.
+type reliable struct {
+	mu      sync.Mutex
+	cluster *Cluster
+}
+
+// ReadCache implements Server.
+func (r *reliable) ReadCache(call Call, from func(Objects) Answer) Answer {
+	return r.ReadLive(call, from)
+}
+
+// ReadLive implements Server.
+func (r *reliable) ReadLive(_ Call, from func(Objects) Answer) Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return from(r.cluster.Live())
+}
+
+// Write implements Server.
+func (r *reliable) Write(call Call, do func(*Cluster) error) Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return AnswerTo(call, r.cluster, do)
+}

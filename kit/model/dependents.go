@@ -1,0 +1,71 @@
+package model
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// PriorityClassName is the class that pods of every PodGroup here must have.
+const PriorityClassName = "priority-of-the-group"
+
+// QueueClosedMessage is the message of the condition Admitted of a PodGroup whose queue is closed.
+const QueueClosedMessage = "the queue is closed"
+
+// Unconsidered returns the job's PodGroup if the scheduler-controller has yet to consider it as it is now, else nil.
+func (o Objects) Unconsidered() *schedulerv1beta1.PodGroup {
+	group := o.PodGroup()
+	if group == nil || !owned(group) || group.Status.ObservedGeneration == group.Generation {
+		return nil
+	}
+	return group
+}
+
+// ConsiderNew lets the scheduler-controller look at the PodGroup of the job if it is new or was changed, and reports
+// whether it was.
+func (c *Cluster) ConsiderNew(closed bool) bool {
+	isNew := c.Live().Unconsidered() != nil
+	if isNew {
+		c.Consider(closed)
+	}
+	return isNew
+}
+
+// Consider lets the scheduler-controller look at the PodGroup of the job, if it has one, and admit it unless its queue
+// is closed.
+func (c *Cluster) Consider(closed bool) {
+	group := c.Live().PodGroup()
+	if group == nil || !owned(group) {
+		return
+	}
+	considered := group.DeepCopy()
+	considered.Status.ObservedGeneration = group.Generation
+	considered.Status.PriorityClassName = PriorityClassName
+	admitted := metav1.Condition{
+		Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: schedulerv1beta1.ReasonAdmitted,
+		LastTransitionTime: c.now(),
+	}
+	if closed {
+		admitted.Status, admitted.Reason = metav1.ConditionFalse, schedulerv1beta1.ReasonQueueClosed
+		admitted.Message = QueueClosedMessage
+	}
+	meta.SetStatusCondition(&considered.Status.Conditions, admitted)
+	c.Put(considered)
+}
+
+// TensorBoardStatus returns the status of the TensorBoard of a job, nil for none.
+func TensorBoardStatus(job framework.Job) *batchv1beta1.DependentStatus {
+	if owner, ok := job.(framework.TensorBoardJob); ok {
+		return owner.TensorBoardStatus()
+	}
+	return nil
+}
+
+func setTensorBoardStatus(job framework.Job, status *batchv1beta1.DependentStatus) {
+	if owner, ok := job.(framework.TensorBoardJob); ok {
+		owner.SetTensorBoardStatus(status)
+	}
+}

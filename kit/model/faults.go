@@ -1,0 +1,29 @@
+package model
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Effect is what goes wrong with a write of the controller.
+type Effect string
+
+// What goes wrong with the caches of a controller is in cache.go, with pods in mishaps.go. A controller also stops
+// between any two of its calls.
+const (
+	// Stop: the write succeeds, and the process ends right after it.
+	Stop Effect = "the controller stops after"
+	// Refuse: the API server fails before the write takes effect.
+	Refuse Effect = "the API server fails before"
+	// Lose: the write takes effect, but the answer is lost and the cache does not have it yet.
+	Lose Effect = "the answer is lost of"
+)
+
+// Refused is the answer to a write that the API server refuses.
+func Refused() Answer {
+	return Answer{Err: apierrors.NewServiceUnavailable("the API server is restarting")}
+}
+
+// Lost is what the controller gets instead of an answer that is lost.
+func Lost(c Call) Answer {
+	return Answer{Err: apierrors.NewTimeoutError(c.String()+": the connection was lost", 0)}
+}

@@ -1,0 +1,100 @@
+package model
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
+)
+
+// Kind is a job kind without its type parameter.
+type Kind struct {
+	// Name of the kind.
+	Name string
+	// Scheme has the kind, and all kinds of objects that a job owns.
+	Scheme *runtime.Scheme
+	// MainContainer is the name that the main container of a replica has.
+	MainContainer string
+	// SpecOf returns the spec of a job of the kind.
+	SpecOf func(framework.Job) framework.JobSpec
+	// NewReconciler returns the controller of the kind.
+	NewReconciler func(controller.Cluster, controller.Options) (reconcile.Reconciler, error)
+
+	newJob func(Shape) framework.Job
+}
+
+// KindOf returns the kind of a controller. The function makes a job of a shape, without a name. KindOf returns an error
+// if the types of the controller do not go into one scheme.
+func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J) (Kind, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), ofKind.AddToScheme(scheme)); err != nil {
+		return Kind{}, err
+	}
+	gvk, err := apiutil.GVKForObject(ofKind.Framework.NewJob(), scheme)
+	if err != nil {
+		return Kind{}, err
+	}
+	return Kind{
+		Name:          gvk.Kind,
+		Scheme:        scheme,
+		MainContainer: ofKind.Framework.MainContainers()[0],
+		SpecOf: func(job framework.Job) framework.JobSpec {
+			return ofKind.Framework.JobSpec(job.(J)) //nolint:forcetypeassert // all jobs of a cluster are of one kind
+		},
+		NewReconciler: func(cluster controller.Cluster, options controller.Options) (reconcile.Reconciler, error) {
+			return controller.New(cluster, ofKind.Framework, options)
+		},
+		newJob: func(s Shape) framework.Job { return newJob(s) },
+	}, nil
+}
+
+// Runs reports whether jobs of the kind can be of a shape: whether they have a TensorBoard, and whether they scale and
+// then depend on a rendezvous.
+func (k Kind) Runs(s Shape) bool {
+	job := k.newJob(s)
+	if _, ok := job.(framework.TensorBoardJob); s.TensorBoard != nil && !ok {
+		return false
+	}
+	if s.Elastic == nil {
+		return true
+	}
+	spec := k.SpecOf(job)
+	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
+}
+
+// Job returns a job of a shape as its user writes it.
+func (k Kind) Job(s Shape) framework.Job {
+	if s.Template.Spec.Containers == nil {
+		s.Template.Spec.Containers = []corev1.Container{{Name: k.MainContainer, Image: "training"}}
+	}
+	job := k.newJob(s)
+	job.SetNamespace(JobKey.Namespace)
+	job.SetName(JobKey.Name)
+	return job
+}
+
+// edited returns a job once its user has given it another shape.
+func (k Kind) edited(job framework.Job, s Shape) framework.Job {
+	edited := k.Job(s)
+	edited.SetUID(job.GetUID())
+	edited.SetCreationTimestamp(job.GetCreationTimestamp())
+	edited.SetGeneration(job.GetGeneration() + 1)
+	*edited.JobStatus() = *job.JobStatus().DeepCopy()
+	setTensorBoardStatus(edited, TensorBoardStatus(job))
+	return edited
+}
+
+// CountReplicas returns how many replicas a spec asks for.
+func CountReplicas(spec framework.JobSpec) int {
+	sum := 0
+	for _, role := range spec.Roles {
+		sum += int(role.Replicas)
+	}
+	return sum
+}

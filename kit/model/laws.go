@@ -1,0 +1,231 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// Reporter is told what is wrong.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// CheckLaws checks what no write may do, whatever went wrong before. The objects are those after the write.
+func CheckLaws(t Reporter, k Kind, now Objects, change Change) {
+	t.Helper()
+	before, after := change.Before, change.After
+	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
+		checkCreation(t, k, now, pod)
+	}
+	if tensorBoard, ok := after.(*tensorboardv1beta1.TensorBoard); ok && before == nil && owned(tensorBoard) {
+		checkTensorBoardCreation(t, now)
+	}
+	if group, ok := after.(*schedulerv1beta1.PodGroup); ok && before == nil && owned(group) {
+		checkGroupCreation(t, k, now)
+	}
+	old, isJob := before.(framework.Job)
+	job, remains := after.(framework.Job)
+	if !isJob || !remains {
+		return
+	}
+	status := *job.JobStatus()
+	checkStatus(t, *old.JobStatus(), status)
+	becomesTrue := func(condition string) bool { return IsTrue(status, condition) && !IsTrue(*old.JobStatus(), condition) }
+	if becomesTrue(batchv1beta1.ConditionPaused) && len(now.Pods()) > 0 {
+		t.Errorf("the job is said to be paused, but there are pods: %s", now.Describe())
+	}
+	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && k.SpecOf(job).Elastic == nil &&
+		a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
+		t.Errorf("the job is said to run, but its aggregate is %+v", *a)
+	}
+}
+
+// checkCreation checks that a pod may be created.
+func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
+	t.Helper()
+	job := now.Job()
+	if job == nil {
+		return // it was deleted just now, and the pod will be
+	}
+	status := *job.JobStatus()
+	if status.Finished() {
+		t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
+	}
+	spec := k.SpecOf(job)
+	if spec.RunMode.Pausing() {
+		t.Errorf("pod %s is created for a job that is to be paused", pod.Name)
+	}
+	// The first status of these waits for their replicas to run.
+	firstMayWait := spec.Elastic == nil && spec.Scheduler == nil && spec.RunPolicy.ActiveDeadlineSeconds == nil
+	if !isListed(status, pod.Name) && (status.ObservedGeneration > 0 || !firstMayWait) {
+		t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
+	}
+	if want := AttemptOf(status, pod.Name); AttemptLabel(pod) != want {
+		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, AttemptLabel(pod), want)
+	}
+	if spec.Scheduler != nil {
+		checkMembership(t, now, job, pod)
+	}
+	for _, other := range now.Pods() {
+		if of, _, _ := strings.Cut(AttemptLabel(other), "."); of != fmt.Sprint(status.Attempt+status.Pauses) {
+			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
+				pod.Name, other.Name, now.Describe())
+		}
+		before := other.Annotations[MembersAnnotation]
+		if spec.Elastic == nil && before != pod.Annotations[MembersAnnotation] {
+			t.Errorf("pod %s is created in a job of %s replicas, but %s was when they were %s",
+				pod.Name, pod.Annotations[MembersAnnotation], other.Name, before)
+		}
+	}
+}
+
+// checkMembership checks that a pod is created in the job's own PodGroup, which may have pods as it is now, and does
+// not wait there for replicas that are done.
+func checkMembership(t Reporter, now Objects, job framework.Job, pod *corev1.Pod) {
+	t.Helper()
+	group := now.PodGroup()
+	if group == nil || !metav1.IsControlledBy(group, job) || group.DeletionTimestamp != nil ||
+		group.Status.ObservedGeneration != group.Generation ||
+		!meta.IsStatusConditionTrue(group.Status.Conditions, schedulerv1beta1.ConditionAdmitted) {
+		t.Errorf("pod %s is created while its job has no PodGroup that is admitted as it is: %+v", pod.Name, group)
+		return
+	}
+	if pod.Labels[schedulerv1beta1.LabelGroupName] != group.Name ||
+		pod.Spec.SchedulerName != schedulerv1beta1.SchedulerName {
+		t.Errorf("pod %s is no member of the PodGroup", pod.Name)
+	}
+	left := int32(0)
+	for _, task := range job.JobStatus().Tasks {
+		for _, r := range task.Replicas {
+			if r.Phase != batchv1beta1.ReplicaPhaseSucceeded && r.Phase != batchv1beta1.ReplicaPhaseFailed {
+				left++
+			}
+		}
+	}
+	if group.Spec.MinMember > left {
+		t.Errorf("pod %s waits for %d pods, but no more than %d replicas are not done: %s",
+			pod.Name, group.Spec.MinMember, left, now.Describe())
+	}
+}
+
+// checkGroupCreation checks that a PodGroup may be created: for a job that has not finished and is not to be paused,
+// and before its pods unless somebody deleted an earlier one.
+func checkGroupCreation(t Reporter, k Kind, now Objects) {
+	t.Helper()
+	job := now.Job()
+	switch {
+	case job == nil: // it was deleted just now
+	case k.SpecOf(job).Scheduler == nil:
+		t.Errorf("a PodGroup is created for a job in no queue")
+	case job.JobStatus().Finished() || k.SpecOf(job).RunMode.Pausing():
+		t.Errorf("a PodGroup is created for a job that is %s, and paused: %t",
+			job.JobStatus().Phase, k.SpecOf(job).RunMode.Pausing())
+	}
+}
+
+// CheckDeletion checks that a write of the controller deletes no pod that does its work, or that a finished job has to
+// keep, with its logs. The objects are those after the write.
+func CheckDeletion(t Reporter, k Kind, now Objects, change Change) {
+	t.Helper()
+	pod, ok := change.Before.(*corev1.Pod)
+	job, isDeleted := now.Job(), change.After == nil || change.After.GetDeletionTimestamp() != nil
+	if !ok || pod.DeletionTimestamp != nil || !isDeleted || job == nil {
+		return
+	}
+	switch status := *job.JobStatus(); {
+	case status.Finished():
+		if !policy.CleansUp(k.SpecOf(job).RunPolicy, pod) {
+			t.Errorf("the clean-up deletes pod %s, which is %s", pod.Name, pod.Status.Phase)
+		}
+	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
+		t.Errorf("the controller deletes pod %s, which is of the current attempt", pod.Name)
+	}
+}
+
+// checkTensorBoardCreation checks that a TensorBoard may be created: for a job that wants it and has not finished.
+// The status must name it before, so that it is found again whatever happens next.
+func checkTensorBoardCreation(t Reporter, now Objects) {
+	t.Helper()
+	job, ok := now.Job().(framework.TensorBoardJob)
+	switch {
+	case !ok: // it was deleted just now
+	case job.JobStatus().Finished():
+		t.Errorf("a TensorBoard is created for a job that is %s", job.JobStatus().Phase)
+	case job.TensorBoardSpec() == nil:
+		t.Errorf("a TensorBoard is created for a job that wants none")
+	case job.TensorBoardStatus() == nil:
+		t.Errorf("a TensorBoard is created, but it is not in the status")
+	}
+}
+
+// IsTrue reports whether a condition of a job is true.
+func IsTrue(status batchv1beta1.JobStatus, condition string) bool {
+	return meta.IsStatusConditionTrue(status.Conditions, condition)
+}
+
+// AttemptLabel returns the attempt that a pod was made for.
+func AttemptLabel(pod *corev1.Pod) string { return pod.Labels[batchv1beta1.LabelAttempt] }
+
+func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
+	t.Helper()
+	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses {
+		t.Errorf("backoffCount, attempt or pauses falls from %d, %d, %d to %d, %d, %d", before.BackoffCount, before.Attempt,
+			before.Pauses, after.BackoffCount, after.Attempt, after.Pauses)
+	}
+	if after.ObservedGeneration > 0 && (after.Phase == "" || after.Reason == "" ||
+		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionInitialized) == nil ||
+		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionRunning) == nil) {
+		t.Errorf("a status says neither whether the job is accepted nor whether it runs: %+v", after)
+	}
+	if a := after.Aggregate; a != nil {
+		replicas := 0
+		for _, task := range after.Tasks {
+			replicas += len(task.Replicas)
+		}
+		if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != replicas {
+			t.Errorf("the aggregate of %d replicas sums up to %d", replicas, sum)
+		}
+	}
+	if !before.Finished() {
+		return
+	}
+	for _, status := range []*batchv1beta1.JobStatus{&before, &after} {
+		status.Tasks, status.Aggregate, status.Ready, status.Replicas, status.ObservedGeneration = nil, nil, "", 0, 0
+	}
+	if diff := gocmp.Diff(before, after); diff != "" {
+		t.Errorf("the status of a finished job changes (-before +after):\n%s", diff)
+	}
+}
+
+// AttemptOf returns the attempt that the status says a replica is at, as the label of its pod has it.
+func AttemptOf(status batchv1beta1.JobStatus, name string) string {
+	all := fmt.Sprint(status.Attempt + status.Pauses)
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			if r.Name == name && r.Attempt > 0 {
+				return fmt.Sprintf("%s.%d", all, r.Attempt)
+			}
+		}
+	}
+	return all
+}
+
+// isListed reports whether the status has a replica of the name.
+func isListed(status batchv1beta1.JobStatus, name string) bool {
+	return slices.ContainsFunc(status.Tasks, func(task batchv1beta1.TaskStatus) bool {
+		return slices.ContainsFunc(task.Replicas, func(r batchv1beta1.ReplicaStatus) bool { return r.Name == name })
+	})
+}

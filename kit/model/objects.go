@@ -1,0 +1,161 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// Objects are what a cluster holds, by Key.
+type Objects map[string]client.Object
+
+// Key returns the key of an object by its kind and name.
+func Key(kind string, name types.NamespacedName) string { return kind + "/" + name.String() }
+
+// Job returns the job, or nil if there is none.
+func (o Objects) Job() framework.Job {
+	for _, object := range o {
+		if job, ok := object.(framework.Job); ok {
+			return job
+		}
+	}
+	return nil
+}
+
+// Pods returns the pods of the job by index.
+func (o Objects) Pods() []*corev1.Pod {
+	return slices.DeleteFunc(ListOf[*corev1.Pod](o), func(p *corev1.Pod) bool { return !owned(p) })
+}
+
+// PodGroup returns the PodGroup of the job's name, nil if there is none.
+func (o Objects) PodGroup() *schedulerv1beta1.PodGroup {
+	if groups := ListOf[*schedulerv1beta1.PodGroup](o); len(groups) > 0 {
+		return groups[0]
+	}
+	return nil
+}
+
+// Of returns the objects of some resources.
+func (o Objects) Of(resources Resources) Objects {
+	found := Objects{}
+	for key, object := range o {
+		if resourceOf(object)&resources != 0 {
+			found[key] = object
+		}
+	}
+	return found
+}
+
+// with returns the objects with another in the place of the one of a key; nil removes it.
+func (o Objects) with(key string, object client.Object) Objects {
+	changed := maps.Clone(o)
+	if object == nil {
+		delete(changed, key)
+	} else {
+		changed[key] = object
+	}
+	return changed
+}
+
+// ListOf returns the objects of a type, by name.
+func ListOf[T client.Object](o Objects) []T {
+	var found []T
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		if object, ok := o[key].(T); ok {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+func owned(object client.Object) bool { return metav1.GetControllerOf(object) != nil }
+
+// Resources is a set of resources.
+type Resources uint8
+
+// The resources of a cluster.
+const (
+	Jobs Resources = 1 << iota
+	Pods
+	Services
+	PodGroups
+	TensorBoards
+	// Secrets are written by the controller, which never reads one.
+	Secrets
+)
+
+// String returns the kinds of the resources.
+func (r Resources) String() string {
+	var kinds []string
+	for resource := Jobs; resource <= Secrets; resource <<= 1 {
+		if r&resource != 0 {
+			kinds = append(kinds, cmp.Or(kindNames[resource], "Job"))
+		}
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// Cached are the resources that the controller reads from its cache.
+const Cached = Jobs | Pods | Services | PodGroups | TensorBoards
+
+// All are all resources.
+const All = Cached | Secrets
+
+func resourceOf(object client.Object) Resources {
+	switch object := object.(type) {
+	case *corev1.Pod:
+		return Pods
+	case *corev1.Service:
+		return Services
+	case *schedulerv1beta1.PodGroup:
+		return PodGroups
+	case *tensorboardv1beta1.TensorBoard:
+		return TensorBoards
+	case *corev1.Secret:
+		return Secrets
+	case *metav1.PartialObjectMetadata:
+		return resourceOfKind(object.Kind)
+	default:
+		return Jobs
+	}
+}
+
+func resourceOfKind(kind string) Resources {
+	for resource, name := range kindNames {
+		if name == kind {
+			return resource
+		}
+	}
+	return Jobs
+}
+
+// kindNames are the kinds of what a job owns.
+var kindNames = map[Resources]string{
+	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard", Secrets: "Secret",
+}
+
+// kindOf returns the kind of an object.
+func kindOf(scheme *runtime.Scheme, object runtime.Object) string {
+	if object, ok := object.(client.Object); ok {
+		if name, ok := kindNames[resourceOf(object)]; ok {
+			return name
+		}
+	}
+	gvk, err := apiutil.GVKForObject(object, scheme)
+	if err != nil {
+		panic(err) // a test passes an object of a kind that it did not register
+	}
+	return gvk.Kind
+}

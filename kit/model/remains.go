@@ -1,0 +1,77 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+// Remains is all that is left when a world has come to rest, in a form that can be compared with another's.
+type Remains struct {
+	// Status of the job, nil if it is gone. A UID is only whether the pod is there.
+	Status *batchv1beta1.JobStatus
+	// Pods, Services, TensorBoards and PodGroups by name; of pods also the attempt and the phase, of TensorBoards the
+	// image, of PodGroups how many pods they need.
+	Pods, Services, TensorBoards, PodGroups []string
+	// TensorBoard is the status of the TensorBoard of the job. Its UID is only whether the TensorBoard is there.
+	TensorBoard *batchv1beta1.DependentStatus
+}
+
+// Remains returns what there is, without what tells one run from another.
+func (o Objects) Remains() Remains {
+	var r Remains
+	uids := map[string]bool{}
+	for _, pod := range ListOf[*corev1.Pod](o) {
+		uids[string(pod.UID)] = true
+		r.Pods = append(r.Pods, fmt.Sprintf("%s attempt %s %s", pod.Name, AttemptLabel(pod), pod.Status.Phase))
+	}
+	for _, service := range ListOf[*corev1.Service](o) {
+		r.Services = append(r.Services, service.Name)
+	}
+	for _, tensorBoard := range ListOf[*tensorboardv1beta1.TensorBoard](o) {
+		uids[string(tensorBoard.UID)] = true
+		r.TensorBoards = append(r.TensorBoards, tensorBoard.Name+" "+tensorBoard.Spec.Image)
+	}
+	for _, group := range ListOf[*schedulerv1beta1.PodGroup](o) {
+		r.PodGroups = append(r.PodGroups, fmt.Sprintf("%s needs %d", group.Name, group.Spec.MinMember))
+	}
+	job := o.Job()
+	if job == nil {
+		return r
+	}
+	if r.TensorBoard = TensorBoardStatus(job).DeepCopy(); r.TensorBoard != nil {
+		r.TensorBoard.Action = "" // to try in vain to create what a cache lacks is to do something
+		if r.TensorBoard.Dependent != nil {
+			r.TensorBoard.Dependent.UID = types.UID(fmt.Sprintf("present: %t", uids[string(r.TensorBoard.Dependent.UID)]))
+		}
+	}
+	r.Status = job.JobStatus().DeepCopy()
+	for i := range r.Status.Tasks {
+		for j := range r.Status.Tasks[i].Replicas {
+			uid := &r.Status.Tasks[i].Replicas[j].UID
+			switch {
+			case uids[string(*uid)]:
+				*uid = "present"
+			case *uid != "":
+				*uid = "past"
+			}
+		}
+	}
+	return r
+}
+
+// Describe says in few lines how the job and its pods stand.
+func (o Objects) Describe() string {
+	r := o.Remains()
+	phase := "no job"
+	if r.Status != nil {
+		phase = fmt.Sprintf("the job is %s (%s), backoffCount %d", r.Status.Phase, r.Status.Reason, r.Status.BackoffCount)
+	}
+	return fmt.Sprintf("%s; pods: %s", phase, strings.Join(r.Pods, ", "))
+}

@@ -1,0 +1,107 @@
+package model
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+// Shape is what the lives of jobs vary of a job.
+type Shape struct {
+	// Replicas of the one type that the job has. Index 0 leads.
+	Replicas int32
+	// RestartPolicy of the replicas.
+	RestartPolicy batchv1beta1.RestartPolicy
+	// Template of the replicas.
+	Template corev1.PodTemplateSpec
+	// RunPolicy of the job.
+	RunPolicy batchv1beta1.RunPolicy
+	// RunMode of the job; nil is the plain one.
+	RunMode *batchv1beta1.RunMode
+	// Elastic scaling of the job; nil is none. A framework that does not scale leaves it out.
+	Elastic *batchv1beta1.ElasticConfig
+	// TensorBoard that the job wants; nil is none. A framework whose jobs have none leaves it out.
+	TensorBoard *tensorboardv1beta1.TensorBoardSpec
+	// Scheduler of the job; nil is the cluster's default.
+	Scheduler *batchv1beta1.SchedulePolicy
+}
+
+// The restart policies and scopes, by short names.
+const (
+	OnFailure = batchv1beta1.RestartPolicyOnFailure
+	Never     = batchv1beta1.RestartPolicyNever
+	Always    = batchv1beta1.RestartPolicyAlways
+	ExitCode  = batchv1beta1.RestartPolicyExitCode
+
+	ScopeJob     = batchv1beta1.RestartScopeJob
+	ScopeReplica = batchv1beta1.RestartScopeReplica
+)
+
+// Policy changes the run policy of a shape.
+type Policy func(*batchv1beta1.RunPolicy)
+
+// Two returns the shape of a job of two replicas.
+func Two(restart batchv1beta1.RestartPolicy, scope batchv1beta1.RestartScope, policies ...Policy) Shape {
+	s := Shape{Replicas: 2, RestartPolicy: restart, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scope}}
+	for _, policy := range policies {
+		policy(&s.RunPolicy)
+	}
+	return s
+}
+
+// One returns the shape of a job of one replica.
+func One(restart batchv1beta1.RestartPolicy, policies ...Policy) Shape {
+	s := Two(restart, ScopeJob, policies...)
+	s.Replicas = 1
+	return s
+}
+
+// Elastic returns the shape of a job that expects some replicas, of at most 4, and can run with fewer.
+func Elastic(least, expected int32, scope batchv1beta1.RestartScope, policies ...Policy) Shape {
+	s := Two(OnFailure, scope, policies...)
+	s.Elastic = &batchv1beta1.ElasticConfig{
+		Enabled: true, MinReplicas: &least, MaxReplicas: new(int32(4)), ExpectedReplicas: &expected,
+	}
+	return s
+}
+
+// TwoWithTensorBoard returns the shape of a job of two replicas, which are a collective, with a TensorBoard of image
+// tb:1.
+func TwoWithTensorBoard() Shape {
+	s := Two(OnFailure, ScopeJob)
+	s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: "tb:1"}
+	return s
+}
+
+// InQueue returns a shape with a job that is scheduled as a gang.
+func InQueue(s Shape) Shape {
+	s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab"}}
+	return s
+}
+
+// Pausing returns a shape with a job that its user pauses.
+func Pausing(s Shape) Shape {
+	Pause(&s)
+	return s
+}
+
+// Limit sets the backoffLimit.
+func Limit(n int32) Policy {
+	return func(p *batchv1beta1.RunPolicy) { p.BackoffLimit = &n }
+}
+
+// CleanUp sets the cleanUpPolicy.
+func CleanUp(policy batchv1beta1.CleanUpPolicy) Policy {
+	return func(p *batchv1beta1.RunPolicy) { p.CleanUpPolicy = policy }
+}
+
+// Deadline sets activeDeadlineSeconds.
+func Deadline(seconds int64) Policy {
+	return func(p *batchv1beta1.RunPolicy) { p.ActiveDeadlineSeconds = &seconds }
+}
+
+// TimeToLive sets ttlSecondsAfterFinished.
+func TimeToLive(seconds int32) Policy {
+	return func(p *batchv1beta1.RunPolicy) { p.TTLSecondsAfterFinished = &seconds }
+}
