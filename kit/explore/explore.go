@@ -66,6 +66,12 @@ func explorations() []exploration {
 			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
+			name:     "one replica that fails again and again",
+			shape:    model.One(model.OnFailure, model.Limit(2)),
+			failures: []string{"fails"},
+			budget:   spent{failures: 3, crashes: 1, lostEvents: 1}, briefly: 3,
+		},
+		{
 			name: "one failure restarts all", added: true,
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: lost, edits: user,
