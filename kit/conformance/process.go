@@ -11,7 +11,7 @@ import (
 type fault struct {
 	// effect on the write.
 	effect model.Effect
-	// write is which write of the controller it befalls, from 1.
+	// write is the number of the write that the fault hits, from 1.
 	write int
 }
 

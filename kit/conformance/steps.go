@@ -108,7 +108,7 @@ func hasPod(index int) step { return func(w *world) { w.pod(index) } }
 // soon lets a step happen half a second later, before the controller acts on anything that it waits for.
 func soon(s step) step { return func(w *world) { w.soon = append(w.soon, s) } }
 
-// befalls lets something befall the pod of an index.
+// befalls lets something happen to the pod of an index.
 func befalls(index int, what model.Mishap) step {
 	return func(w *world) {
 		w.t.Helper()

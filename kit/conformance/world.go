@@ -36,13 +36,13 @@ type world struct {
 	// fault is what goes wrong, and how far the cache lags when the controller starts again after it has stopped.
 	fault fault
 	lag   lag
-	// crashing says that every process ends after its first write.
+	// crashing is set if every process ends after its first write.
 	crashing bool
 	// stoppedAt is the revision of the cluster when the controller had stopped.
 	stoppedAt int
 	// writes of all processes so far.
 	writes int
-	// dirty says that the controller was woken; wakeAt is when it wakes by itself, zero is never.
+	// dirty is set if the controller was woken; wakeAt is when it wakes by itself, zero is never.
 	dirty  bool
 	wakeAt time.Time
 	// errors is how many reconciles in a row failed.
@@ -57,7 +57,7 @@ type world struct {
 	shape Shape
 	// logger is that of the controller; the zero value discards what it is told.
 	logger logr.Logger
-	// closed says that the queue admits nothing.
+	// closed is set if the queue admits nothing.
 	closed bool
 	// marked are the UIDs of pods that are to stay.
 	marked map[int]types.UID
@@ -89,7 +89,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 		if w.process.writing {
 			model.CheckDeletion(t, k, w.cluster.Live(), change)
 		}
-		if w.process.cache.Tell(change, false) {
+		if w.process.cache.Tell(change, w.process.writing) {
 			w.dirty = true
 		}
 	})
@@ -194,13 +194,17 @@ func (w *world) confirmDeletion() bool {
 	return false
 }
 
-// collectGarbage deletes an object whose owner is gone.
+// collectGarbage deletes an object whose owner is gone, or lets go of a job that has nothing left.
 func (w *world) collectGarbage() bool {
-	garbage, _ := w.cluster.Live().Garbage()
-	if len(garbage) > 0 {
-		w.cluster.LetGo(garbage[0])
+	live := w.cluster.Live()
+	garbage, letsGoOfJob := live.Garbage()
+	switch {
+	case len(garbage) > 0:
+		w.remove(live[garbage[0]])
+	case letsGoOfJob:
+		w.cluster.LetGo(model.Key(w.kind.Name, model.JobKey))
 	}
-	return len(garbage) > 0
+	return len(garbage) > 0 || letsGoOfJob
 }
 
 // pass lets time pass, in steps at which the controller wakes.
@@ -238,7 +242,7 @@ func (w *world) pods() []*corev1.Pod { return w.cluster.Live().Pods() }
 
 func (w *world) remains() model.Remains { return w.cluster.Live().Remains() }
 
-// describe says in few lines how the world stands.
+// describe returns a short summary of the world.
 func (w *world) describe() string {
 	return fmt.Sprintf("%s (%+v, the cache then being behind at %v)", w.cluster.Live().Describe(), w.fault, w.lag)
 }

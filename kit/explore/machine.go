@@ -1,21 +1,27 @@
 package explore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/kit/model"
 )
+
+// unlogged is the context of reconciles whose log nobody reads.
+var unlogged = log.IntoContext(context.Background(), logr.Discard())
 
 // machine brings one state after the other to life: with the real reconciler, on the model of the API server.
 type machine struct {
@@ -112,7 +118,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
-	result, err := m.reconciler.Reconcile(model.Unlogged, reconcile.Request{NamespacedName: model.JobKey})
+	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
 	if m.next != nil {
 		s.reconcile = &reconcileInProgress{answers: m.answers, next: *m.next}
 		return
@@ -139,10 +145,14 @@ func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 // errInterrupted is what a reconcile gets that is to stop for now.
 var errInterrupted = errors.New("the exploration goes on elsewhere")
 
-// request answers a call: as before if it was made before, else by doing it.
-func (m *machine) request(call model.Call, do func() model.Answer) model.Answer {
+// request answers a call: as before if it was made before, else by doing it. A call that is free does not count among
+// those that the reconcile may make.
+func (m *machine) request(call model.Call, free bool, do func() model.Answer) model.Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if free && m.given == len(m.answers) && m.next == nil {
+		m.calls++
+	}
 	if m.given < len(m.answers) {
 		answer := m.answers[m.given]
 		if answer.Call != call {
@@ -169,18 +179,18 @@ func (m *machine) request(call model.Call, do func() model.Answer) model.Answer 
 func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
 	fault := m.fault
 	m.fault = ""
-	switch fault {
-	case model.Refuse:
+	if fault == model.Refuse {
 		return model.Refused()
-	case model.Lose:
+	}
+	if fault == model.Lose {
 		m.state.cache.Freeze(call.Resource)
-		do()
-		return model.Lost(call)
-	case model.Stop: // the controller starts again between two calls
 	}
 	m.writing = true
 	answer := do()
 	m.writing = false
+	if fault == model.Lose {
+		return model.Lost(call)
+	}
 	if call.Writes() && answer.Err == nil {
 		m.writes++
 		if call.Resource != model.PodGroups {
@@ -195,20 +205,17 @@ var _ model.Server = &machine{}
 // ReadCache implements model.Server. The cache is read once a reconcile: nothing that happens between two such reads
 // could not have happened before or after both.
 func (m *machine) ReadCache(call model.Call, from func(model.Objects) model.Answer) model.Answer {
-	if m.given == len(m.answers) && m.next == nil {
-		m.calls++
-	}
-	return m.request(call, func() model.Answer { return from(m.state.cache.Shown()) })
+	return m.request(call, true, func() model.Answer { return from(m.state.cache.Shown()) })
 }
 
 // ReadLive implements model.Server.
 func (m *machine) ReadLive(call model.Call, from func(model.Objects) model.Answer) model.Answer {
-	return m.request(call, func() model.Answer { return from(m.state.live.Objects) })
+	return m.request(call, false, func() model.Answer { return from(m.state.live.Objects) })
 }
 
 // Write implements model.Server.
 func (m *machine) Write(call model.Call, do func(*model.Cluster) error) model.Answer {
-	return m.request(call, func() (answer model.Answer) {
+	return m.request(call, false, func() (answer model.Answer) {
 		m.cluster(func(c *model.Cluster) { answer = model.AnswerTo(call, c, do) })
 		return answer
 	})

@@ -14,7 +14,7 @@ import (
 func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	var actions []action
 	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
-	befall := func(name string, quiet int, what model.Mishap) {
+	happens := func(name string, quiet int, what model.Mishap) {
 		actions = append(actions, action{name: "pod " + index + " " + name, quiet: quiet, do: func(m *machine) {
 			m.must(func(c *model.Cluster) error { return what(c, pod) })
 		}})
@@ -32,16 +32,16 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	running := pod.Status.Phase == corev1.PodRunning
 	switch ends := model.Ends(pod); {
 	case ends != nil && running:
-		befall("ends, as it is deleted", clusterWorks, ends)
+		happens("ends, as it is deleted", clusterWorks, ends)
 	case ends != nil:
-		befall("is let go", clusterWorks, ends)
+		happens("is let go", clusterWorks, ends)
 	case pod.DeletionTimestamp != nil: // its node does not answer
 	case pod.Status.Phase == corev1.PodPending:
-		befall("runs", clusterWorks, model.Runs)
+		happens("runs", clusterWorks, model.Runs)
 		fail("vanishes", true, model.Vanishes)
 	case running:
 		if index == "0" || s.shape.RestartPolicy != model.Always {
-			befall("succeeds", notByItself, model.Exits(0, ""))
+			happens("succeeds", notByItself, model.Exits(0, ""))
 		} else {
 			fail("succeeds", true, model.Exits(0, ""))
 		}

@@ -96,13 +96,11 @@ func (c *Cache) show(key string, object client.Object) (wakes bool) {
 
 // changeWakes reports whether a change wakes the controller, as SetupWithManager of the job controller determines.
 func changeWakes(before, after client.Object) bool {
-	switch object := cmp.Or(after, before).(type) {
-	case *corev1.Pod:
-		return owned(object)
+	switch cmp.Or(after, before).(type) {
+	case *corev1.Pod, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
+		return before != nil && owned(before) || after != nil && owned(after)
 	case *corev1.Service:
 		return after == nil
-	case *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
-		return owned(object)
 	default:
 		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
 	}

@@ -169,7 +169,7 @@ func (c modelClient) Delete(_ context.Context, object client.Object, options ...
 
 // Patch implements client.Writer, of TensorBoards and PodGroups.
 func (c modelClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	return c.patch(object, func(cluster *Cluster) error { return cluster.Patch(object, patch) })
+	return c.patch(object, func(cluster *Cluster) error { return cluster.patchDependent(object, patch) })
 }
 
 // Status implements client.StatusClient, of jobs.
@@ -185,7 +185,7 @@ type statusWriter struct {
 func (w statusWriter) Patch(
 	_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
 ) error {
-	return w.client.patch(object, func(cluster *Cluster) error { return cluster.PatchStatus(object, patch) })
+	return w.client.patch(object, func(cluster *Cluster) error { return cluster.patchStatus(object, patch) })
 }
 
 // patch makes a patch, and reads the object back.

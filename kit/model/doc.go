@@ -7,12 +7,9 @@
 package model
 
 import (
-	"context"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Birth is when every life of a job begins.
@@ -20,6 +17,3 @@ var Birth = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // JobKey names the one job of a cluster.
 var JobKey = types.NamespacedName{Namespace: "ns", Name: "job"}
-
-// Unlogged is the context of reconciles whose log nobody reads.
-var Unlogged = log.IntoContext(context.Background(), logr.Discard())

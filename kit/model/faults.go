@@ -4,11 +4,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Effect is what goes wrong with a write of the controller.
+// Effect is what goes wrong with a write of the controller. What goes wrong with its reads is in cache.go, and what
+// happens to pods in mishaps.go. A controller also stops between any two of its calls.
 type Effect string
 
-// What goes wrong with the caches of a controller is in cache.go, with pods in mishaps.go. A controller also stops
-// between any two of its calls.
+// The effects.
 const (
 	// Stop: the write succeeds, and the process ends right after it.
 	Stop Effect = "the controller stops after"

@@ -54,8 +54,8 @@ func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J)
 	}, nil
 }
 
-// Runs reports whether jobs of the kind can be of a shape: whether they have a TensorBoard, and whether they scale and
-// then depend on a rendezvous.
+// Runs reports whether jobs of the kind can be of a shape: whether they have a TensorBoard, if it wants one, and
+// whether they scale, if it is elastic. An elastic shape without a restart scope also needs a rendezvous.
 func (k Kind) Runs(s Shape) bool {
 	job := k.newJob(s)
 	if _, ok := job.(framework.TensorBoardJob); s.TensorBoard != nil && !ok {

@@ -22,7 +22,7 @@ func changes(how func(*corev1.Pod, time.Time)) Mishap {
 	}
 }
 
-// then returns a mishap of two.
+// then returns a mishap that is followed by another.
 func (m Mishap) then(next Mishap) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error {
 		if err := m(c, pod); err != nil {

@@ -15,9 +15,9 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// PatchStatus applies a merge patch to the status of a job. It returns NotFound, or Conflict if the
+// patchStatus applies a merge patch to the status of a job. It returns NotFound, or Conflict if the
 // patch carries another resourceVersion than the job.
-func (c *Cluster) PatchStatus(object client.Object, patch client.Patch) error {
+func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	current, ok := c.Live()[c.keyOf(object)].(framework.Job)
 	if !ok {
 		return notFound(kindOf(c.scheme, object), object.GetName())
@@ -111,9 +111,9 @@ func fieldOf(value reflect.Value, key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// Patch applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch carries
-// another resourceVersion than the object.
-func (c *Cluster) Patch(object client.Object, patch client.Patch) error {
+// patchDependent applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch
+// carries another resourceVersion than the object.
+func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {
 		return err

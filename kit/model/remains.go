@@ -66,7 +66,7 @@ func (o Objects) Remains() Remains {
 	return r
 }
 
-// Describe says in few lines how the job and its pods stand.
+// Describe returns a short summary of the job and its pods.
 func (o Objects) Describe() string {
 	r := o.Remains()
 	phase := "no job"

@@ -7,7 +7,7 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// Shape is what the lives of jobs vary of a job.
+// Shape is the part of a job that the tests vary.
 type Shape struct {
 	// Replicas of the one type that the job has. Index 0 leads.
 	Replicas int32
