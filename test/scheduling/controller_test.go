@@ -96,8 +96,8 @@ func startPlane(ctx context.Context, kind simulated.Kind, modules ...string) clu
 	return c
 }
 
-// startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On kube-scheduler
-// without gangs there is nothing for the controller to do, and it does not run.
+// startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On
+// kube-scheduler without gangs there is nothing for the controller to do, and it does not run.
 func startScheduler(ctx context.Context, kind simulated.Kind) cluster {
 	GinkgoHelper()
 	c := startPlane(ctx, kind, "scheduler", "pytorch", "tensorboard")
@@ -252,4 +252,14 @@ func (c cluster) delete(ctx context.Context, group *v1beta1.PodGroup) {
 	GinkgoHelper()
 	Expect(c.Client.Delete(ctx, group)).To(Succeed())
 	Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(group.Namespace), client.MatchingLabels{v1beta1.LabelGroupName: group.Name})).To(Succeed())
+}
+
+// makeRoom deletes a group with its pods so that all that waits competes for the room. kube-scheduler tries a pod that
+// it has tried before only after a while, whatever its priority. One that has just started has tried none.
+func (c cluster) makeRoom(ctx context.Context, group *v1beta1.PodGroup) {
+	GinkgoHelper()
+	Expect(c.Kill(c.Engine)).To(Succeed())
+	c.delete(ctx, group)
+	Eventually(ctx, c.bound(ctx, group.Name)).Should(BeEmpty())
+	Expect(c.Restart(ctx, c.Engine)).To(Succeed())
 }

@@ -186,7 +186,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 			Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, name)).To(Succeed())
 		}
 		Expect(c.bound(ctx, "first")()).To(HaveLen(1), "nothing is taken away inside a queue")
-		c.delete(ctx, first)
+		c.makeRoom(ctx, first)
 		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
 		Expect(c.bound(ctx, "low")()).To(BeEmpty())
 	})...)
