@@ -85,10 +85,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 		},
 	}
 	w.cluster = model.NewClusterFor(k, clock, model.Snapshot{Objects: model.Objects{}}, func(change model.Change) {
-		model.CheckLaws(t, k, w.cluster.Live(), change)
-		if w.process.writing {
-			model.CheckDeletion(t, k, w.cluster.Live(), change)
-		}
+		model.CheckLaws(t, k, w.cluster.Live(), change, w.process.writing)
 		if w.process.cache.Tell(change, w.process.writing) {
 			w.dirty = true
 		}

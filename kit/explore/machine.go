@@ -86,10 +86,7 @@ func (m *machine) cluster(do func(*model.Cluster)) {
 	s := m.state
 	var c *model.Cluster
 	c = model.NewClusterFor(m.kind, m.clock, s.live, func(change model.Change) {
-		model.CheckLaws(m, m.kind, c.Live(), change)
-		if m.writing {
-			model.CheckDeletion(m, m.kind, c.Live(), change)
-		}
+		model.CheckLaws(m, m.kind, c.Live(), change, m.writing)
 		s.dirty = s.cache.Tell(change, m.writing) || s.dirty
 	})
 	do(c)

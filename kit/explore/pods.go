@@ -16,7 +16,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
 	happens := func(name string, quiet int, what model.Mishap) {
 		actions = append(actions, action{name: "pod " + index + " " + name, quiet: quiet, do: func(m *machine) {
-			m.must(func(c *model.Cluster) error { return what(c, pod) })
+			m.happen(pod, what)
 		}})
 	}
 	fail := func(name string, free bool, what model.Mishap) {
@@ -26,7 +26,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		actions = append(actions, action{name: "pod " + index + " " + name, do: func(m *machine) {
 			m.state.spent.failures++
 			m.owe(pod, free)
-			m.must(func(c *model.Cluster) error { return what(c, pod) })
+			m.happen(pod, what)
 		}})
 	}
 	running := pod.Status.Phase == corev1.PodRunning
@@ -53,6 +53,11 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		fail("loses its node", true, model.LosesItsNode)
 	}
 	return actions
+}
+
+// happen lets a mishap happen to a pod.
+func (m *machine) happen(pod *corev1.Pod, what model.Mishap) {
+	m.must(func(c *model.Cluster) error { return what(c, pod) })
 }
 
 // owe notes that the controller has to count a failure, once for all of one attempt if the replicas restart together.

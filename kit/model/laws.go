@@ -23,9 +23,13 @@ type Reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// CheckLaws checks what no write may do, whatever went wrong before. The objects are those after the write.
-func CheckLaws(t Reporter, k Kind, now Objects, change Change) {
+// CheckLaws checks what no write may do, whatever went wrong before, and what no write of the controller may do. The
+// objects are those after the write.
+func CheckLaws(t Reporter, k Kind, now Objects, change Change, byController bool) {
 	t.Helper()
+	if byController {
+		checkDeletion(t, k, now, change)
+	}
 	before, after := change.Before, change.After
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
 		checkCreation(t, k, now, pod)
@@ -136,9 +140,9 @@ func checkGroupCreation(t Reporter, k Kind, now Objects) {
 	}
 }
 
-// CheckDeletion checks that a write of the controller deletes no pod that does its work, or that a finished job has to
+// checkDeletion checks that a write of the controller deletes no pod that does its work, or that a finished job has to
 // keep, with its logs. The objects are those after the write.
-func CheckDeletion(t Reporter, k Kind, now Objects, change Change) {
+func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
 	job, isDeleted := now.Job(), change.After == nil || change.After.GetDeletionTimestamp() != nil
