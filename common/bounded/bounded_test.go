@@ -1,0 +1,40 @@
+package bounded
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		text    string
+		want    []string
+		wantErr string
+	}{
+		"as many items as there may be are read": {text: `["a","b"]`, want: []string{"a", "b"}},
+		"an empty list has no items":             {text: `[]`},
+		"null has no items":                      {text: `null`},
+		"one item more is an error":              {text: `["a","b","c"]`, wantErr: "there are more than 2 letters"},
+		"what is no list is an error":            {text: `{"a":"b"}`, wantErr: "the letters begin with {, and are no list"},
+		"an item of another type is an error": {
+			text: `[1]`, wantErr: "json: cannot unmarshal number into Go value of type string",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := List[string]([]byte(tc.text), 2, "letters")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected items (-want +got):\n%s", diff)
+			}
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			if diff := cmp.Diff(tc.wantErr, gotErr); diff != "" {
+				t.Errorf("unexpected error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package fair
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Bucket gives out tokens at a rate, and so many at once that were not asked for before. If tenants have to wait,
+// they take turns: how long one waits depends on how many tenants there are, and not on how many tokens the others
+// ask for.
+type Bucket struct {
+	rate, burst float64
+
+	mu      sync.Mutex
+	tokens  float64
+	updated time.Time
+	waiting turns[chan struct{}]
+	timer   *time.Timer
+}
+
+// NewBucket returns a full bucket that gives out rate tokens a second on average, and up to burst at once. Both must
+// be greater than 0.
+func NewBucket(rate float64, burst int) *Bucket {
+	return &Bucket{rate: rate, burst: float64(burst), tokens: float64(burst), updated: time.Now()}
+}
+
+// Wait waits for a token. It returns the error of the context if that ends first.
+func (b *Bucket) Wait(ctx context.Context, tenant string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	served := make(chan struct{})
+	b.mu.Lock()
+	b.waiting.add(tenant, served)
+	b.serve()
+	b.mu.Unlock()
+
+	select {
+	case <-served:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.waiting.remove(tenant, served) { // it was served meanwhile
+		b.tokens++
+		b.serve()
+	}
+	return ctx.Err()
+}
+
+// serve gives out the tokens that there are, and sees to it that it is called again when there is the next.
+func (b *Bucket) serve() {
+	now := time.Now()
+	b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.updated).Seconds())
+	b.updated = now
+	all := func(string) bool { return true }
+	for b.tokens >= 1 {
+		served, ok := b.waiting.next(all)
+		if !ok {
+			return
+		}
+		b.tokens--
+		close(served)
+	}
+	if len(b.waiting.order) == 0 {
+		return
+	}
+	// Rounded up, so that the token is there.
+	next := time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + 1
+	if b.timer == nil {
+		b.timer = time.AfterFunc(next, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.serve()
+		})
+	} else {
+		b.timer.Reset(next)
+	}
+}

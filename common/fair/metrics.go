@@ -1,0 +1,60 @@
+package fair
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+// queueMetrics are those that each work queue of a controller has, such as workqueue_depth.
+type queueMetrics struct {
+	depth                 workqueue.GaugeMetric
+	adds, retries         workqueue.CounterMetric
+	latency, workDuration workqueue.HistogramMetric
+	unfinished, longest   workqueue.SettableGaugeMetric
+}
+
+// provider makes the metrics that controller-runtime registers. It gives them only to its own queue, whose options
+// then name them.
+var provider = sync.OnceValue(func() workqueue.MetricsProvider {
+	var options *priorityqueue.Opts[string]
+	priorityqueue.New("", func(o *priorityqueue.Opts[string]) { options = o }).ShutDown()
+	return options.MetricProvider
+})
+
+func newQueueMetrics(name string) queueMetrics {
+	p := provider()
+	return queueMetrics{
+		depth:        p.NewDepthMetric(name),
+		adds:         p.NewAddsMetric(name),
+		retries:      p.NewRetriesMetric(name),
+		latency:      p.NewLatencyMetric(name),
+		workDuration: p.NewWorkDurationMetric(name),
+		unfinished:   p.NewUnfinishedWorkSecondsMetric(name),
+		longest:      p.NewLongestRunningProcessorSecondsMetric(name),
+	}
+}
+
+// observeBusy measures how long workers have been busy, as often as other queues do, until the queue is shut down.
+func (q *Queue) observeBusy() {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-q.stopped:
+			return
+		}
+		q.mu.Lock()
+		var total, longest time.Duration
+		for _, began := range q.busy {
+			total += time.Since(began)
+			longest = max(longest, time.Since(began))
+		}
+		q.mu.Unlock()
+		q.metrics.unfinished.Set(total.Seconds())
+		q.metrics.longest.Set(longest.Seconds())
+	}
+}

@@ -1,0 +1,335 @@
+package fair
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Queue is the work queue of a controller, whose workers namespaces share by the rule of a Pool. Of the requests that
+// may get a worker those of the greatest priority go first. Within a priority namespaces take turns, and within a
+// namespace the request goes first that was ready first. An object without a namespace is a tenant by itself, or the
+// controller of such a kind would only use half of its workers.
+//
+// Otherwise it does what the queue of controller-runtime does: a request is in it once, at the greatest of its
+// priorities and the earliest of its times, and no two workers have the same request.
+type Queue struct {
+	limiter workqueue.TypedRateLimiter[reconcile.Request]
+	metrics queueMetrics
+	workers int64
+	stopped chan struct{}
+
+	mu sync.Mutex
+	// changed tells workers that wait that there may be a request for them.
+	changed *sync.Cond
+	// entries are all requests that wait: for their time, for a worker, or until the worker is done that has the same
+	// request.
+	entries map[reconcile.Request]*entry
+	delayed delayed
+	timer   *time.Timer
+	// ready are the requests that wait for a worker, by priority, the greatest first.
+	ready []level
+	// busy are the requests that workers have, and since when. held is their number by tenant.
+	busy map[reconcile.Request]time.Time
+	held map[string]int64
+}
+
+var _ priorityqueue.PriorityQueue[reconcile.Request] = (*Queue)(nil)
+
+// entry is a request that waits.
+type entry struct {
+	reconcile.Request
+	priority int
+	// due is when it is ready, and index its place among those that are not. It is zero when it is ready, and since is
+	// when that was.
+	due   time.Time
+	index int
+	since time.Time
+}
+
+// tenantOf returns who shares the workers with others.
+func tenantOf(request reconcile.Request) string {
+	//attack:all namespaces are one tenant => return ""
+	return cmp.Or(request.Namespace, "/"+request.Name) // which is no name of a namespace
+}
+
+// level is the requests of one priority.
+type level struct {
+	priority int
+	turns[*entry]
+}
+
+// NewQueue returns the queue of a controller with so many workers. The name labels its metrics.
+func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
+	q := &Queue{
+		limiter: limiter,
+		metrics: newQueueMetrics(name),
+		workers: int64(workers),
+		stopped: make(chan struct{}),
+		entries: map[reconcile.Request]*entry{},
+		busy:    map[reconcile.Request]time.Time{},
+		held:    map[string]int64{},
+	}
+	q.changed = sync.NewCond(&q.mu)
+	go q.observeBusy()
+	return q
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *Queue) Add(request reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{}, request)
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *Queue) AddAfter(request reconcile.Request, after time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: after}, request)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) AddRateLimited(request reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, request)
+}
+
+// AddWithOpts implements priorityqueue.PriorityQueue.
+func (q *Queue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.isStopped() {
+		return
+	}
+	for _, request := range requests {
+		after := options.After
+		if options.RateLimited {
+			limit := q.limiter.When(request)
+			if after == 0 || limit < after {
+				after = limit
+			}
+		}
+		q.add(request, after, ptr.Deref(options.Priority, 0))
+	}
+}
+
+func (q *Queue) add(request reconcile.Request, after time.Duration, priority int) {
+	due := time.Now().Add(after)
+	if after > 0 {
+		q.metrics.retries.Inc()
+	}
+	e, waits := q.entries[request]
+	switch {
+	case !waits:
+		e = &entry{Request: request, priority: priority, due: due}
+		q.entries[request] = e
+		heap.Push(&q.delayed, e)
+	case e.due.IsZero():
+		if priority > e.priority {
+			q.unlist(e)
+			e.priority = priority
+			q.list(e)
+		}
+		return
+	default:
+		e.priority = max(priority, e.priority)
+		if due.Before(e.due) {
+			e.due = due
+			heap.Fix(&q.delayed, e.index)
+		}
+	}
+	if after > 0 {
+		q.wakeUp()
+		return
+	}
+	heap.Remove(&q.delayed, e.index)
+	q.makeReady(e)
+}
+
+// wakeUp sees to it that the timer fires when the next request is due.
+func (q *Queue) wakeUp() {
+	if len(q.delayed) == 0 {
+		return
+	}
+	wait := time.Until(q.delayed[0].due)
+	if q.timer == nil {
+		q.timer = time.AfterFunc(wait, q.timerFired)
+	} else {
+		q.timer.Reset(wait)
+	}
+}
+
+func (q *Queue) timerFired() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.isStopped() {
+		return
+	}
+	for now := time.Now(); len(q.delayed) > 0 && !q.delayed[0].due.After(now); {
+		q.makeReady(heap.Pop(&q.delayed).(*entry)) //nolint:forcetypeassert // the heap has no others
+	}
+	q.wakeUp()
+}
+
+// makeReady marks that a request has waited for its time.
+func (q *Queue) makeReady(e *entry) {
+	e.due, e.since = time.Time{}, time.Now()
+	q.metrics.adds.Inc()
+	q.metrics.depth.Inc()
+	q.list(e)
+}
+
+// list puts a request that is ready among those of its priority, unless a worker still has it.
+func (q *Queue) list(e *entry) {
+	if _, busy := q.busy[e.Request]; busy {
+		return
+	}
+	q.level(e.priority).add(tenantOf(e.Request), e)
+	q.changed.Signal()
+}
+
+func (q *Queue) unlist(e *entry) {
+	q.level(e.priority).remove(tenantOf(e.Request), e)
+}
+
+func (q *Queue) level(priority int) *level {
+	greaterFirst := func(l level, priority int) int { return cmp.Compare(priority, l.priority) }
+	i, found := slices.BinarySearchFunc(q.ready, priority, greaterFirst)
+	if !found {
+		q.ready = slices.Insert(q.ready, i, level{priority: priority})
+	}
+	return &q.ready[i]
+}
+
+// Get implements workqueue.TypedInterface.
+func (q *Queue) Get() (request reconcile.Request, shutdown bool) {
+	request, _, shutdown = q.GetWithPriority()
+	return request, shutdown
+}
+
+// GetWithPriority implements priorityqueue.PriorityQueue.
+func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.isStopped() {
+		if e, ok := q.next(); ok {
+			now := time.Now()
+			delete(q.entries, e.Request)
+			q.busy[e.Request] = now
+			q.held[tenantOf(e.Request)]++
+			q.metrics.depth.Dec()
+			q.metrics.latency.Observe(now.Sub(e.since).Seconds())
+			return e.Request, e.priority, false
+		}
+		q.changed.Wait()
+	}
+	return reconcile.Request{}, 0, true
+}
+
+// next returns the request that is the next to get a worker, if any may.
+func (q *Queue) next() (e *entry, ok bool) {
+	free := q.workers - int64(len(q.busy))
+	may := func(tenant string) bool { return fits(q.held[tenant], 1, free) }
+	for i := range q.ready {
+		if e, ok = q.ready[i].next(may); ok {
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// Done implements workqueue.TypedInterface.
+func (q *Queue) Done(request reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	began, busy := q.busy[request]
+	if !busy {
+		return
+	}
+	q.metrics.workDuration.Observe(time.Since(began).Seconds())
+	delete(q.busy, request)
+	tenant := tenantOf(request)
+	if q.held[tenant]--; q.held[tenant] == 0 {
+		delete(q.held, tenant)
+	}
+	if e, waits := q.entries[request]; waits && e.due.IsZero() {
+		q.list(e)
+	}
+	q.changed.Broadcast() // several tenants may get a worker now
+}
+
+// Len implements workqueue.TypedInterface. It returns how many requests are ready.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.entries) - len(q.delayed)
+}
+
+// Forget implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) Forget(request reconcile.Request) { q.limiter.Forget(request) }
+
+// NumRequeues implements workqueue.TypedRateLimitingInterface.
+func (q *Queue) NumRequeues(request reconcile.Request) int { return q.limiter.NumRequeues(request) }
+
+// ShutDown implements workqueue.TypedInterface. Workers get no more requests, as with the queue of controller-runtime.
+func (q *Queue) ShutDown() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.isStopped() {
+		return
+	}
+	close(q.stopped)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.changed.Broadcast()
+}
+
+// ShutDownWithDrain implements workqueue.TypedInterface. It does not drain, as that of controller-runtime does not.
+func (q *Queue) ShutDownWithDrain() { q.ShutDown() }
+
+// ShuttingDown implements workqueue.TypedInterface.
+func (q *Queue) ShuttingDown() bool { return q.isStopped() }
+
+func (q *Queue) isStopped() bool {
+	select {
+	case <-q.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// delayed is a heap of requests by the time when they are due.
+type delayed []*entry
+
+// Len implements heap.Interface.
+func (d delayed) Len() int { return len(d) }
+
+// Less implements heap.Interface.
+func (d delayed) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
+
+// Swap implements heap.Interface.
+func (d delayed) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].index, d[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (d *delayed) Push(e any) {
+	pushed := e.(*entry) //nolint:forcetypeassert // the heap has no others
+	pushed.index = len(*d)
+	*d = append(*d, pushed)
+}
+
+// Pop implements heap.Interface.
+func (d *delayed) Pop() any {
+	last := len(*d) - 1
+	popped := (*d)[last]
+	(*d)[last] = nil // or it could not be collected
+	*d = (*d)[:last]
+	return popped
+}

@@ -1,0 +1,125 @@
+// Package network makes the NetworkPolicies that controllers put around what they run, and keeps others from changing
+// them.
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// Policies are the settings of the NetworkPolicies that a controller makes. The zero value makes none.
+type Policies struct {
+	// Enabled reports whether the controller makes NetworkPolicies.
+	Enabled bool
+	// AllowedNamespaces select the namespaces whose pods are let in besides those that need to be. Nil selects none.
+	AllowedNamespaces *metav1.LabelSelector
+}
+
+// Peers returns some pods of the namespace of a NetworkPolicy, and the pods of all namespaces that are allowed.
+func (p Policies) Peers(pods metav1.LabelSelector) []networkingv1.NetworkPolicyPeer {
+	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: &pods}}
+	if p.AllowedNamespaces != nil {
+		peers = append(peers, networkingv1.NetworkPolicyPeer{NamespaceSelector: p.AllowedNamespaces})
+	}
+	return peers
+}
+
+// Ingress returns the spec of a NetworkPolicy that lets nobody reach the selected pods but by the rules. It does not
+// limit what the pods reach themselves.
+func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressRule) networkingv1.NetworkPolicySpec {
+	return networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: pods},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress:     rules,
+	}
+}
+
+// Strip removes the spec of a NetworkPolicy, for a cache, unless it is the wanted one. So the cache tells whether
+// somebody changed it, and keeps nothing of what tenants write. A NetworkPolicy may be stripped twice.
+func Strip(policy *networkingv1.NetworkPolicy, wanted networkingv1.NetworkPolicySpec) {
+	if !equality.Semantic.DeepEqual(policy.Spec, wanted) {
+		policy.Spec = networkingv1.NetworkPolicySpec{}
+	}
+}
+
+// Keeper creates the NetworkPolicies of a controller, and puts them back.
+type Keeper struct {
+	// Client reads from a cache and writes to the API server.
+	Client client.Client
+	// APIReader reads from the API server itself.
+	APIReader client.Reader
+}
+
+// Has reports whether the cache has a NetworkPolicy that the owner controls and that has the wanted spec.
+func (k Keeper) Has(ctx context.Context, owner client.Object, wanted *networkingv1.NetworkPolicy) (bool, error) {
+	var seen networkingv1.NetworkPolicy
+	err := k.Client.Get(ctx, client.ObjectKeyFromObject(wanted), &seen)
+	has := err == nil && metav1.IsControlledBy(&seen, owner) && equality.Semantic.DeepEqual(seen.Spec, wanted.Spec)
+	return has, client.IgnoreNotFound(err)
+}
+
+// Ensure creates the NetworkPolicy of an owner, which users know as what it is called, such as "the job", or gives it
+// the wanted spec again. A NetworkPolicy of the name that is not the owner's is never touched. Errors are of type
+// *report.RefusedError, unless another try can succeed.
+func (k Keeper) Ensure(
+	ctx context.Context, owner client.Object, called string, wanted *networkingv1.NetworkPolicy,
+) error {
+	var seen networkingv1.NetworkPolicy
+	err := k.Client.Get(ctx, client.ObjectKeyFromObject(wanted), &seen)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading networkpolicy %s: %w", wanted.Name, err)
+	case err != nil || !metav1.IsControlledBy(&seen, owner):
+		err := owned.Create(ctx, k.Client, k.APIReader, owner, called, wanted.DeepCopy())
+		if !errors.Is(err, owned.ErrNotCached) {
+			return err
+		}
+		// The cache lags, or somebody took our labels off the NetworkPolicy.
+	case equality.Semantic.DeepEqual(seen.Spec, wanted.Spec):
+		return nil
+	}
+	return k.restore(ctx, owner, called, wanted)
+}
+
+// restore gives a NetworkPolicy its labels and its spec again. The cache does not have what it must be changed from.
+func (k Keeper) restore(
+	ctx context.Context, owner client.Object, called string, wanted *networkingv1.NetworkPolicy,
+) error {
+	what := "networkpolicy " + wanted.Name
+	var live networkingv1.NetworkPolicy
+	if err := k.APIReader.Get(ctx, client.ObjectKeyFromObject(wanted), &live); err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	if !metav1.IsControlledBy(&live, owner) {
+		return report.NameConflict(called, what)
+	}
+	changed := live.DeepCopy()
+	changed.Spec = *wanted.Spec.DeepCopy()
+	if changed.Labels == nil {
+		changed.Labels = map[string]string{}
+	}
+	maps.Copy(changed.Labels, wanted.Labels)
+	if equality.Semantic.DeepEqual(&live, changed) {
+		return nil // the cache is yet to tell
+	}
+	err := k.Client.Patch(ctx, changed, client.MergeFromWithOptions(&live, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case owned.IsRefused(err):
+		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: fmt.Errorf("changing %s: %w", what, err)}
+	case err != nil:
+		return fmt.Errorf("changing %s: %w", what, err)
+	default:
+		return nil
+	}
+}
