@@ -70,7 +70,7 @@ func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member f
 	template.Spec.Volumes = append(slices.Clone(template.Spec.Volumes),
 		corev1.Volume{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName:  secretName(job),
+			SecretName:  d.SecretName(job),
 			DefaultMode: ptr.To[int32](0o444), // whoever the container runs as must be able to read it
 		}}},
 	)

@@ -15,13 +15,25 @@ import (
 	"tensorstack.dev/jobs/kit/hostile"
 )
 
+// crdFile is the CRD of the kind.
+const crdFile = "config/crd/batch.tensorstack.dev_deepspeedjobs.yaml"
+
 // FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
 func FuzzSpec(f *testing.F) {
 	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
-	hostile.Fuzz(f, Controller(), "config/crd/batch.tensorstack.dev_deepspeedjobs.yaml", manifests, checkCommand)
+	hostile.Fuzz(f, Controller(), crdFile, manifests, checkCommand)
+}
+
+func TestLimitsBoundWhatAJobTakesInMemory(t *testing.T) {
+	hostile.CheckSize(t, Controller(), crdFile)
+}
+
+func TestRealJobsAreFarFromTheLimits(t *testing.T) {
+	t.Parallel()
+	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
 // checkCommand checks that every worker runs the agent, by flags that the agent knows, unless debug mode has another command: that it

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func newSecret(t *testing.T) *corev1.Secret {
@@ -23,9 +22,7 @@ func newSecret(t *testing.T) *corev1.Secret {
 func TestNewSecret(t *testing.T) {
 	t.Parallel()
 	secret := newSecret(t)
-	want := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "job-ssh-job-uid"}, Type: "kubernetes.io/ssh-auth", Immutable: new(true),
-	}
+	want := &corev1.Secret{Type: "kubernetes.io/ssh-auth", Immutable: new(true)}
 	if diff := cmp.Diff(want, secret, cmpopts.IgnoreFields(corev1.Secret{}, "Data")); diff != "" {
 		t.Errorf("unexpected Secret (-want +got):\n%s", diff)
 	}
@@ -47,7 +44,11 @@ func TestNewSecretIsAnotherEachTime(t *testing.T) {
 	if cmp.Equal(first.Data, second.Data) {
 		t.Error("the keys of two Secrets are the same")
 	}
-	if first.Name != second.Name {
-		t.Errorf("the Secrets of one job are named %s and %s", first.Name, second.Name)
+}
+
+func TestSecretNameHasTheUIDOfTheJob(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff("job-ssh-job-uid", deepspeed{}.SecretName(jobOf(running(), training()))); diff != "" {
+		t.Errorf("unexpected name (-want +got):\n%s", diff)
 	}
 }

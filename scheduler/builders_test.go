@@ -34,6 +34,12 @@ func newGroup(name string, needed int32, pods ...*corev1.Pod) groupView {
 	return g
 }
 
+// unselected puts the group into a namespace that the queue does not select.
+func (g groupView) unselected() groupView {
+	g.Selected, g.Admission.Status = false, metav1.ConditionFalse
+	return g
+}
+
 func (g groupView) withPriority(priority int32) groupView {
 	g.Group.Spec.Priority = &priority
 	return g
@@ -69,12 +75,27 @@ func grouped(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodScheduling
 
 func extra(pod *corev1.Pod) { pod.Annotations = map[string]string{v1beta1.AnnotationExtra: "true"} }
 
+// released lets the controller have removed the gate.
+func released(pod *corev1.Pod) {
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.AnnotationReleased, "true")
+}
+
+// onNode names a node, as whoever creates a pod may do.
+func onNode(pod *corev1.Pod) { pod.Spec.NodeName = "node-1" }
+
+func bound(pod *corev1.Pod) {
+	onNode(pod)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+}
+
 func running(pod *corev1.Pod) {
-	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodRunning
+	bound(pod)
+	pod.Status.Phase = corev1.PodRunning
 }
 
 func succeeded(pod *corev1.Pod) {
-	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodSucceeded
+	bound(pod)
+	pod.Status.Phase = corev1.PodSucceeded
 }
 
 func unschedulable(pod *corev1.Pod) {

@@ -15,8 +15,9 @@ import (
 
 // engine is the scheduler that places the pods: what it can do for groups and queues is up to it.
 type engine interface {
-	// hindrance says why the engine cannot schedule groups in this cluster, of which some are there.
-	hindrance(ctx context.Context, there []groupView) (hindrance, error)
+	// hindrance returns why the engine cannot schedule groups, of those that are there, by namespace; "" is all of them.
+	// What the objects of a tenant show of the engine is no evidence for the groups of another tenant.
+	hindrance(ctx context.Context, there []groupView) (map[string]hindrance, error)
 	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil is no queue.
 	gates(queue *v1beta1.Queue) bool
 	// priorityClass is the class of the group's pods, by which the engine knows their priority.

@@ -3,14 +3,11 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
-	"net"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"golang.org/x/net/netutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,18 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/bounded"
+	"tensorstack.dev/jobs/common/listen"
 )
 
 // What anybody in the cluster may ask of the extender at once: it has no way to tell Volcano from others.
 const (
 	// maxQuestion is more than the pods of one node, which a question is about, take as JSON: 5 KiB each, as measured.
 	maxQuestion = 4 << 20
-	// maxAskers is how many may be connected at once. One question is answered at a time: Volcano asks one after another.
-	maxAskers = 64
-	// askTimeout is how long a question and its answer may take. Volcano waits for less.
-	askTimeout = 5 * time.Second
-	// idleTimeout is how long a connection may be idle, so that Volcano need not open one for each of its sessions.
-	idleTimeout = time.Minute
+	// maxEvictees is more than the pods that one node can have.
+	maxEvictees = 1000
+	// maxAskers is how many may be connected at once, each with a question in memory. One is answered at a time: Volcano
+	// asks one after another.
+	maxAskers = 16
 )
 
 // permit is how an answer says that the victims in it may be evicted. None of them is none.
@@ -47,8 +45,17 @@ type task struct {
 
 // question is what Volcano asks: which of the pods on a node may be evicted for one that waits.
 type question struct {
-	Evictor  task   `json:"evictor"`
-	Evictees []task `json:"evictees"`
+	Evictor  task         `json:"evictor"`
+	Evictees boundedTasks `json:"evictees"`
+}
+
+// boundedTasks are those of a question, at most maxEvictees.
+type boundedTasks []task
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (t *boundedTasks) UnmarshalJSON(text []byte) (err error) {
+	*t, err = bounded.List[task](text, maxEvictees, "evictees")
+	return err
 }
 
 // answer tells Volcano which they are.
@@ -65,26 +72,24 @@ type observer func(ctx context.Context, queue string) (queueView, error)
 type extender struct {
 	client  client.Client
 	observe observer
-	// answering is held while a question is read and answered, so that memory is used for one only.
-	answering sync.Mutex
+	// answering is full while a question is answered.
+	answering chan struct{}
 }
 
 func newExtender(c client.Client, observe observer) *extender {
-	return &extender{client: c, observe: observe}
+	return &extender{client: c, observe: observe, answering: make(chan struct{}, 1)}
 }
 
-// server returns a server for every copy of the controller, not only the one that leads. It returns an error if it cannot listen.
-func (e *extender) server(address string) (*manager.Server, error) {
-	listener, err := net.Listen("tcp", address)
+// server returns a server for every copy of the controller, not only the one that leads. It returns an error if it
+// cannot listen.
+func (e *extender) server(ctx context.Context, address string) (*manager.Server, error) {
+	listener, err := listen.TCP(ctx, address, maxAskers)
 	if err != nil {
 		return nil, err
 	}
-	timeout := askTimeout
 	return &manager.Server{
-		Name:            "extender",
-		Listener:        netutil.LimitListener(listener, maxAskers),
-		Server:          &http.Server{Handler: e.handler(), ReadTimeout: askTimeout, WriteTimeout: askTimeout, IdleTimeout: idleTimeout},
-		ShutdownTimeout: &timeout,
+		Name: "extender", Listener: listener, Server: listen.NewServer(e.handler()),
+		ShutdownTimeout: ptr.To(listen.ShutdownTimeout),
 	}, nil
 }
 
@@ -95,10 +100,20 @@ func (e *extender) handler() http.Handler {
 }
 
 func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
-	e.answering.Lock()
-	defer e.answering.Unlock()
+	// The question is read first, so that nobody waits for a peer that sends slowly.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+	if err != nil {
+		http.Error(w, "the question cannot be read: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case e.answering <- struct{}{}:
+		defer func() { <-e.answering }()
+	case <-r.Context().Done():
+		return
+	}
 	var q question
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&q); err != nil {
+	if err := json.Unmarshal(body, &q); err != nil {
 		http.Error(w, "the body is not a question of Volcano's plugin extender: "+err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -146,11 +161,13 @@ func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 func (e *extender) queueOf(ctx context.Context, t task) (*v1beta1.Queue, error) {
 	namespace, name, _ := strings.Cut(t.Job, "/")
 	var group v1beta1.PodGroup
-	if err := e.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &group); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	if err := e.client.Get(ctx, key, &group, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	var queue v1beta1.Queue
-	if err := e.client.Get(ctx, client.ObjectKey{Name: group.Spec.Queue}, &queue); err != nil {
+	err := e.client.Get(ctx, client.ObjectKey{Name: group.Spec.Queue}, &queue, client.DisableReadYourWritesConsistency)
+	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return &queue, nil

@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/listen"
+	"tensorstack.dev/jobs/common/listen/listentest"
 )
 
 func TestWhichQueueGivesWay(t *testing.T) {
@@ -125,7 +131,10 @@ func TestAnswersToVolcano(t *testing.T) {
 		"a pod of no group of ours may have none":                            {body: asks("gone"), wantStatus: 200},
 		"a queue that cannot be read gets no answer":                         {body: asks("unreadable"), wantStatus: 500},
 		"what is no question gets none":                                      {body: `{"evictor": 1}`, wantStatus: 400},
-		"nor does one that is too long":                                      {body: `{"evictor": {"Name": "` + strings.Repeat("x", maxQuestion) + `"}}`, wantStatus: 400},
+		"nor does one of more pods than a node has": {
+			body: `{"evictees": [{}` + strings.Repeat(",{}", maxEvictees) + `]}`, wantStatus: 400,
+		},
+		"nor does one that is too long": {body: `{"evictor": {"Name": "` + strings.Repeat("x", maxQuestion) + `"}}`, wantStatus: 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,5 +154,62 @@ func TestAnswersToVolcano(t *testing.T) {
 				t.Errorf("unexpected answer (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// slow is the body of a question that is never sent as a whole.
+type slow struct {
+	begun chan<- struct{}
+	end   <-chan struct{}
+}
+
+func (s slow) Read([]byte) (int, error) {
+	close(s.begun)
+	<-s.end
+	return 0, io.ErrUnexpectedEOF
+}
+
+func TestVolcanoDoesNotWaitForAPeerThatSendsSlowly(t *testing.T) {
+	t.Parallel()
+	handler := newTestExtender(t).handler()
+	ask := func(body io.Reader) int {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/reclaimable", body))
+		return recorder.Code
+	}
+	begun, end := make(chan struct{}), make(chan struct{})
+	var peer sync.WaitGroup
+	peer.Go(func() { ask(slow{begun, end}) })
+	<-begun
+	if got := ask(strings.NewReader(asks("high"))); got != http.StatusOK {
+		t.Errorf("got status %d, want %d", got, http.StatusOK)
+	}
+	close(end)
+	peer.Wait()
+}
+
+func TestTheExtenderIsThereWhilePeersHoldConnections(t *testing.T) {
+	t.Parallel()
+	s, err := newTestExtender(t).server(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server.ReadTimeout = time.Hour // nothing ends by itself
+	go func() { _ = s.Server.Serve(s.Listener) }()
+	t.Cleanup(func() { _ = s.Server.Close() })
+	address := s.Listener.Addr().String()
+	listentest.Crowd(t, address, maxAskers)
+	const post = "POST /reclaimable HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+	for name, tc := range map[string]struct {
+		request string
+		want    int
+	}{
+		"Volcano":                       {fmt.Sprintf(post, len(asks("high")), asks("high")), http.StatusOK},
+		"a peer with a large header":    {listentest.Large(listen.MaxHeader), http.StatusRequestHeaderFieldsTooLarge},
+		"a peer that asks other things": {listentest.Get("/"), http.StatusNotFound},
+	} {
+		if got := listentest.Ask(t, listentest.Dial(t, "127.0.77.1", address), tc.request); got != tc.want {
+			t.Errorf("%s: got status %d, want %d", name, got, tc.want)
+		}
 	}
 }

@@ -76,8 +76,8 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	for i := range groups.Items {
 		k := key{groups.Items[i].Spec.Queue, stateOf(&groups.Items[i])}
-		// Anybody may name a queue that there is not: each name would be a series of its own.
-		if _, known := count[key{k.queue, stateQueued}]; !known {
+		// Anybody may name any queue. A name of a queue that does not exist would be a series of its own.
+		if _, known := count[key{k.queue, stateQueued}]; !known || !isSelected(&groups.Items[i]) {
 			k.queue = ""
 		}
 		count[k]++
@@ -91,6 +91,12 @@ func send(metrics chan<- prometheus.Metric, desc *prometheus.Desc, queue string,
 	for name, quantity := range resources {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))
 	}
+}
+
+// isSelected reports whether the queue of a group selects its namespace, as far as the group has been reconciled.
+func isSelected(group *v1beta1.PodGroup) bool {
+	admitted := meta.FindStatusCondition(group.Status.Conditions, v1beta1.ConditionAdmitted)
+	return admitted == nil || admitted.Reason != v1beta1.ReasonNamespaceNotSelected
 }
 
 func stateOf(group *v1beta1.PodGroup) string {

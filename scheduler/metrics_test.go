@@ -47,6 +47,10 @@ func TestMetricsTellWhatQueuesHoldAndWhatWaits(t *testing.T) {
 		}}},
 		Status: v1beta1.QueueStatus{Allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("12"), corev1.ResourceCPU: resource.MustParse("1500m")}},
 	}
+	unselected := groupIn("lab", "of-a-namespace-that-is-not-selected")
+	unselected.Status.Conditions = []metav1.Condition{{
+		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNamespaceNotSelected,
+	}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectorOf(t, lab,
 		groupIn("lab", "waits"),
@@ -55,11 +59,12 @@ func TestMetricsTellWhatQueuesHoldAndWhatWaits(t *testing.T) {
 		groupIn("lab", "runs-too", v1beta1.ConditionAdmitted, v1beta1.ConditionGroupScheduled),
 		groupIn("gone", "orphan"),
 		groupIn("never", "another"),
+		unselected,
 	))
 	want := `
 # HELP tensorstack_pod_groups PodGroups by queue and state.
 # TYPE tensorstack_pod_groups gauge
-tensorstack_pod_groups{queue="",state="Queued"} 2
+tensorstack_pod_groups{queue="",state="Queued"} 3
 tensorstack_pod_groups{queue="lab",state="Queued"} 1
 tensorstack_pod_groups{queue="lab",state="Scheduled"} 2
 tensorstack_pod_groups{queue="lab",state="Scheduling"} 1

@@ -32,17 +32,20 @@ const tellDelay = 10 * time.Second
 
 // hindrance also finds out whether the feature gate is off at kube-scheduler alone: then the API has all that is needed, and pods of groups
 // are bound one by one all the same. Only what it does not say of groups shows that.
-func (e *native) hindrance(ctx context.Context, there []groupView) (hindrance, error) {
+//
+// Pods that name their node look as if they were bound, whoever makes them. So groups without a word from kube-scheduler
+// speak only for their namespace. Nobody but kube-scheduler can write that word, so that it speaks for all.
+func (e *native) hindrance(ctx context.Context, there []groupView) (map[string]hindrance, error) {
 	kind := schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, "v1beta1")
 	if meta.IsNoMatchError(err) {
-		return hindered("the API server does not serve scheduling.k8s.io/v1beta1: turn on the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true"), nil
+		return map[string]hindrance{"": hindered("the API server does not serve scheduling.k8s.io/v1beta1: " +
+			"turn on the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true")}, nil
 	}
 	if err != nil {
-		return hindrance{}, err
+		return nil, err
 	}
-	// What it says of one group shows that it knows of all.
-	var silent []groupView
+	silent := map[string]hindrance{}
 	for _, g := range there {
 		if boundSince(g.Pods).IsZero() {
 			continue
@@ -51,23 +54,25 @@ func (e *native) hindrance(ctx context.Context, there []groupView) (hindrance, e
 		err := e.client.Get(ctx, client.ObjectKeyFromObject(g.Group), &group)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
-			return hindrance{}, err
+			return nil, err
 		case err != nil:
 		case meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
-			return hindrance{}, nil
-		default:
-			silent = append(silent, g)
+			return nil, nil
+		case silent[g.Group.Namespace].Message == "":
+			silent[g.Group.Namespace] = e.hindranceOfSilence(boundSince(g.Pods))
 		}
 	}
-	var seen hindrance
-	for _, g := range silent {
-		left := boundSince(g.Pods).Add(tellDelay).Sub(e.clock.Now())
-		if left <= 0 {
-			return hindered("kube-scheduler binds the pods of groups one by one: turn on the feature gate GenericWorkload there as at the API server"), nil
-		}
-		seen = hindrance{LookIn: left}
+	return silent, nil
+}
+
+// hindranceOfSilence returns what it means that kube-scheduler has said nothing of a group whose first pod was bound at
+// that time.
+func (e *native) hindranceOfSilence(bound time.Time) hindrance {
+	if left := bound.Add(tellDelay).Sub(e.clock.Now()); left > 0 {
+		return hindrance{LookIn: left}
 	}
-	return seen, nil
+	return hindered("kube-scheduler binds the pods of groups one by one: " +
+		"turn on the feature gate GenericWorkload there as at the API server")
 }
 
 // boundSince returns when the first pod in a group of kube-scheduler's was bound; zero if none is.
@@ -94,7 +99,7 @@ func (e *native) gates(queue *v1beta1.Queue) bool {
 func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	const ofGroups = 101 // from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
-	return priorityClass{Name: fmt.Sprintf("t9k-native-%d", value), Value: value, Preemption: corev1.PreemptNever}
+	return priorityClass{Name: fmt.Sprintf("%snative-%d", classPrefix, value), Value: value, Preemption: corev1.PreemptNever}
 }
 
 func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
@@ -176,13 +181,15 @@ func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []
 			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
 				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount(group, pods)},
 			},
-			PriorityClassName: classOf(pods, class),
 		},
 	}
 	var there schedulingv1beta1.PodGroup
 	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
 	switch {
 	case apierrors.IsNotFound(err):
+		if want.Spec.PriorityClassName, err = classOf(pods, class); err != nil {
+			return "", err
+		}
 		return want.Spec.PriorityClassName, owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
 	case err != nil:
 		return "", err
@@ -218,12 +225,4 @@ func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
 		Labels:          map[string]string{v1beta1.LabelGroupName: group.Name, "app.kubernetes.io/managed-by": "tensorstack-jobs"},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(group, v1beta1.GroupVersion.WithKind("PodGroup"))},
 	}
-}
-
-// classOf returns the class of a new group: that of its pods, which must be the same, if there are any, and else the one that they are to have.
-func classOf(pods []*corev1.Pod, class string) string {
-	if active := activeByAge(pods); len(active) > 0 {
-		return active[0].Spec.PriorityClassName
-	}
-	return class
 }

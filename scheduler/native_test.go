@@ -1,14 +1,22 @@
 package scheduler
 
 import (
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/report"
 )
 
 func TestMinCountOfKubeScheduler(t *testing.T) {
@@ -73,22 +81,97 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 	e := &native{client: newTestClient(t)}
 	queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 2 })
 	byHand := newPod(grouped)
+	ofClass := func(class string) []*corev1.Pod {
+		return []*corev1.Pod{byHand, newPod(grouped, func(pod *corev1.Pod) { pod.Spec.PriorityClassName = class })}
+	}
 	for _, step := range []struct {
 		name     string
 		priority int32
 		pods     []*corev1.Pod
 		want     string
+		wantErr  bool
 	}{
 		{name: "a", priority: 70, want: "t9k-native-272"},
 		{name: "a", priority: 80, want: "t9k-native-272"},
 		{name: "pods-first", priority: 70, pods: []*corev1.Pod{byHand}, want: ""},
 		{name: "pods-first", priority: 70, want: ""},
+		{name: "pods-of-a-greater-priority", priority: 70, pods: ofClass("t9k-native-1000"), wantErr: true},
+		{name: "pods-of-another-engine", priority: 70, pods: ofClass("t9k-volcano-100"), wantErr: true},
+		{name: "pods-of-the-group", priority: 70, pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272"},
+		{name: "a", priority: 80, pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272"},
 	} {
 		group := newGroup(step.name, 1).withPriority(step.priority).Group
 		group.UID = types.UID(step.name)
 		got, err := e.syncGroup(t.Context(), group, step.pods, e.priorityClass(queue, group).Name)
-		if err != nil || got != step.want {
+		_, isRefused := errors.AsType[*report.RefusedError](err)
+		if isRefused != step.wantErr || !isRefused && err != nil || got != step.want {
 			t.Errorf("%s, of priority %d: got class %q (%v), want %q", step.name, step.priority, got, err, step.want)
 		}
+	}
+}
+
+// Whether kube-scheduler knows groups shows only in what it does.
+func TestSilenceOfKubeScheduler(t *testing.T) {
+	t.Parallel()
+	boundFor := func(age time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			running(pod)
+			pod.Spec.SchedulerName = v1beta1.SchedulerName
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-age))
+		}
+	}
+	in := func(namespace string, age time.Duration) groupView {
+		g := newGroup(namespace, 1, newPod(grouped, boundFor(age)))
+		g.Group.Namespace = namespace
+		return g
+	}
+	known := func(namespace string, conditions ...string) *schedulingv1beta1.PodGroup {
+		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace}}
+		for _, c := range conditions {
+			group.Status.Conditions = append(group.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue})
+		}
+		return group
+	}
+	const scheduled = schedulingv1beta1.PodGroupInitiallyScheduled
+	for name, tc := range map[string]struct {
+		there   []groupView
+		objects []client.Object
+		want    map[string]time.Duration // when to find out again
+	}{
+		"it is no evidence if no pod of a group is bound": {
+			there: []groupView{newGroup("a", 1, newPod(grouped))}, objects: []client.Object{known("a")},
+		},
+		"it is no evidence for ten seconds": {
+			there: []groupView{in("a", 4*time.Second)}, objects: []client.Object{known("a")},
+			want: map[string]time.Duration{"a": 6 * time.Second},
+		},
+		"it holds up the groups of the namespace, and no others": {
+			there:   []groupView{in("a", time.Minute), newGroup("b", 1, newPod(grouped))},
+			objects: []client.Object{known("a"), known("b")},
+			want:    map[string]time.Duration{"a": 30 * time.Second},
+		},
+		"it holds up nobody once kube-scheduler has spoken of any group": {
+			there:   []groupView{in("a", time.Minute), in("b", time.Minute)},
+			objects: []client.Object{known("a"), known("b", scheduled)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := &native{client: newTestClient(t, tc.objects...), clock: testclock.NewFakePassiveClock(now)}
+			hindrances, err := e.hindrance(t.Context(), tc.there)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]time.Duration{}
+			for namespace, h := range hindrances {
+				got[namespace] = h.LookIn
+				if isFound := h.LookIn == 30*time.Second; isFound != (h.Message != "") {
+					t.Errorf("unexpected message for namespace %s: %q", namespace, h.Message)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("unexpected hindrances (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -17,17 +17,35 @@ import (
 // release lets a pod be scheduled, on the nodes of its queue. Both is one write: the API server lets a pod be narrowed down to nodes only
 // while it is gated.
 func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
-	released := pod.DeepCopy()
-	released.Spec.SchedulingGates = slices.DeleteFunc(released.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
-	confine(&released.Spec, requirementsOf(queue.Spec.NodeSelector))
-	err := r.client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+	if pod.Annotations[annotationAbridged] != "" {
+		full := &corev1.Pod{}
+		if err := r.reader.Get(ctx, client.ObjectKeyFromObject(pod), full); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if full.ResourceVersion != pod.ResourceVersion {
+			return nil // the change wakes the queue, once the cache has it
+		}
+		pod = full
+	}
+	ungated := ungated(pod, queue)
+	err := r.client.Patch(ctx, ungated, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("releasing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+	r.writes.note(queue.Name, &corev1.Pod{}, pod, ungated)
 	return nil
+}
+
+// ungated returns a pod without the gate, narrowed down to the nodes of its queue.
+func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
+	ungated := pod.DeepCopy()
+	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
+	metav1.SetMetaDataAnnotation(&ungated.ObjectMeta, v1beta1.AnnotationReleased, "true")
+	confine(&ungated.Spec, requirementsOf(queue.Spec.NodeSelector))
+	return ungated
 }
 
 // requirementsOf writes a label selector as what node affinities are made of, in a fixed order.

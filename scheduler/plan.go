@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // queueView is what there is of a queue and of all that it is to schedule.
@@ -21,7 +22,7 @@ type queueView struct {
 	Groups []groupView
 	// Orphans are pods of the queue on nodes whose group is gone: they have what they have until they end.
 	Orphans []*corev1.Pod
-	// Hindrance is why the engine cannot schedule groups.
+	// Hindrance is why the engine cannot schedule any group.
 	Hindrance hindrance
 	// LookIn is when to look at the queue again though nothing wakes it; 0 is not.
 	LookIn time.Duration
@@ -40,7 +41,7 @@ type groupView struct {
 	Class priorityClass
 	// ClassInForce is the PriorityClass that the engine has for the group, which its new pods must have.
 	ClassInForce string
-	// Hindrance says why the engine cannot know of the group, empty if it does.
+	// Hindrance says why the engine cannot know of the group or schedule it, empty if it can.
 	Hindrance string
 	// Unknown says that it is not known whether the engine knows of the group.
 	Unknown bool
@@ -97,10 +98,15 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	return d
 }
 
+// selected returns the groups of namespaces that the queue selects. Anybody may create a group that names the queue.
+func (view queueView) selected() []groupView {
+	return slices.DeleteFunc(slices.Clone(view.Groups), func(g groupView) bool { return !g.Selected })
+}
+
 // pods returns all pods of the queue.
 func (view queueView) pods() []*corev1.Pod {
 	pods := slices.Clone(view.Orphans)
-	for _, g := range view.Groups {
+	for _, g := range view.selected() {
 		pods = append(pods, g.Pods...)
 	}
 	return pods
@@ -247,17 +253,18 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 		ObservedGeneration: view.Queue.Generation,
 		Conditions:         since(conditions, view.Queue.Status.Conditions, view.Queue.Generation, now),
 		Allocated:          allocatedTo(pods),
-		PodGroups:          v1beta1.QueuePodGroups{Total: int32(len(view.Groups))}, //nolint:gosec // far fewer fit into a cluster
+		PodGroups:          v1beta1.QueuePodGroups{Total: int32(len(view.selected()))}, //nolint:gosec // far fewer fit into a cluster
 		Pods:               countPods(pods),
 	}
 }
 
-// since dates conditions: from now on, unless they were like that before. What was said before and is not now, is left out: the engine can do
+// since cuts the messages of conditions and dates them: from now on, unless they were like that before. What was said before and is not now, is left out: the engine can do
 // it after all, since the spec has changed.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]
 		c.ObservedGeneration = generation
+		c.Message = report.Truncated(c.Message, report.MaxMessage)
 		c.LastTransitionTime = metav1.NewTime(now)
 		if old := meta.FindStatusCondition(before, c.Type); old != nil && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime

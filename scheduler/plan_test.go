@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,11 @@ func TestConditionsOfAGroup(t *testing.T) {
 			queue: newQueue(nil), group: newGroup("a", 1), hindrance: hindered("no gates"),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: no gates",
+		},
+		"a refusal that quotes much is cut": {
+			queue: newQueue(nil), group: newGroup("a", 1), hindrance: hindered(strings.Repeat("x", 100_000)),
+			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
+			wantMessage: "0 of 1 pods are on nodes: " + strings.Repeat("x", 8192-29) + "...",
 		},
 		"pods that do not exist yet": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod()),
@@ -117,6 +123,7 @@ func TestStatusOfAQueue(t *testing.T) {
 	t.Parallel()
 	view := queueView{Queue: newQueue(nil), Groups: []groupView{
 		newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 2, newPod(), newPod(succeeded)),
+		newGroup("foreign", 2, newPod(running), newPod(succeeded)).unselected(),
 	}}
 	got := plan(view, false, nil, now).Queue
 	if diff := cmp.Diff(v1beta1.PodCounts{Pending: 1, Running: 2, Succeeded: 1}, got.Pods); diff != "" {
@@ -139,7 +146,9 @@ func TestPodsExpire(t *testing.T) {
 	young.CreationTimestamp.Time = now.Add(-80 * time.Minute)
 	ended := newPod(succeeded)
 	ended.CreationTimestamp.Time = now.Add(-24 * time.Hour)
-	d := plan(queueView{Queue: queue, Groups: []groupView{newGroup("a", 2, old, young, ended)}}, false, nil, now)
+	d := plan(queueView{Queue: queue, Groups: []groupView{
+		newGroup("a", 2, old, young, ended), newGroup("foreign", 1, old).unselected(),
+	}}, false, nil, now)
 	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
 		t.Errorf("unexpected pods expire: %v", d.Expired)
 	}

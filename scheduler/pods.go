@@ -15,6 +15,24 @@ func isGated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
 }
 
+// wasReleased reports whether the controller has let the pod through. Pods that had no gate are not marked: they count
+// from the moment on that they have a node.
+func wasReleased(pod *corev1.Pod) bool {
+	return !isGated(pod) && pod.Annotations[v1beta1.AnnotationReleased] != ""
+}
+
+// holdsNode reports whether a pod has resources of a node. Anybody may name a node in a new pod, even one that does not
+// exist. The condition is set when a scheduler binds the pod or when a kubelet accepts it, and tenants cannot set it.
+func holdsNode(pod *corev1.Pod) bool {
+	isScheduled := func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	}
+	return pod.Spec.NodeName != "" && !isDone(pod) && slices.ContainsFunc(pod.Status.Conditions, isScheduled)
+}
+
+// mayHoldNode reports whether a pod has resources of a node, or was released and may have some soon.
+func mayHoldNode(pod *corev1.Pod) bool { return holdsNode(pod) || wasReleased(pod) && !isDone(pod) }
+
 // isDone says that a pod has given back what it had.
 func isDone(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -115,7 +133,7 @@ func countPods(pods []*corev1.Pod) v1beta1.PodCounts {
 func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" && !isDone(pod) {
+		if holdsNode(pod) {
 			sum = add(sum, requestsOf(pod))
 		}
 	}

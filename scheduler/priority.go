@@ -3,13 +3,24 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
+
+// newClassAge is how long an API server may take to see a new PriorityClass.
+const newClassAge = 30 * time.Second
+
+// classPrefix is that of the names of our PriorityClasses. They are for pods of groups whose queues give them.
+const classPrefix = "t9k-"
 
 // priorityClass is a PriorityClass that an engine knows a priority by. What a class says can never be changed: another meaning is
 // another name.
@@ -21,23 +32,44 @@ type priorityClass struct {
 	Preemption corev1.PreemptionPolicy
 }
 
-// ensure makes the class if it is not there.
-func (p priorityClass) ensure(ctx context.Context, c client.Client) error {
+// ensure creates the class if it is not there, and reports whether it is new: an API server that has not seen a class yet
+// refuses the pods and groups that name it (admission plugin Priority).
+func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Time) (isNew bool, err error) {
 	class := &schedulingv1.PriorityClass{
-		ObjectMeta:       metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Labels: map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"},
+		},
 		Value:            p.Value,
 		PreemptionPolicy: &p.Preemption,
 		Description:      "Pods of PodGroups, by the priority of the group and that of its queue if the engine knows no queues.",
 	}
-	err := c.Get(ctx, client.ObjectKeyFromObject(class), &schedulingv1.PriorityClass{})
+	var there schedulingv1.PriorityClass
+	err = c.Get(ctx, client.ObjectKeyFromObject(class), &there)
+	if err == nil {
+		return now.Sub(there.CreationTimestamp.Time) < newClassAge, nil
+	}
 	if apierrors.IsNotFound(err) {
 		err = c.Create(ctx, class)
 	}
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+	if client.IgnoreAlreadyExists(err) != nil {
+		return false, fmt.Errorf("making the priority class %s: %w", class.Name, err)
 	}
-	if err != nil {
-		return fmt.Errorf("making the priority class %s: %w", class.Name, err)
+	return true, nil
+}
+
+// classOf returns the class of a new group: that of its pods, which must be the same, or the given one if it has none.
+// It returns a *report.RefusedError if a pod has one of our classes that is not the given one: a tenant may name any
+// class.
+func classOf(pods []*corev1.Pod, class string) (string, error) {
+	active := activeByAge(pods)
+	for _, pod := range active {
+		if named := pod.Spec.PriorityClassName; strings.HasPrefix(named, classPrefix) && named != class {
+			return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
+				"pod %s has the PriorityClass %s, and the queue gives the group %s: delete the pod", pod.Name, named, class)}
+		}
 	}
-	return nil
+	if len(active) > 0 {
+		return active[0].Spec.PriorityClassName, nil
+	}
+	return class, nil
 }

@@ -51,21 +51,26 @@ func Program(options Options) manager.Program {
 			flags.StringVar(&options.ExtenderBindAddress, "extender-bind-address", options.ExtenderBindAddress, "address at which the scheduler of Volcano asks whose pods may be evicted for another queue, with --engine=volcano; 0 turns it off, and nothing is evicted")
 			flags.IntVar(&options.Workers, "workers", options.Workers, "queues that are reconciled at the same time")
 		},
-		Cache: func(*runtime.Scheme) (map[client.Object]cache.ByObject, error) {
+		Cache: func(*runtime.Scheme) (cache.Options, error) {
 			grouped, err := labels.NewRequirement(v1beta1.LabelGroupName, selection.Exists, nil)
 			if err != nil {
-				return nil, err
+				return cache.Options{}, err
 			}
-			return map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*grouped)}}, nil
+			return cache.Options{
+				ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*grouped)}},
+				DefaultTransform: manager.Strip(strip),
+			}, nil
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, _ manager.Options) error {
 			e, err := newEngine(options.Engine, mgr.GetClient(), mgr.GetAPIReader(), options.Clock)
 			if err != nil {
 				return err
 			}
-			r := &reconciler{client: mgr.GetClient(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"), clock: options.Clock}
+			r := &reconciler{
+				client: mgr.GetClient(), reader: mgr.GetAPIReader(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"), clock: options.Clock,
+			}
 			if v, isVolcano := e.(*volcano); isVolcano {
-				if err := v.setupWithManager(mgr, r.observe, options.ExtenderBindAddress); err != nil {
+				if err := v.setupWithManager(ctx, mgr, r.observe, options.ExtenderBindAddress); err != nil {
 					return err
 				}
 			}

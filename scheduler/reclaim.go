@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +26,7 @@ import (
 // reclaim lets Volcano take resources back from a queue only while there is somebody who may have them. Volcano asks the extender about
 // each pod that waits and each node in each of its sessions, as long as any queue there may be taken from: where pods wait and all
 // queues are of one priority, its sessions would take seconds instead of milliseconds, for nothing.
-type reclaim struct{ client client.Client }
+type reclaim struct{ *volcano }
 
 func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -41,37 +44,73 @@ func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
 func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var queues v1beta1.QueueList
 	var groups v1beta1.PodGroupList
-	err := errors.Join(r.client.List(ctx, &queues, client.UnsafeDisableDeepCopy), r.client.List(ctx, &groups, client.UnsafeDisableDeepCopy))
-	if err != nil {
-		return reconcile.Result{}, err
+	for _, list := range []client.ObjectList{&queues, &groups} {
+		err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
 	}
-	taker := neediest(queues.Items, groups.Items)
+	order, taker := queues.Items, neediest(queues.Items, groups.Items)
+	if taker != nil {
+		total, err := r.resourcesOfNodes(ctx)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		order = slices.SortedFunc(slices.Values(order), firstToGive(total)) // a copy, since the taker is one of them
+	}
 	var errs []error
-	for i := range queues.Items {
-		queue := &queues.Items[i]
-		errs = append(errs, r.set(ctx, queue.Name, taker != nil && givesWay(queue, taker)))
+	for i := range order {
+		queue := &order[i]
+		errs = append(errs, r.set(ctx, queue, taker != nil && givesWay(queue, taker)))
 	}
-	err = errors.Join(errs...)
+	err := errors.Join(errs...)
 	if meta.IsNoMatchError(err) {
 		return reconcile.Result{RequeueAfter: lookInterval}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-func (r *reclaim) set(ctx context.Context, name string, reclaimable bool) error {
+func (r *reclaim) set(ctx context.Context, queue *v1beta1.Queue, reclaimable bool) error {
 	var there volcanov1beta1.Queue
-	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &there); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(queue), &there); err != nil {
 		return client.IgnoreNotFound(err) // there is nothing to take from it before its groups change
 	}
-	if ptr.Deref(there.Spec.Reclaimable, true) == reclaimable {
+	if !isOurs(&there, queue) || ptr.Deref(there.Spec.Reclaimable, true) == reclaimable {
 		return nil
 	}
 	changed := there.DeepCopy()
 	changed.Spec.Reclaimable = &reclaimable
 	if err := r.client.Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
-		return fmt.Errorf("changing queue %s of Volcano: %w", name, err)
+		return fmt.Errorf("changing queue %s of Volcano: %w", queue.Name, err)
 	}
 	return nil
+}
+
+// firstToGive compares queues by who gives first, as Volcano does: the smallest priority, and of equal ones the greatest
+// share. Volcano may look while only some queues may be taken from: those must be the first ones.
+func firstToGive(total corev1.ResourceList) func(a, b v1beta1.Queue) int {
+	return func(a, b v1beta1.Queue) int {
+		return cmp.Or(
+			cmp.Compare(a.Spec.Priority, b.Spec.Priority),
+			-cmp.Compare(shareOf(&a, total), shareOf(&b, total)),
+			cmp.Compare(a.Name, b.Name),
+		)
+	}
+}
+
+// shareOf returns the greatest part that a queue has of any resource: of its quota, or of the cluster if it has none.
+func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
+	share := 0.0
+	for name, allocated := range queue.Status.Allocated {
+		of, hasQuota := quotaOf(queue)[name]
+		if all := total[name]; !hasQuota || all.Cmp(of) < 0 {
+			of = all
+		}
+		if has := allocated.AsApproximateFloat64(); has > 0 {
+			share = max(share, has/of.AsApproximateFloat64()) // infinite of what there is none of
+		}
+	}
+	return share
 }
 
 // neediest returns the queue of the greatest priority that has a group for which there is no room; nil if there is none. A group that waits

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -45,6 +47,34 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 			}
 			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestQueuesGiveInTheOrderOfVolcano(t *testing.T) {
+	t.Parallel()
+	total := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10")}
+	queue := func(name string, priority int32, allocated, quota string) v1beta1.Queue {
+		q := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = priority })
+		q.Name, q.Status.Allocated = name, cpu(allocated)
+		if quota != "" {
+			q.Spec.Quota = &v1beta1.QueueQuota{Requests: cpu(quota)}
+		}
+		return *q
+	}
+	for name, tc := range map[string]struct{ first, second v1beta1.Queue }{
+		"the smaller priority gives first":          {queue("b", 1, "1", ""), queue("a", 2, "9", "")},
+		"the greater share of the quota":            {queue("b", 1, "3", "4"), queue("a", 1, "5", "10")},
+		"without a quota it is that of the cluster": {queue("b", 1, "6", ""), queue("a", 1, "5", "10")},
+		"a quota beyond the cluster is the cluster": {queue("b", 1, "6", "100"), queue("a", 1, "5", "10")},
+		"of equal ones the first by name":           {queue("a", 1, "5", ""), queue("b", 1, "5", "10")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compare := firstToGive(total)
+			if compare(tc.first, tc.second) >= 0 || compare(tc.second, tc.first) <= 0 {
+				t.Errorf("%s gives before %s", tc.second.Name, tc.first.Name)
 			}
 		})
 	}

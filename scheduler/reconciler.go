@@ -33,6 +33,8 @@ import (
 const (
 	// conflictDelay is how long to wait for the cache after a write that met a newer version.
 	conflictDelay = 100 * time.Millisecond
+	// cacheDelay is how long to wait for the cache to show what was written. A cache needs a few milliseconds for that.
+	cacheDelay = 20 * time.Millisecond
 	// refusedDelay is how long after the engine could not be told of a group it is tried again, and goneDelay the same where what is in the way
 	// goes by itself.
 	refusedDelay = 30 * time.Second
@@ -51,9 +53,11 @@ const (
 // reconciler looks after one queue at a time, with all that it is to schedule: what a group may have depends on the others.
 type reconciler struct {
 	client client.Client
+	reader client.Reader // of the API server itself
 	engine engine
 	events events.EventRecorder
 	clock  clock.PassiveClock
+	writes writes
 }
 
 func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
@@ -93,7 +97,8 @@ func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
 func (r *reconciler) queueOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	var group v1beta1.PodGroup
 	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: pod.GetLabels()[v1beta1.LabelGroupName]}
-	if err := r.client.Get(ctx, key, &group); err != nil {
+	// This runs in an informer: it must not wait for a write of the group.
+	if err := r.client.Get(ctx, key, &group, client.DisableReadYourWritesConsistency); err != nil {
 		if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
 			return request(queue)
 		}
@@ -104,7 +109,8 @@ func (r *reconciler) queueOfPod(ctx context.Context, pod client.Object) []reconc
 
 func (r *reconciler) queuesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var groups v1beta1.PodGroupList
-	if err := r.client.List(ctx, &groups, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &groups, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy,
+		client.DisableReadYourWritesConsistency); err != nil {
 		return nil
 	}
 	var requests []reconcile.Request
@@ -116,6 +122,13 @@ func (r *reconciler) queuesOfNamespace(ctx context.Context, namespace client.Obj
 
 // Reconcile brings a queue and its groups closer to what their specs say. It returns an error for what is worth another try.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	shown, err := r.writes.areShown(ctx, r.client, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !shown {
+		return reconcile.Result{RequeueAfter: cacheDelay}, nil
+	}
 	view, err := r.observe(ctx, request.Name)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -154,7 +167,8 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 		view.Queue = nil
 	}
 	var groups v1beta1.PodGroupList
-	if err := r.client.List(ctx, &groups, client.MatchingFields{groupsByQueue: name}); err != nil {
+	if err := r.client.List(ctx, &groups, client.MatchingFields{groupsByQueue: name},
+		client.DisableReadYourWritesConsistency); err != nil {
 		return view, err
 	}
 	for i := range groups.Items {
@@ -163,7 +177,8 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 			continue
 		}
 		var pods corev1.PodList
-		err := r.client.List(ctx, &pods, client.InNamespace(g.Group.Namespace), client.MatchingFields{podsByGroup: g.Group.Name}, client.UnsafeDisableDeepCopy)
+		err := r.client.List(ctx, &pods, client.InNamespace(g.Group.Namespace), client.MatchingFields{podsByGroup: g.Group.Name},
+			client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 		if err != nil {
 			return view, err
 		}
@@ -182,7 +197,13 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	if view.Orphans, err = r.orphans(ctx, view); err != nil {
 		return view, err
 	}
-	view.Hindrance, err = r.engine.hindrance(ctx, view.Groups)
+	hindrances, err := r.engine.hindrance(ctx, view.Groups)
+	view.Hindrance = hindrances[""]
+	for i := range view.Groups {
+		h := hindrances[view.Groups[i].Group.Namespace]
+		view.Groups[i].Hindrance = h.Message
+		view.lookIn(h.LookIn)
+	}
 	return view, err
 }
 
@@ -192,16 +213,18 @@ func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod
 		return nil, nil
 	}
 	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.MatchingFields{podsByQueue: view.Queue.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &pods, client.MatchingFields{podsByQueue: view.Queue.Name},
+		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, err
 	}
 	var orphans []*corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Spec.NodeName == "" || isDone(pod) {
+		if !holdsNode(pod) {
 			continue
 		}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}, &v1beta1.PodGroup{})
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}, &v1beta1.PodGroup{},
+			client.DisableReadYourWritesConsistency) // it may be of another queue
 		if err == nil {
 			continue
 		}
@@ -242,10 +265,12 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 	if view.Queue == nil || view.Hindrance.Message != "" {
 		return nil
 	}
-	if err := r.engine.syncQueue(ctx, *view); owned.IsRefused(err) {
+	err := r.engine.syncQueue(ctx, *view)
+	if _, isRefused := errors.AsType[*report.RefusedError](err); isRefused || owned.IsRefused(err) {
 		view.Hindrance = hindered(err.Error())
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		for i := range view.Groups {
 			view.Groups[i].Unknown = true
 		}
@@ -257,14 +282,14 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 		if view.admission(*g).Status != metav1.ConditionTrue {
 			continue
 		}
-		err := g.Class.ensure(ctx, r.client)
+		isNewClass, err := g.Class.ensure(ctx, r.client, r.clock.Now())
 		if err == nil {
 			g.ClassInForce, err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.Class.Name)
 		}
 		if refused, ok := errors.AsType[*report.RefusedError](err); ok || owned.IsRefused(err) {
 			g.Hindrance = err.Error()
 			view.lookIn(refusedDelay)
-			if ok && refused.Reason == v1beta1.ReasonEngineNotReady {
+			if isNewClass || ok && refused.Reason == v1beta1.ReasonEngineNotReady {
 				view.lookIn(goneDelay)
 			}
 		} else if err != nil {
@@ -310,6 +335,7 @@ func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, st
 		return fmt.Errorf("writing the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
 	if err == nil {
+		r.writes.note(group.Spec.Queue, &v1beta1.PodGroup{}, before, group)
 		logChanges(log.FromContext(ctx).WithValues("podGroup", client.ObjectKeyFromObject(group)), before.Status.Conditions, status.Conditions)
 	}
 	return nil
@@ -346,7 +372,8 @@ func logChanges(logger logr.Logger, before, after []metav1.Condition) {
 
 // expire deletes a pod that is older than its queue allows.
 func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
-	err := r.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID})
+	err := r.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID},
+		client.DisableReadYourWritesConsistency)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

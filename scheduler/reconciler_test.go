@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
@@ -18,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/report"
@@ -30,8 +36,8 @@ type brokenEngine struct {
 	problems map[string]error
 }
 
-func (e *brokenEngine) hindrance(context.Context, []groupView) (hindrance, error) {
-	return hindrance{}, nil
+func (e *brokenEngine) hindrance(context.Context, []groupView) (map[string]hindrance, error) {
+	return nil, nil
 }
 
 func (e *brokenEngine) syncGroup(_ context.Context, group *v1beta1.PodGroup, _ []*corev1.Pod, class string) (string, error) {
@@ -42,15 +48,17 @@ func (e *brokenEngine) syncGroup(_ context.Context, group *v1beta1.PodGroup, _ [
 func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1beta1.AddToScheme(scheme), clientgoscheme.AddToScheme(scheme)); err != nil {
+	err := errors.Join(
+		v1beta1.AddToScheme(scheme), clientgoscheme.AddToScheme(scheme), volcanov1beta1.AddToScheme(scheme))
+	if err != nil {
 		t.Fatal(err)
 	}
 	label := func(name string) client.IndexerFunc {
 		return func(o client.Object) []string { return []string{o.GetLabels()[name]} }
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).
+	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).
 		WithObjects(append(objects, newQueue(nil), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})...).
-		WithStatusSubresource(&v1beta1.PodGroup{}, &v1beta1.Queue{}).
+		WithStatusSubresource(&v1beta1.PodGroup{}, &v1beta1.Queue{}, &volcanov1beta1.Queue{}).
 		WithIndex(&v1beta1.PodGroup{}, groupsByQueue, func(o client.Object) []string { return []string{o.(*v1beta1.PodGroup).Spec.Queue} }).
 		WithIndex(&corev1.Pod{}, podsByQueue, label(v1beta1.LabelQueue)).
 		WithIndex(&corev1.Pod{}, podsByGroup, label(v1beta1.LabelGroupName)).
@@ -92,6 +100,39 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	delete(problems, "unknown")
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != refusedDelay {
 		t.Errorf("looks again in %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
+	}
+}
+
+// The API server refuses a group whose PriorityClass it has not seen yet, which is over soon.
+func TestRefusalOfAGroupIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	class := (&native{}).priorityClass(newQueue(nil), newGroup("training", 1).Group)
+	classOfAge := func(age time.Duration) []client.Object {
+		created := metav1.ObjectMeta{Name: class.Name, CreationTimestamp: metav1.NewTime(now.Add(-age))}
+		return []client.Object{&schedulingv1.PriorityClass{ObjectMeta: created, Value: class.Value}}
+	}
+	for name, test := range map[string]struct {
+		classes []client.Object
+		want    time.Duration
+	}{
+		"soon when its PriorityClass was just created": {want: goneDelay},
+		"soon while its PriorityClass is new":          {classes: classOfAge(time.Second), want: goneDelay},
+		"later when its PriorityClass is old":          {classes: classOfAge(newClassAge), want: refusedDelay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noClass := errors.New("no PriorityClass was found")
+			forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "training", noClass)
+			r := &reconciler{
+				client: newTestClient(t, append(test.classes, newGroup("training", 1).Group)...),
+				engine: &brokenEngine{problems: map[string]error{"training": forbidden}},
+				events: events.NewFakeRecorder(1), clock: testclock.NewFakePassiveClock(now),
+			}
+			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}})
+			if err != nil || result.RequeueAfter != test.want {
+				t.Errorf("looks again in %s (%v), want %s", result.RequeueAfter, err, test.want)
+			}
+		})
 	}
 }
 

@@ -15,19 +15,13 @@ type held struct {
 	Resource corev1.ResourceName
 }
 
-// release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and once they are on nodes, each
-// that it has more. A queue never exceeds its quota, also while pods that were released are not on nodes yet. Groups of a greater priority go first, and
-// of equal ones the older; one that does not fit does not hold up those that do. It returns the groups that wait, by name.
+// release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and once they
+// are on nodes, each that it has more. A queue never exceeds its quota, also while released pods are not on nodes yet.
+// Groups of a greater priority go first, and of equal ones the older; one that does not fit does not hold up those that
+// do. It returns the groups that wait, by name.
 func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) (released []*corev1.Pod, waiting map[string]held) {
 	waiting = map[string]held{}
-	used := sumOf(orphans)
-	for _, g := range groups {
-		for _, pod := range g.Pods {
-			if !isGated(pod) && !isDone(pod) {
-				used = add(used, requestsOf(pod))
-			}
-		}
-	}
+	used := usage(groups, orphans, mayHoldNode)
 	fits := func(pods []*corev1.Pod) corev1.ResourceName {
 		requested := sumOf(pods)
 		if over := lacking(quota, used, requested); over != "" {
@@ -72,18 +66,28 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 	return released, waiting
 }
 
-// overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has too little left: an
-// engine that keeps the quota by itself does not say so.
-func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]held {
-	waiting := map[string]held{}
+// usage returns what counts against the quota of a queue: the orphans and, of the groups that the queue selects, the pods
+// that count. Anybody may create a group that names the queue.
+func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {
+		if !g.Selected {
+			continue
+		}
 		for _, pod := range g.Pods {
-			if pod.Spec.NodeName != "" && !isDone(pod) {
+			if counts(pod) {
 				used = add(used, requestsOf(pod))
 			}
 		}
 	}
+	return used
+}
+
+// overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has too little left: an
+// engine that keeps the quota by itself does not say so.
+func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]held {
+	waiting := map[string]held{}
+	used := usage(groups, orphans, holdsNode)
 	for _, g := range groups {
 		_, through := g.split()
 		others := slices.DeleteFunc(slices.Clone(through), isPlaced)

@@ -64,10 +64,27 @@ func TestRelease(t *testing.T) {
 			groups:      []groupView{newGroup("a", 2, waiting, waiting)},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"what others use counts, whether it is on nodes or not": {
+		"what others use counts, whether it is on nodes or was only released": {
 			quota:       cpu("3"),
-			groups:      []groupView{newGroup("a", 2, newPod(running), newPod()), newGroup("b", 2, waiting, waiting)},
+			groups:      []groupView{newGroup("a", 2, newPod(running), newPod(released)), newGroup("b", 2, waiting, waiting)},
 			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
+		},
+		"pods that nobody released do not count, although they have no gate": {
+			quota:  cpu("2"),
+			groups: []groupView{newGroup("a", 2, newPod(), newPod()), newGroup("b", 2, waiting, waiting)},
+			want:   []string{"b-0", "b-1"},
+		},
+		"pods that name a node that has not accepted them do not count": {
+			quota:  cpu("2"),
+			groups: []groupView{newGroup("a", 2, newPod(onNode), newPod(onNode)), newGroup("b", 2, waiting, waiting)},
+			want:   []string{"b-0", "b-1"},
+		},
+		"pods of a namespace that the queue does not select do not count": {
+			quota: cpu("2"),
+			groups: []groupView{
+				newGroup("a", 2, newPod(running), newPod(released)).unselected(), newGroup("b", 2, waiting, waiting),
+			},
+			want: []string{"b-0", "b-1"},
 		},
 		"what is left of a group that is gone counts": {
 			quota:       cpu("2"),
@@ -155,7 +172,8 @@ func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
 		for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
 			var pods []*corev1.Pod
 			for range rapid.IntRange(0, 6).Draw(t, "pods") {
-				pods = append(pods, newPod(rapid.SampledFrom([]func(*corev1.Pod){gated, gated, running, succeeded}).Draw(t, "state")))
+				states := []func(*corev1.Pod){gated, gated, released, running, succeeded}
+				pods = append(pods, newPod(rapid.SampledFrom(states).Draw(t, "state")))
 			}
 			groups = append(groups, newGroup(fmt.Sprint("g", i), int32(rapid.IntRange(0, 6).Draw(t, "min")), pods...))
 		}

@@ -37,27 +37,28 @@ type volcano struct {
 
 // setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues, and who says what may be
 // taken back from whom: the extender, at an address that is 0 for none.
-func (e *volcano) setupWithManager(mgr ctrl.Manager, observe observer, address string) error {
-	if err := errors.Join(mgr.Add(manager.RunnableFunc(e.openOwnQueues)), (&reclaim{e.client}).setupWithManager(mgr)); err != nil {
+func (e *volcano) setupWithManager(ctx context.Context, mgr ctrl.Manager, observe observer, address string) error {
+	err := errors.Join(mgr.Add(manager.RunnableFunc(e.openOwnQueues)), (&reclaim{e}).setupWithManager(mgr))
+	if err != nil {
 		return err
 	}
 	if address == "0" {
 		return nil
 	}
-	server, err := newExtender(mgr.GetClient(), observe).server(address)
+	server, err := newExtender(mgr.GetClient(), observe).server(ctx, address)
 	if err != nil {
 		return fmt.Errorf("listening for the scheduler of Volcano (--extender-bind-address): %w", err)
 	}
 	return mgr.Add(server)
 }
 
-func (e *volcano) hindrance(context.Context, []groupView) (hindrance, error) {
+func (e *volcano) hindrance(context.Context, []groupView) (map[string]hindrance, error) {
 	kind := schema.GroupKind{Group: volcanov1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, volcanov1beta1.SchemeGroupVersion.Version)
 	if meta.IsNoMatchError(err) {
-		return hindered("the CustomResourceDefinitions of Volcano are not installed"), nil
+		return map[string]hindrance{"": hindered("the CustomResourceDefinitions of Volcano are not installed")}, nil
 	}
-	return hindrance{}, err
+	return nil, err
 }
 
 // gates: Volcano knows nothing of a queue's nodes, and keeps no quota of pods.
@@ -73,7 +74,7 @@ func (e *volcano) gates(queue *v1beta1.Queue) bool {
 // class lets them.
 func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	value := gang.PriorityOf(group.Spec)
-	return priorityClass{Name: fmt.Sprintf("t9k-volcano-%d", value), Value: value, Preemption: corev1.PreemptLowerPriority}
+	return priorityClass{Name: fmt.Sprintf("%svolcano-%d", classPrefix, value), Value: value, Preemption: corev1.PreemptLowerPriority}
 }
 
 func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
@@ -88,7 +89,14 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	capacity := capacityOf(view, there.Spec.Deserved)
+	if err == nil && !isOurs(there, queue) {
+		return report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh")
+	}
+	ofNodes, nodesErr := e.resourcesOfNodes(ctx)
+	if nodesErr != nil {
+		return nodesErr
+	}
+	capacity := capacityOf(queue, ofNodes)
 	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Priority: queue.Spec.Priority}
 	if err != nil {
 		there.Labels = map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}
@@ -114,27 +122,43 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	return e.setState(ctx, there, state)
 }
 
+// isOurs reports whether a queue of Volcano belongs to one of ours. Volcano's scheduler makes the queue "default" for
+// itself, and a Queue of that name takes it over.
+func isOurs(there *volcanov1beta1.Queue, queue *v1beta1.Queue) bool {
+	return metav1.IsControlledBy(there, queue) || there.Name == volcanov1beta1.DefaultQueue
+}
+
+// resourcesOfNodes returns what all nodes have together.
+func (e *volcano) resourcesOfNodes(ctx context.Context) (corev1.ResourceList, error) {
+	var nodes corev1.NodeList
+	err := e.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes for what they have: %w", err)
+	}
+	var total corev1.ResourceList
+	for i := range nodes.Items {
+		total = add(total, nodes.Items[i].Status.Allocatable)
+	}
+	return total, nil
+}
+
 // ourPart is what of a queue of Volcano follows ours, besides whether it may be taken from.
 func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
 }
 
 // capacityOf returns what a queue may have at most, and what its share is measured by: its quota, and of everything else whatever the cluster
-// has. Volcano cuts down to the cluster what exceeds it, so that nobody has to know the nodes. It orders queues by the resources that
-// are named here, and by no others: CPU, memory, and what pods of the queue request or have requested, which named are.
-func capacityOf(view queueView, named corev1.ResourceList) corev1.ResourceList {
+// has. Volcano cuts down to the cluster what exceeds it, so that nobody has to know how much that is. It orders queues by
+// the resources that are named here, and by no others: CPU, memory, and what nodes have. What pods request is no source
+// of names: a tenant may request resources of any name, and as many as it likes.
+func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.ResourceList {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: unlimited, corev1.ResourceMemory: unlimited}
-	for name := range named {
-		capacity[name] = unlimited
-	}
-	for _, g := range view.Groups {
-		for _, pod := range g.Pods {
-			for name := range requestsOf(pod) {
-				capacity[name] = unlimited
-			}
+	for name, quantity := range ofNodes {
+		if !quantity.IsZero() {
+			capacity[name] = unlimited
 		}
 	}
-	for name, quantity := range quotaOf(view.Queue) {
+	for name, quantity := range quotaOf(queue) {
 		capacity[name] = quantity
 		if quantity.IsZero() {
 			capacity[name] = nearlyNothing
@@ -202,9 +226,8 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	want := &volcanov1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
 		Spec: volcanov1beta1.PodGroupSpec{
-			MinMember:         int32(n.Min), //nolint:gosec // at most 64 roles of 2000
-			Queue:             group.Spec.Queue,
-			PriorityClassName: classOf(pods, class),
+			MinMember: int32(n.Min), //nolint:gosec // at most 64 roles of 2000
+			Queue:     group.Spec.Queue,
 		},
 	}
 	for role, min := range n.Roles {
@@ -224,6 +247,9 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
 	switch {
 	case apierrors.IsNotFound(err):
+		if want.Spec.PriorityClassName, err = classOf(pods, class); err != nil {
+			return "", err
+		}
 		return want.Spec.PriorityClassName, owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
 	case err != nil:
 		return "", err

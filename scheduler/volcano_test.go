@@ -1,48 +1,110 @@
 package scheduler
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 func TestCapacityOfAQueueOfVolcano(t *testing.T) {
 	t.Parallel()
 	const gpu = corev1.ResourceName("nvidia.com/gpu")
-	requesting := func(name corev1.ResourceName) groupView {
-		return newGroup("a", 1, newPod(func(pod *corev1.Pod) {
-			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{name: resource.MustParse("1")}
-		}))
-	}
 	quotaOf := func(name corev1.ResourceName, quantity string) corev1.ResourceList {
 		return corev1.ResourceList{name: resource.MustParse(quantity)}
 	}
+	node := func(name string, has corev1.ResourceList) client.Object {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: has}}
+	}
 	for name, tc := range map[string]struct {
-		quota  corev1.ResourceList
-		named  corev1.ResourceList
-		groups []groupView
-		want   map[corev1.ResourceName]string
+		quota corev1.ResourceList
+		nodes []client.Object
+		want  map[corev1.ResourceName]string
 	}{
 		"without a quota is that of the cluster":             {want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"}},
 		"is its quota, and of what that does not name, all":  {quota: quotaOf(gpu, "8"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "8"}},
-		"counts what its pods request":                       {groups: []groupView{requesting(gpu)}, want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"}},
-		"counts what its pods have requested":                {named: quotaOf(gpu, "8"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"}},
 		"of nothing is next to nothing, since 0 is no limit": {quota: quotaOf("cpu", "0"), want: map[corev1.ResourceName]string{"cpu": "1m", "memory": "5P"}},
 		"leaves out pods, which Volcano does not count":      {quota: quotaOf("pods", "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"}},
+		"names all that any node has": {
+			nodes: []client.Object{node("a", cpu("8")), node("b", quotaOf(gpu, "8")), node("c", quotaOf("hugepages-2Mi", "0"))},
+			want:  map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queue := newQueue(func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: tc.quota} })
+			requests := newGroup("a", 1, newPod(func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources.Requests = quotaOf("example.org/poison", "1")
+			}))
+			c := newTestClient(t, tc.nodes...)
+			e := &volcano{client: c, reader: c}
+			if err := e.syncQueue(t.Context(), queueView{Queue: queue, Groups: []groupView{requests}}); err != nil {
+				t.Fatal(err)
+			}
+			var there volcanov1beta1.Queue
+			if err := c.Get(t.Context(), client.ObjectKey{Name: queue.Name}, &there); err != nil {
+				t.Fatal(err)
+			}
 			got := map[corev1.ResourceName]string{}
-			for name, quantity := range capacityOf(queueView{Queue: queue, Groups: tc.groups}, tc.named) {
+			for name, quantity := range there.Spec.Deserved {
 				got[name] = quantity.String()
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected capacity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestQueuesOfVolcanoThatAreNotOursAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		queue string
+		owner types.UID
+		want  bool
+	}{
+		"a queue that somebody else made is left alone":     {queue: "lab"},
+		"a queue of an earlier Queue is left alone":         {queue: "lab", owner: "earlier"},
+		"the queue of this Queue is changed":                {queue: "lab", owner: "uid", want: true},
+		"the default queue, which Volcano made, is changed": {queue: volcanov1beta1.DefaultQueue, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 3 })
+			queue.Name, queue.UID = tc.queue, "uid"
+			there := &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: tc.queue}}
+			if tc.owner != "" {
+				owner := queue.DeepCopy()
+				owner.UID = tc.owner
+				there.OwnerReferences = []metav1.OwnerReference{
+					*metav1.NewControllerRef(owner, v1beta1.GroupVersion.WithKind("Queue")),
+				}
+			}
+			c := newTestClient(t, there)
+			err := (&volcano{client: c, reader: c}).syncQueue(t.Context(), queueView{Queue: queue})
+			if _, isRefused := errors.AsType[*report.RefusedError](err); isRefused == tc.want || !isRefused && err != nil {
+				t.Errorf("unexpected error: %v", err)
+			}
+			if err := (&reclaim{&volcano{client: c}}).set(t.Context(), queue, false); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
+				t.Fatal(err)
+			}
+			isChanged := there.Spec.Priority == 3 && !ptr.Deref(there.Spec.Reclaimable, true)
+			isLeftAlone := there.Spec.Priority == 0 && there.Spec.Reclaimable == nil
+			if isChanged != tc.want || isLeftAlone == tc.want {
+				t.Errorf("unexpected queue: %+v", there.Spec)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/fair"
 )
 
 // claims is how the claims of a TensorBoard's sources are.
@@ -23,12 +24,28 @@ type claims struct {
 	Message  string
 }
 
+const (
+	// podPage is how many pods are read at once: each may be as large as the API server stores, which is 1.5 MiB.
+	podPage = 20
+	// podPages is how many pages may be in memory. Namespaces share them.
+	podPages = 4
+)
+
 // claimReader reads claims and the pods that use them from the API server itself: no cache holds those of others.
-type claimReader struct{ client.Reader }
+type claimReader struct {
+	client.Reader
+
+	// pages are those that may be in memory.
+	pages *fair.Pool
+}
+
+func newClaimReader(reader client.Reader) *claimReader {
+	return &claimReader{Reader: reader, pages: fair.NewPool(podPages)}
+}
 
 // observe looks at the claims that a TensorBoard without a pod mounts, or that its pod has mounted. A TensorBoard is never the first
 // to use a claim, which would decide where its volume is and with that where the training has to run.
-func (r claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
+func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
 	exclusive, seen, err := r.readClaims(ctx, tb)
 	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
 		return seen, err
@@ -41,7 +58,7 @@ func (r claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *
 }
 
 // readClaims returns the names of the claims that one node at a time can mount.
-func (r claimReader) readClaims(ctx context.Context, tb *v1beta1.TensorBoard) (exclusive []string, seen claims, err error) {
+func (r *claimReader) readClaims(ctx context.Context, tb *v1beta1.TensorBoard) (exclusive []string, seen claims, err error) {
 	for _, name := range sourcesOf(&tb.Spec).Claims {
 		var claim corev1.PersistentVolumeClaim
 		err := r.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: name}, &claim)
@@ -64,31 +81,42 @@ func (r claimReader) readClaims(ctx context.Context, tb *v1beta1.TensorBoard) (e
 
 // findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of the claims: one on
 // its node, if there is, since it is in the way of no other then.
-func (r claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector) (claims, error) {
-	list, found := corev1.PodList{}, claims{}
-	for {
-		err := r.List(ctx, &list, client.InNamespace(tb.Namespace), client.MatchingFieldsSelector{Selector: selector}, client.Limit(500), client.Continue(list.Continue))
-		if err != nil {
-			return claims{}, fmt.Errorf("looking for pods that use the claims: %w", err)
+func (r *claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector) (claims, error) {
+	found, isHere := claims{}, false
+	look := func(user *corev1.Pod) {
+		if isHere || !goesBefore(user, tb, pod) || !usesClaim(user, names) {
+			return
 		}
-		for i := range list.Items {
-			user := &list.Items[i]
-			if !goesBefore(user, tb, pod) || !usesClaim(user, names) {
-				continue
-			}
-			isHere := pod != nil && user.Spec.NodeName == pod.Spec.NodeName
-			if isHere || found.WantedOn == "" {
-				found = claims{WantedOn: user.Spec.NodeName, Message: fmt.Sprintf(
-					"pod %s uses a ReadWriteOnce claim of TensorBoard on node %s", user.Name, user.Spec.NodeName)}
-			}
-			if isHere {
-				return found, nil
-			}
-		}
-		if list.Continue == "" {
-			return found, nil
+		isHere = pod != nil && user.Spec.NodeName == pod.Spec.NodeName
+		if isHere || found.WantedOn == "" {
+			found = claims{WantedOn: user.Spec.NodeName, Message: fmt.Sprintf(
+				"pod %s uses a ReadWriteOnce claim of TensorBoard on node %s", user.Name, user.Spec.NodeName)}
 		}
 	}
+	for next, isLast := "", false; !isLast && !isHere; isLast = next == "" {
+		var err error
+		if next, err = r.readPage(ctx, tb.Namespace, selector, next, look); err != nil {
+			return claims{}, fmt.Errorf("looking for pods that use the claims: %w", err)
+		}
+	}
+	return found, nil
+}
+
+// readPage calls do for each pod of a page, which the token names. It returns the token of the next page, empty for none.
+func (r *claimReader) readPage(
+	ctx context.Context, namespace string, selector fields.Selector, token string, do func(*corev1.Pod),
+) (next string, err error) {
+	if err := r.pages.Acquire(ctx, namespace, 1); err != nil {
+		return "", err
+	}
+	defer r.pages.Release(namespace, 1)
+	var page corev1.PodList
+	err = r.List(ctx, &page, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: selector},
+		client.Limit(podPage), client.Continue(token))
+	for i := range page.Items {
+		do(&page.Items[i])
+	}
+	return page.Continue, err
 }
 
 // goesBefore says that the TensorBoard has to be where a pod is. Training goes before all. Of TensorBoards the one that was first

@@ -4,16 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"path"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/network"
+	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
@@ -22,10 +27,6 @@ const (
 	sidecarContainer = "sidecar"
 	// mainContainer runs TensorBoard.
 	mainContainer = "tensorboard"
-	// configKey is the key of the sidecar's configuration in the ConfigMap.
-	configKey = "config.json"
-	// configFolder is where the sidecar finds it.
-	configFolder = "/etc/tensorboard-sidecar"
 	// servicePort is the port of the Service.
 	servicePort = 80
 	// user and group of the pod's processes, which no image has to know.
@@ -38,6 +39,14 @@ var logsLimit = resource.MustParse("11Gi")
 // annotationSpecHash is the annotation of a pod that holds a hash of the spec that it was made from. A pod that was made by
 // another version of the controller from the same spec stays.
 const annotationSpecHash = "tensorstack.dev/spec-hash"
+
+// annotationConfig is the annotation of a pod that holds the configuration of its sidecar, which reads it as a file.
+// Credentials are in Secrets, which the sidecar reads by itself.
+const annotationConfig = "tensorstack.dev/sidecar-config"
+
+// maxConfig is the largest configuration of a sidecar, in bytes. The API server takes 256 KiB of annotations, and other
+// programs may add some.
+const maxConfig = 240 << 10
 
 // objectName names the objects of a TensorBoard. A Service of the TensorBoard's own name would be in the way of a job's.
 func objectName(name string) string { return name + "-tb" }
@@ -70,27 +79,51 @@ func buildService(tb *v1beta1.TensorBoard) *corev1.Service {
 	}
 }
 
-// buildConfigMap makes the ConfigMap that tells the sidecar of the sources. Credentials are in Secrets, which the sidecar reads by
-// itself.
-func buildConfigMap(tb *v1beta1.TensorBoard, pathPrefix string) (*corev1.ConfigMap, error) {
-	config, err := json.Marshal(sidecar.Config{PathPrefix: pathPrefix, Sources: sourcesOf(&tb.Spec).All})
-	if err != nil {
-		return nil, err
-	}
-	return &corev1.ConfigMap{ObjectMeta: objectMeta(tb), Data: map[string]string{configKey: string(config)}}, nil
+// buildNetworkPolicy makes the NetworkPolicy of a TensorBoard.
+func buildNetworkPolicy(tb *v1beta1.TensorBoard, options *Options) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(tb), Spec: networkPolicySpec(tb.Name, options)}
 }
 
-// specHash tells whether a pod has to be made anew: it is of all that the user says, but for suspend, and of the configuration.
-func specHash(spec v1beta1.TensorBoardSpec, config *corev1.ConfigMap) string {
+// networkPolicySpec makes the spec of the NetworkPolicy of the TensorBoard of a name. TensorBoard has no login. Users
+// come in at one port of the sidecar, and this controller, which asks when the last of them did, at another.
+func networkPolicySpec(name string, options *Options) networkingv1.NetworkPolicySpec {
+	at := func(port int32) []networkingv1.NetworkPolicyPort {
+		return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))}}
+	}
+	controller := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: options.Namespace}}
+	return network.Ingress(map[string]string{v1beta1.LabelName: name},
+		networkingv1.NetworkPolicyIngressRule{
+			From: options.NetworkPolicies.Peers(metav1.LabelSelector{}), Ports: at(sidecar.Port),
+		},
+		networkingv1.NetworkPolicyIngressRule{
+			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &controller}}, Ports: at(sidecar.HealthPort),
+		},
+	)
+}
+
+// buildConfig returns the configuration that tells the sidecar of the sources.
+func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, error) {
+	config, err := json.Marshal(sidecar.Config{PathPrefix: pathPrefix, Sources: sourcesOf(spec).All})
+	return string(config), err
+}
+
+// specHash returns a hash of what a pod is made from: the configuration of the sidecar, and all of the spec but suspend.
+// A pod that has another one is replaced.
+func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 	spec.Suspend = false
 	h := fnv.New64a()
 	_ = json.NewEncoder(h).Encode(spec) // a hash takes all, and a spec that was read can be written
-	_, _ = h.Write([]byte(config.Data[configKey]))
+	_, _ = h.Write([]byte(config))
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// buildPod makes the pod of a TensorBoard, for a node if one is named.
-func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, node string, options Options) (*corev1.Pod, error) {
+// buildPod returns the pod of a TensorBoard, for a node if one is named.
+func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options Options) (*corev1.Pod, error) {
+	if len(config) > maxConfig {
+		return nil, &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: fmt.Errorf(
+			"spec.trainingLogFilesets and spec.logDir take %d bytes as JSON with what is derived from them, "+
+				"and a pod has room for %d: name fewer sources, or shorter paths", len(config), maxConfig)}
+	}
 	resources, err := options.resources()
 	if err != nil {
 		return nil, err
@@ -142,15 +175,18 @@ func buildPod(tb *v1beta1.TensorBoard, config *corev1.ConfigMap, pathPrefix, nod
 				},
 			}},
 			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-					LocalObjectReference: corev1.LocalObjectReference{Name: config.Name},
+				{Name: "config", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+					Items: []corev1.DownwardAPIVolumeFile{{
+						Path:     path.Base(sidecar.ConfigFile),
+						FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationConfig + "']"},
+					}},
 				}}},
 				{Name: "logs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(logsLimit)}}},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 		},
 	}
-	pod.Annotations = map[string]string{annotationSpecHash: specHash(tb.Spec, config)}
+	pod.Annotations = map[string]string{annotationSpecHash: specHash(tb.Spec, config), annotationConfig: config}
 	main := &pod.Spec.Containers[0]
 	for i, claim := range s.Claims {
 		name := fmt.Sprintf("claim-%d", i)
@@ -203,7 +239,7 @@ func buildSidecar(image string, s sources) corev1.Container {
 	container := corev1.Container{
 		Name:          sidecarContainer,
 		Image:         image,
-		Args:          []string{"sidecar", "--config", configFolder + "/" + configKey},
+		Args:          []string{"sidecar", "--config", sidecar.ConfigFile},
 		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{
 			{Name: "http", ContainerPort: sidecar.Port},
@@ -221,7 +257,7 @@ func buildSidecar(image string, s sources) corev1.Container {
 		SecurityContext:          restricted(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: "config", MountPath: configFolder, ReadOnly: true},
+			{Name: "config", MountPath: path.Dir(sidecar.ConfigFile), ReadOnly: true},
 			{Name: "logs", MountPath: sidecar.LogsFolder},
 		},
 	}

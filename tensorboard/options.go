@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
+
+	"tensorstack.dev/jobs/common/network"
 )
 
 // Options are the settings of the controller, each with a flag of its own but for the last ones.
@@ -30,11 +32,15 @@ type Options struct {
 	SuspendAfterIdle time.Duration
 	// ProbeInterval is the time between two looks at a TensorBoard that runs.
 	ProbeInterval time.Duration
+	// NetworkPolicies are the settings of the NetworkPolicies of TensorBoards.
+	NetworkPolicies network.Policies
 	// Workers is how many TensorBoards are reconciled at the same time.
 	Workers int
 
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
+	// Namespace that this controller runs in, from where it asks the sidecars.
+	Namespace string
 	// SidecarImage is the image of this controller.
 	SidecarImage string
 	// Clock tells the time.
@@ -64,6 +70,7 @@ func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.SuspendAfterIdle, "suspend-after-idle", o.SuspendAfterIdle, "time after which an idle TensorBoard is suspended; 0 is never")
 	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval, "time between two questions to a TensorBoard when its last request was")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "TensorBoards that are reconciled at the same time")
+	o.NetworkPolicies.AddFlags(flags, "TensorBoard", "the pods of its namespace, this controller")
 }
 
 // validate returns an error that names the flags that make no sense.
@@ -77,6 +84,13 @@ func (o *Options) validate() error {
 	}
 	if o.IdleAfter <= 0 || o.ProbeInterval <= 0 || o.SuspendAfterIdle < 0 {
 		errs = append(errs, errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle not less"))
+	}
+	if err := o.NetworkPolicies.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.NetworkPolicies.Enabled && o.Namespace == "" {
+		errs = append(errs, errors.New("--network-policies: set $POD_NAMESPACE to the namespace of this controller, "+
+			"which must reach the sidecars of TensorBoards"))
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestURL(t *testing.T) {
@@ -50,7 +52,14 @@ func TestFlagsThatMakeNoSenseAreNamed(t *testing.T) {
 		"--tensorboard-requests": {func(o *Options) { o.Requests = map[string]string{"cpu": "much"} }, "--tensorboard-requests: cpu=much"},
 		"--tensorboard-limits":   {func(o *Options) { o.Limits = map[string]string{"memory": "all"} }, "--tensorboard-limits: memory=all"},
 		"--probe-interval":       {func(o *Options) { o.ProbeInterval = 0 }, "--probe-interval"},
-		"--suspend-after-idle":   {func(o *Options) { o.SuspendAfterIdle = -time.Second }, "--suspend-after-idle"},
+		"--network-policies": {
+			func(o *Options) { o.NetworkPolicies.Enabled = true }, "--network-policies: set $POD_NAMESPACE",
+		},
+		"--network-policy-allow-namespaces": {
+			func(o *Options) { o.NetworkPolicies.AllowedNamespaces = &metav1.LabelSelector{} },
+			"--network-policy-allow-namespaces",
+		},
+		"--suspend-after-idle": {func(o *Options) { o.SuspendAfterIdle = -time.Second }, "--suspend-after-idle"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

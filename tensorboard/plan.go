@@ -218,9 +218,10 @@ func notReady(reason, message string) v1beta1.TensorBoardCondition {
 	return v1beta1.TensorBoardCondition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// follow gives a condition the times that follow from the one before. One that says the same as before stays as it is: that
-// time passes is no news.
+// follow gives a condition the times that follow from the one before, and cuts its message. One that says the same as
+// before stays as it is: that time passes is no news.
 func follow(before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time) v1beta1.TensorBoardCondition {
+	c.Message = report.Truncated(c.Message, report.MaxMessage)
 	same := before != nil && before.Status == c.Status && before.Reason == c.Reason
 	// What these say has times and ports in it.
 	if same && (before.Message == c.Message || c.Type == v1beta1.ConditionIdle || c.Reason == v1beta1.ReasonProbeFailed) {

@@ -2,6 +2,7 @@ package tensorboard
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
@@ -387,5 +389,20 @@ func TestSourcesThatFailAreNamed(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected condition (-want +got):\n%s", diff)
+	}
+}
+
+// The text of a kubelet or of an admission webhook, which a message quotes, may be of any length.
+func TestAMessageIsAtMostWhatAConditionTakes(t *testing.T) {
+	t.Parallel()
+	tb := &v1beta1.TensorBoard{}
+	pod := seenPod(func(pod *corev1.Pod) {
+		pod.Status.Phase, pod.Status.Message = corev1.PodFailed, strings.Repeat("x", 2*report.MaxMessage)
+	})
+	d := plan(tb, observation{Hash: hash, Pod: pod}, DefaultOptions(), now)
+	for _, c := range d.Status.Conditions {
+		if len(c.Message) > report.MaxMessage {
+			t.Errorf("the message of %s has %d bytes, and %d are allowed", c.Type, len(c.Message), report.MaxMessage)
+		}
 	}
 }

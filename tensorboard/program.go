@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -31,16 +32,21 @@ func Program(options Options) manager.Program {
 			return errors.Join(v1beta1.AddToScheme(scheme), schedulerv1beta1.AddToScheme(scheme))
 		},
 		Flags: options.addFlags,
-		Cache: func(*runtime.Scheme) (map[client.Object]cache.ByObject, error) {
+		Cache: func(*runtime.Scheme) (cache.Options, error) {
 			ours, err := labels.NewRequirement(v1beta1.LabelName, selection.Exists, nil)
 			if err != nil {
-				return nil, err
+				return cache.Options{}, err
 			}
-			selected := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
-			return map[client.Object]cache.ByObject{&corev1.Pod{}: selected, &corev1.Service{}: selected, &corev1.ConfigMap{}: selected}, nil
+			labelled := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+			return cache.Options{
+				ByObject: map[client.Object]cache.ByObject{
+					&corev1.Pod{}: labelled, &corev1.Service{}: labelled, &networkingv1.NetworkPolicy{}: labelled,
+				},
+				DefaultTransform: manager.Strip(options.strip), // once Setup has completed the options
+			}, nil
 		},
 		Setup: func(_ context.Context, mgr ctrl.Manager, shell manager.Options) error {
-			options.ClusterDomain, options.SidecarImage = shell.ClusterDomain, shell.Image
+			options.ClusterDomain, options.Namespace, options.SidecarImage = shell.ClusterDomain, shell.PodNamespace, shell.Image
 			if err := options.validate(); err != nil {
 				return fmt.Errorf("reading the flags: %w", err)
 			}

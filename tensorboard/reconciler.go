@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ import (
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
@@ -42,10 +44,13 @@ const (
 	conflictDelay = 100 * time.Millisecond
 )
 
+// theTensorBoard is what messages call the owner of an object.
+const theTensorBoard = "the TensorBoard"
+
 type reconciler struct {
 	client  client.Client
 	reader  client.Reader // of the API server itself
-	claims  claimReader
+	claims  *claimReader
 	events  events.EventRecorder
 	http    *http.Client
 	options Options
@@ -55,20 +60,10 @@ func newReconciler(mgr ctrl.Manager, options Options) *reconciler {
 	return &reconciler{
 		client:  mgr.GetClient(),
 		reader:  mgr.GetAPIReader(),
-		claims:  claimReader{mgr.GetAPIReader()},
+		claims:  newClaimReader(mgr.GetAPIReader()),
 		events:  mgr.GetEventRecorder("tensorstack-jobs"),
-		http:    newProbeClient(),
+		http:    sidecar.NewClient(probeTimeout),
 		options: options,
-	}
-}
-
-// newProbeClient returns a client for sidecars, and for nothing else: whoever can make a pod can let it answer in a sidecar's place, and must
-// not reach by that what the controller can.
-func newProbeClient() *http.Client {
-	return &http.Client{
-		Timeout:       probeTimeout,
-		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
@@ -76,13 +71,15 @@ func (r *reconciler) setupWithManager(mgr ctrl.Manager) error {
 	if err := metrics.Registry.Register(newCollector(mgr)); err != nil {
 		return err
 	}
-	return builder.ControllerManagedBy(mgr).
+	b := builder.ControllerManagedBy(mgr).
 		For(&v1beta1.TensorBoard{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}).
-		Owns(&corev1.ConfigMap{}).
-		WithOptions(control.Options(r.options.Workers)).
-		Complete(r)
+		WithOptions(control.Options(r.options.Workers))
+	if r.options.NetworkPolicies.Enabled {
+		b.Owns(&networkingv1.NetworkPolicy{})
+	}
+	return b.Complete(r)
 }
 
 // Reconcile brings one TensorBoard closer to what its spec says. It returns an error for what is worth another try.
@@ -99,7 +96,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	prefix := strings.TrimSuffix(address.Path, "/")
-	config, err := buildConfigMap(&tb, prefix)
+	config, err := buildConfig(&tb.Spec, prefix)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -143,7 +140,7 @@ func (r *reconciler) observe(ctx context.Context, tb *v1beta1.TensorBoard, hash 
 
 // execute carries out a decision. The status is written last, and once: nothing is lost with it that could not be seen again.
 func (r *reconciler) execute(
-	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config *corev1.ConfigMap, prefix string, d decision,
+	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config, prefix string, d decision,
 ) (reconcile.Result, error) {
 	result := reconcile.Result{RequeueAfter: d.WakeIn}
 	var refused *report.RefusedError
@@ -173,31 +170,34 @@ func (r *reconciler) execute(
 
 // ensureObjects deletes what the TensorBoard does not need, and then makes what it does: what it can not have keeps nothing alive.
 func (r *reconciler) ensureObjects(
-	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config *corev1.ConfigMap, prefix string, d decision,
+	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config, prefix string, d decision,
 ) error {
 	if err := r.deleteObjects(ctx, seen, d); err != nil {
 		return err
 	}
+	if r.options.NetworkPolicies.Enabled {
+		policies := network.Keeper{Client: r.client, APIReader: r.reader}
+		if err := policies.Ensure(ctx, tb, theTensorBoard, buildNetworkPolicy(tb, &r.options)); err != nil {
+			return err
+		}
+	}
 	if err := r.ensureService(ctx, tb); err != nil {
 		return err
 	}
-	if err := r.ensureConfigMap(ctx, tb, config); err != nil {
-		return err
+	if !d.CreateGroup && !d.Create {
+		return nil
 	}
-	switch {
-	case d.CreateGroup:
+	pod, err := buildPod(tb, config, prefix, seen.Claims.WantedOn, r.options)
+	if err != nil {
+		return err // and no group holds a quota for it
+	}
+	if d.CreateGroup {
 		return r.create(ctx, tb, buildGroup(tb), client.DisableReadYourWritesConsistency) // no cache has it
-	case d.Create:
-		pod, err := buildPod(tb, config, prefix, seen.Claims.WantedOn, r.options)
-		if err != nil {
-			return err
-		}
-		if scheduler := t9kScheduler(&tb.Spec); scheduler != nil {
-			gang.Decorate(pod, *scheduler, seen.Group.Object, gang.Member{Role: groupRole})
-		}
-		return r.create(ctx, tb, pod)
 	}
-	return nil
+	if scheduler := t9kScheduler(&tb.Spec); scheduler != nil {
+		gang.Decorate(pod, *scheduler, seen.Group.Object, gang.Member{Role: groupRole})
+	}
+	return r.create(ctx, tb, pod)
 }
 
 func (r *reconciler) deleteObjects(ctx context.Context, seen observation, d decision) error {
@@ -228,28 +228,8 @@ func (r *reconciler) ensureService(ctx context.Context, tb *v1beta1.TensorBoard)
 	return r.create(ctx, tb, buildService(tb))
 }
 
-func (r *reconciler) ensureConfigMap(ctx context.Context, tb *v1beta1.TensorBoard, config *corev1.ConfigMap) error {
-	var existing corev1.ConfigMap
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(config), &existing)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	if err != nil || !metav1.IsControlledBy(&existing, tb) {
-		return r.create(ctx, tb, config.DeepCopy())
-	}
-	if equality.Semantic.DeepEqual(existing.Data, config.Data) {
-		return nil
-	}
-	changed := existing.DeepCopy()
-	changed.Data = config.Data
-	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(&existing, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing configmap %s: %w", config.Name, err)
-	}
-	return nil
-}
-
 func (r *reconciler) create(ctx context.Context, tb *v1beta1.TensorBoard, object client.Object, options ...client.CreateOption) error {
-	return owned.Create(ctx, r.client, r.reader, tb, "the TensorBoard", object, options...)
+	return owned.Create(ctx, r.client, r.reader, tb, theTensorBoard, object, options...)
 }
 
 // writeStatus writes the status if it differs, and tells the user of a new reason.

@@ -15,13 +15,25 @@ import (
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
+// crdFile is the CRD of the kind.
+const crdFile = "config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml"
+
 // FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
 func FuzzSpec(f *testing.F) {
 	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
-	hostile.Fuzz(f, Controller(), "config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml", manifests, checkEnv)
+	hostile.Fuzz(f, Controller(), crdFile, manifests, checkEnv)
+}
+
+func TestLimitsBoundWhatAJobTakesInMemory(t *testing.T) {
+	hostile.CheckSize(t, Controller(), crdFile)
+}
+
+func TestRealJobsAreFarFromTheLimits(t *testing.T) {
+	t.Parallel()
+	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
 // checkEnv checks that TF_CONFIG tells every replica who it is and where the others are, unless its template says something else or

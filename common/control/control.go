@@ -7,6 +7,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"tensorstack.dev/jobs/common/fair"
 )
 
 const (
@@ -18,11 +20,15 @@ const (
 	maxRetry = time.Minute
 )
 
-// Options returns those of a controller that reconciles so many objects at the same time.
+// Options returns those of a controller that reconciles so many objects at the same time. Namespaces share the workers.
 func Options(workers int) controller.Options {
+	type limiter = workqueue.TypedRateLimiter[reconcile.Request]
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
+		NewQueue: func(name string, l limiter) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return fair.NewQueue(name, l, max(1, workers)) // the controller takes less than one worker for one
+		},
 	}
 }

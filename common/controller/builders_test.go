@@ -1,6 +1,7 @@
 package controller
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"tensorstack.dev/jobs/common/internal/jobtest"
@@ -24,3 +25,18 @@ var (
 const mainContainer = jobtest.MainContainer
 
 type podOption = jobtest.PodOption
+
+// wantOwnedMeta is the metadata of what the job of jobtest.NewJob owns by its own name.
+func wantOwnedMeta() metav1.ObjectMeta {
+	owner := &metav1.ObjectMeta{Name: "job", UID: "job-uid"}
+	return metav1.ObjectMeta{
+		Name: "job", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, testKind)},
+		Labels: map[string]string{
+			"batch.tensorstack.dev/job-kind": "TestJob",
+			"batch.tensorstack.dev/job-name": "job",
+			"app.kubernetes.io/name":         "training-job",
+			"app.kubernetes.io/instance":     "job",
+			"app.kubernetes.io/managed-by":   "tensorstack-jobs",
+		},
+	}
+}

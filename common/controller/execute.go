@@ -21,7 +21,6 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/dependents"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/policy"
@@ -47,11 +46,16 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	if apierrors.IsConflict(err) { // somebody was faster, perhaps by a change that does not wake us
 		result, err = sooner(result, conflictDelay), nil
 	}
-	if deleteErr := r.delete(ctx, d.Decision); deleteErr != nil {
+	if deleteErr := r.delete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {
 		return reconcile.Result{}, errors.Join(err, deleteErr)
 	}
 	if err == nil {
 		err = r.create(ctx, job, &planned, d.Decision)
+	}
+	//mutant:a watch is trusted to report what was created => if false {
+	if err == nil && createsObjects(d.Decision) {
+		// The cache never shows an object that is gone before a watch that broke is resumed.
+		result = sooner(result, plan.CacheDelay)
 	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
@@ -104,6 +108,12 @@ func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	return nil
 }
 
+// createsObjects reports whether a decision creates objects that the cache must show.
+func createsObjects(d plan.Decision) bool {
+	return len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy ||
+		d.Admission.Action == batchv1beta1.ActionCreate
+}
+
 func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 	wait = max(wait, time.Millisecond) // 0 means never
 	if result.RequeueAfter == 0 || wait < result.RequeueAfter {
@@ -124,6 +134,11 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job
 			r.options.Memory.SetWaitsSince(key, r.options.Clock.Now())
 		}
 		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if plan.EndsRun(planned, d.Decision) {
+		if err := r.deleteSecret(ctx, job); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err := r.patchStatus(ctx, job, d.Status, d.tensorBoard.Status, d.Events); err != nil {
 		return reconcile.Result{}, err
@@ -213,23 +228,25 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 }
 
 // delete deletes each pod that is still the one that was seen.
-func (r *Reconciler[J]) delete(ctx context.Context, d plan.Decision) error {
+func (r *Reconciler[J]) delete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
 	return errors.Join(
-		r.deletePods(ctx, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
+		r.deletePods(ctx, job, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
 			//mutant:a deletion takes whatever has the name => return nil
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 		}),
-		r.deletePods(ctx, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
+		r.deletePods(ctx, job, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
 			//mutant:the clean-up deletes pods that ended => return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}}
 		}),
-		r.deletePods(ctx, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
+		r.deletePods(ctx, job, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0)}
 		}),
 	)
 }
 
-func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption) error {
+func (r *Reconciler[J]) deletePods(
+	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption,
+) error {
 	goOn := func(error) bool { return true } // another pod may well be deleted
 	return inParallel(len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
@@ -239,11 +256,18 @@ func (r *Reconciler[J]) deletePods(ctx context.Context, pods []*corev1.Pod, opti
 		if err != nil {
 			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)
 		}
+		r.options.Memory.noteWrite(job, pods[i].Name)
 		return nil
 	})
 }
 
 func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d plan.Decision) error {
+	if d.EnsureNetworkPolicy {
+		policy := newNetworkPolicy(planned, r.options.NetworkPolicies)
+		if err := r.policies.Ensure(ctx, job, plan.TheJob, policy); err != nil {
+			return err
+		}
+	}
 	if d.CreateService {
 		if err := r.createOwned(ctx, job, newService(planned)); err != nil {
 			return err
@@ -259,7 +283,8 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 		var refused *report.RefusedError
 		return errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
 	}
-	if err := inParallel(len(d.Creates), inTheWay, func(i int) error { return r.createOwned(ctx, job, d.Creates[i]) }); err != nil {
+	createPod := func(i int) error { return r.createPod(ctx, job, &d.Creates[i]) }
+	if err := inParallel(len(d.Creates), inTheWay, createPod); err != nil {
 		return err
 	}
 	r.tell(ctx, job, d.Status, d.Status.Phase, []report.Event{{
@@ -269,26 +294,21 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 	return nil
 }
 
-// createSecret creates the Secret that the replicas share, if they do and there is none yet.
-func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.Job) error {
-	withSecret, ok := r.framework.(framework.SecretFramework[J])
-	if !ok {
-		return nil
+// createPod builds a pod and creates it. It waits for memory if too many pods are under way.
+func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) error {
+	if err := r.pods.Acquire(ctx, job.GetNamespace(), c.Size); err != nil {
+		return fmt.Errorf("waiting for memory to create pod %s of %d bytes: %w", c.Name, c.Size, err)
 	}
-	secret, err := withSecret.NewSecret(job)
+	defer r.pods.Release(job.GetNamespace(), c.Size)
+	pod, err := c.Build()
 	if err != nil {
-		return fmt.Errorf("making the Secret of the job: %w", err)
+		return err
 	}
-	ofJob := planned.MetaOfOwned()
-	secret.Namespace, secret.Labels, secret.OwnerReferences = ofJob.Namespace, ofJob.Labels, ofJob.OwnerReferences
-	// Without the option the client would have Secrets in its cache, which it may not read.
-	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
-	// Quotas are checked before names.
-	overQuota := apierrors.IsForbidden(err) && (job.JobStatus().RunningTime != nil || job.JobStatus().Attempt > 0)
-	if apierrors.IsAlreadyExists(err) || overQuota {
-		return nil // the pods that were there before had it
+	if err := r.createOwned(ctx, job, pod); err != nil {
+		return err
 	}
-	return owned.RefusedOrFailed("secret "+secret.Name, err)
+	r.options.Memory.noteWrite(client.ObjectKeyFromObject(job), pod.Name)
+	return nil
 }
 
 // createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of type

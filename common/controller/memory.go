@@ -10,12 +10,15 @@ import (
 )
 
 // Memory is all that a Reconciler remembers from one reconcile to the next: since when a change of each job's status
-// waits to be written, so that it is written together with later ones; and what was last done about the job's
-// TensorBoard, so that a change that is refused is not tried all the time. If the process ends, that costs one late write
-// a job.
+// waits to be written, so that it is written together with later ones; what was last done about the job's TensorBoard,
+// so that a change that is refused is not tried all the time; and which pods of the job were written, so that the cache
+// gets the time to show them. If the process ends, that costs one late write a job.
 type Memory struct {
 	times        sync.Map // types.NamespacedName -> time.Time
 	tensorBoards dependents.HeldChanges
+
+	mu      sync.Mutex
+	written map[types.NamespacedName][]string
 }
 
 // WaitsSince returns since when the status of a job waits to be written, the zero time if it does not.
@@ -35,8 +38,28 @@ func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	m.times.Store(job, since)
 }
 
+// noteWrite remembers that a pod of the job was created or deleted.
+func (m *Memory) noteWrite(job types.NamespacedName, pod string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.written == nil {
+		m.written = map[types.NamespacedName][]string{}
+	}
+	m.written[job] = append(m.written[job], pod)
+}
+
+// TakeWrites returns the names of the pods of the job that were created or deleted since the last call.
+func (m *Memory) TakeWrites(job types.NamespacedName) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pods := m.written[job]
+	delete(m.written, job)
+	return pods
+}
+
 // forget drops all that is remembered of a job.
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
 	m.tensorBoards.Forget(job)
+	m.TakeWrites(job)
 }

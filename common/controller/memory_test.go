@@ -17,7 +17,14 @@ func TestMemory(t *testing.T) {
 	memory.SetWaitsSince(key, time.Time{})
 	diff(t, "since when it waits, once it is written", time.Time{}, memory.WaitsSince(key))
 
+	memory.noteWrite(key, "job-worker-0")
+	memory.noteWrite(key, "job-worker-1")
+	diff(t, "pods that were written", []string{"job-worker-0", "job-worker-1"}, memory.TakeWrites(key))
+	diff(t, "pods that were written, once they are taken", []string(nil), memory.TakeWrites(key))
+
 	memory.SetWaitsSince(key, now)
+	memory.noteWrite(key, "job-worker-0")
 	memory.forget(key)
 	diff(t, "since when the status of a job waits that is gone", time.Time{}, memory.WaitsSince(key))
+	diff(t, "pods that were written of a job that is gone", []string(nil), memory.TakeWrites(key))
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
 )
@@ -82,7 +83,8 @@ func TestQueue(t *testing.T) {
 		{"the user edits the job", []happens{edited(trainingJob("1"), trainingJob("2"))}, urgentPriority},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			q := priorityqueue.New[reconcile.Request](t.Name())
+			options := control.Options(1)
+			q := options.NewQueue(t.Name(), options.RateLimiter).(priorityqueue.PriorityQueue[reconcile.Request])
 			defer q.ShutDown()
 			for _, happens := range test.happens {
 				happens(q)

@@ -4,10 +4,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +27,9 @@ import (
 
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
 )
 
@@ -35,6 +40,8 @@ type Options struct {
 	// StatusInterval is how long replica status changes are batched before a write, and that a job has begun. The end of a replica is
 	// batched for a second at most. Changes of the phase, conditions and counts are written immediately.
 	StatusInterval time.Duration
+	// NetworkPolicies are the settings of the NetworkPolicies of jobs.
+	NetworkPolicies network.Policies
 	// Namespace is the one namespace to work in; empty is all.
 	Namespace string
 	// Workers is how many jobs are reconciled at the same time.
@@ -84,6 +91,9 @@ type Reconciler[J framework.Job] struct {
 	registry     prometheus.Registerer
 	podGroups    *dependents.PodGroups
 	tensorBoards *dependents.TensorBoards
+	policies     network.Keeper
+	// largeJobs and pods are the memory for large jobs and for the pods that are created, in bytes.
+	largeJobs, pods *fair.Pool
 }
 
 // ownerIndex indexes pods by the UID of the job that controls them.
@@ -116,6 +126,9 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		podGroups: dependents.NewPodGroups(reach),
 		tensorBoards: dependents.NewTensorBoards(
 			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
+		policies:  network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
+		largeJobs: fair.NewPool(largeJobMemory),
+		pods:      fair.NewPool(podMemory),
 	}, nil
 }
 
@@ -127,7 +140,11 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	}
 	// A copy that is to lead has read all there is. The controller itself would not read before it leads; its option to warm up would fill
 	// a queue which nobody empties until then.
-	for _, object := range []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}} {
+	read := []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}}
+	if r.options.NetworkPolicies.Enabled {
+		read = append(read, &networkingv1.NetworkPolicy{})
+	}
+	for _, object := range read {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return err
 		}
@@ -135,13 +152,16 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
 		return err
 	}
-	c, err := builder.ControllerManagedBy(mgr).
+	b := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
 		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
-		WithOptions(control.Options(r.options.Workers)).
-		Build(r)
+		WithOptions(control.Options(r.options.Workers))
+	if r.options.NetworkPolicies.Enabled {
+		b.Owns(&networkingv1.NetworkPolicy{}, builder.WithPredicates(deletionsAndChanges))
+	}
+	c, err := b.Build(r)
 	if err != nil {
 		return err
 	}
@@ -168,6 +188,13 @@ var deletions = predicate.Funcs{
 	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
 }
 
+// deletionsAndChanges lets through that an object is gone, or that somebody changed its spec.
+var deletionsAndChanges = predicate.Funcs{
+	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
+	UpdateFunc:  predicate.GenerationChangedPredicate{}.Update,
+	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
+}
+
 func ownerUID(object client.Object) []string {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		return []string{string(owner.UID)}
@@ -177,14 +204,22 @@ func ownerUID(object client.Object) []string {
 
 // Reconcile brings one job closer to what its spec says. It returns an error for what is worth another try.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	job := r.framework.NewJob()
-	if err := r.client.Get(ctx, request.NamespacedName, job); err != nil {
+	job, release, err := r.read(ctx, request.NamespacedName)
+	if apierrors.IsNotFound(err) {
 		r.options.Memory.forget(request.NamespacedName)
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return reconcile.Result{}, nil
 	}
+	if errors.Is(err, errNoMemory) {
+		return reconcile.Result{RequeueAfter: memoryDelay}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer release()
 	now := r.options.Clock.Now()
 	planned := r.planned(job)
-	seen, err := r.observe(ctx, job, planned.Spec, false)
+	r.awaitWrites(ctx, request.NamespacedName)
+	seen, err := r.observe(ctx, job, &planned, false)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -193,7 +228,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
 		return r.execute(ctx, job, planned, d)
 	}
-	live, err := r.observe(ctx, job, planned.Spec, true)
+	live, err := r.observe(ctx, job, &planned, true)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -209,7 +244,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 // observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must
 // not be guessed.
 func (r *Reconciler[J]) observe(
-	ctx context.Context, job J, spec framework.JobSpec, live bool,
+	ctx context.Context, job J, planned *plan.Job, live bool,
 ) (observation, error) {
 	var seen observation
 	var reader client.Reader = r.client
@@ -218,7 +253,9 @@ func (r *Reconciler[J]) observe(
 		reader, pods = r.apiReader, client.MatchingLabels(plan.SelectorLabels(r.gvk.Kind, job.GetName()))
 	}
 	var list corev1.PodList
-	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy,
+		//attack:a list waits for the writes of all jobs => ); err != nil {
+		client.DisableReadYourWritesConsistency); err != nil {
 		return seen, err
 	}
 	seen.Pods = make(map[string]*corev1.Pod, len(list.Items))
@@ -230,12 +267,40 @@ func (r *Reconciler[J]) observe(
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
+	if err := client.IgnoreNotFound(err); err != nil {
+		return seen, err
+	}
+	if r.options.NetworkPolicies.Enabled {
+		has, err := r.policies.Has(ctx, job, newNetworkPolicy(planned, r.options.NetworkPolicies))
+		if err != nil {
+			return seen, err
+		}
+		seen.NeedsNetworkPolicy = !has
+	}
 	seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
-	if spec.T9kScheduler() != nil && job.GetDeletionTimestamp().IsZero() {
+	if planned.Spec.T9kScheduler() != nil && job.GetDeletionTimestamp().IsZero() {
 		seen.Admission = r.podGroups.Observe(ctx, job, live)
 	}
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
-	return seen, client.IgnoreNotFound(err)
+	return seen, nil
+}
+
+// writePatience is how long a reconcile waits until the cache shows what the job's last reconcile wrote.
+const writePatience = time.Second
+
+// awaitWrites waits until the cache shows the pods that were written for the job, but not for long: the cache may never
+// show a pod that lost its labels. The wait only spares the API server what was done already: without it, decisions are
+// as correct. A list of pods that waits by itself would wait for the writes of all jobs.
+func (r *Reconciler[J]) awaitWrites(ctx context.Context, job types.NamespacedName) {
+	ctx, cancel := context.WithTimeout(ctx, writePatience)
+	defer cancel()
+	for _, name := range r.options.Memory.TakeWrites(job) {
+		// The client waits for the writes of the object that it gets.
+		err := r.client.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, &corev1.Pod{})
+		if client.IgnoreNotFound(err) != nil {
+			return
+		}
+	}
 }
 
 // planned returns the job as plan.Decide needs to know it.

@@ -38,8 +38,10 @@ type secretive struct {
 	err error
 }
 
-func (s secretive) NewSecret(job *testJob) (*corev1.Secret, error) {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: job.Name + "-keys"}}, s.err
+func (secretive) SecretName(job *testJob) string { return job.Name + "-keys" }
+
+func (s secretive) NewSecret(*testJob) (*corev1.Secret, error) {
+	return &corev1.Secret{}, s.err
 }
 
 // creations is a client that creates, and nothing else.
@@ -115,6 +117,68 @@ func TestCreateSecret(t *testing.T) {
 				}},
 			}}}, api.created)
 			if !api.options.DisableReadYourWritesConsistency {
+				t.Error("the client would read Secrets, which the controller may not")
+			}
+		})
+	}
+}
+
+// deletingAPI answers deletions, and keeps what was to be deleted.
+type deletingAPI struct {
+	client.Client
+
+	answer  error
+	deleted []string
+	options client.DeleteOptions
+}
+
+func (d *deletingAPI) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	d.deleted = append(d.deleted, object.GetNamespace()+"/"+object.GetName())
+	d.options.ApplyOptions(options)
+	return d.answer
+}
+
+func TestDeleteSecret(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed calling webhook")
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, tc := range map[string]struct {
+		framework framework.Framework[*testJob]
+		// answer is that of the API server.
+		answer error
+		want   []string
+		// wantErr is the error, empty for none.
+		wantErr string
+	}{
+		"a kind without a Secret deletes none": {framework: plain{}},
+		"the Secret of the job is deleted":     {framework: secretive{}, want: []string{"ns/job-keys"}},
+		"a Secret that is gone is no error": {
+			framework: secretive{}, answer: apierrors.NewNotFound(secrets, "job-keys"), want: []string{"ns/job-keys"},
+		},
+		"a Secret that must not be deleted is no error": {
+			framework: secretive{}, answer: apierrors.NewForbidden(secrets, "job-keys", nil), want: []string{"ns/job-keys"},
+		},
+		"a Secret whose deletion a webhook fails is no error": {
+			framework: secretive{}, answer: apierrors.NewInternalError(failed), want: []string{"ns/job-keys"},
+		},
+		"an API server that does not answer is an error": {
+			framework: secretive{}, answer: apierrors.NewTimeoutError("too slow", 1), want: []string{"ns/job-keys"},
+			wantErr: "deleting secret job-keys: Timeout: too slow",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := &deletingAPI{answer: tc.answer}
+			r := &Reconciler[*testJob]{client: api, framework: tc.framework, gvk: testKind}
+			job := &testJob{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}}
+			err := r.deleteSecret(t.Context(), job)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			diff(t, "error", tc.wantErr, got)
+			diff(t, "deletions", tc.want, api.deleted)
+			if len(tc.want) > 0 && !api.options.DisableReadYourWritesConsistency {
 				t.Error("the client would read Secrets, which the controller may not")
 			}
 		})

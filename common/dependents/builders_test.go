@@ -31,6 +31,7 @@ var (
 	unschedulable = jobtest.Unschedulable
 	created       = jobtest.Created
 	summarize     = jobtest.Summarize
+	podsToCreate  = jobtest.PodsToCreate
 	seeing        = jobtest.Seeing
 	grouped       = jobtest.Grouped
 	group         = jobtest.Group

@@ -172,20 +172,21 @@ func (g PodGroup) Release(job *plan.Job) plan.Answer {
 // Join makes the pods to create members of the PodGroup. kube-scheduler needs to know as many of them as the PodGroup
 // needs. The others, which an elastic job can do without, are extra. An elastic job may have given up some of its first
 // pods. The leader is always a member.
-func (g PodGroup) Join(job *plan.Job, creates []*corev1.Pod, leader string, present []*corev1.Pod) {
+func (g PodGroup) Join(job *plan.Job, creates []plan.Creation, leader string, present []*corev1.Pod) {
 	var members int32
 	for _, pod := range present {
 		if pod.Spec.SchedulingGroup != nil && pod.DeletionTimestamp == nil {
 			members++
 		}
 	}
-	for _, pod := range creates {
-		extra := members >= g.Object.Spec.MinMember && pod.Name != leader
+	for i := range creates {
+		c := &creates[i]
+		extra := members >= g.Object.Spec.MinMember && c.Name != leader
 		if !extra {
 			members++
 		}
-		member := gang.Member{Role: pod.Labels[batchv1beta1.LabelReplicaType], Extra: extra}
-		gang.Decorate(pod, *job.Spec.T9kScheduler(), g.Object, member)
+		member := gang.Member{Role: c.Type, Extra: extra}
+		c.Join = func(pod *corev1.Pod) { gang.Decorate(pod, *job.Spec.T9kScheduler(), g.Object, member) }
 	}
 }
 

@@ -231,7 +231,7 @@ func TestPlanPodGroup(t *testing.T) {
 			if d.NeedsLiveRead == tc.wantFromCache {
 				t.Errorf("NeedsLiveRead is %t", d.NeedsLiveRead)
 			}
-			for _, p := range d.Creates {
+			for _, p := range podsToCreate(d) {
 				diff(t, "group of a pod", "job", p.Labels[schedulerv1beta1.LabelGroupName])
 				diff(t, "role of a pod", "worker", p.Labels[schedulerv1beta1.LabelRole])
 				diff(t, "scheduler of a pod", "t9k-scheduler", p.Spec.SchedulerName)
@@ -285,7 +285,7 @@ func TestPodsBeyondWhatAGangNeeds(t *testing.T) {
 				elasticGroup(g)
 			}
 			var members, extra []string
-			for _, p := range plan.Decide(tc.job.Job, grouped(g, tc.pods...), now).Creates {
+			for _, p := range podsToCreate(plan.Decide(tc.job.Job, grouped(g, tc.pods...), now)) {
 				if p.Spec.SchedulingGroup != nil {
 					members = append(members, p.Name)
 				} else {

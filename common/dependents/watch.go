@@ -51,6 +51,13 @@ func (k kind[T]) transform(object any) (any, error) {
 	if dependent, ok := object.(T); ok {
 		dependent.SetManagedFields(nil)
 		dependent.SetAnnotations(nil)
+		dependent.SetLabels(nil)
+		dependent.SetFinalizers(nil)
+		var owners []metav1.OwnerReference
+		if owner := metav1.GetControllerOf(dependent); owner != nil {
+			owners = []metav1.OwnerReference{*owner}
+		}
+		dependent.SetOwnerReferences(owners)
 		k.strip(dependent)
 	}
 	return object, nil

@@ -9,10 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
 // lister is an API server that lists dependents, or fails to.
@@ -95,4 +98,29 @@ func TestWatch(t *testing.T) {
 	started.synced = false
 	clock.SetTime(now.Add(time.Hour))
 	look("later", "", true, 5, 1)
+}
+
+func TestCacheKeepsTheControllerOfADependent(t *testing.T) {
+	t.Parallel()
+	controlledBy := func(owners ...metav1.OwnerReference) *schedulerv1beta1.PodGroup {
+		meta := metav1.ObjectMeta{Namespace: "ns", Name: "job", OwnerReferences: owners}
+		return &schedulerv1beta1.PodGroup{ObjectMeta: meta}
+	}
+	job := metav1.OwnerReference{Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}
+	other := metav1.OwnerReference{Kind: "ConfigMap", Name: "other", UID: "other-uid"}
+	for name, tc := range map[string]struct{ seen, want *schedulerv1beta1.PodGroup }{
+		"one that a job controls keeps that owner": {controlledBy(other, job), controlledBy(job)},
+		"one that nobody controls has no owner":    {controlledBy(other), controlledBy()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.seen.Labels = map[string]string{"team": "vision"}
+			tc.seen.Annotations = map[string]string{"note": "long"}
+			tc.seen.Finalizers = []string{"example.org/stays"}
+			got, err := podGroupKind().transform(tc.seen)
+			if diff := cmp.Diff(any(tc.want), got); diff != "" || err != nil {
+				t.Errorf("unexpected object (-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
 }

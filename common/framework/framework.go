@@ -35,10 +35,13 @@ type Framework[J Job] interface {
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
-// SecretFramework is a Framework whose replicas share a secret. NewSecret returns a new one, with a name that no other
-// job's has, since an object of that name is taken for the job's own: the controller may create Secrets and not read
-// them. Only the first is kept.
+// SecretFramework is a Framework whose replicas share a Secret while the job runs. The controller creates it before the
+// first pod, deletes it when the run is over, and never reads it.
 type SecretFramework[J Job] interface {
+	// SecretName returns the name of the Secret of a job. No other job's Secret may have it, since an object of that name
+	// is taken for the job's own.
+	SecretName(job J) string
+	// NewSecret returns a new Secret. The controller sets its name. Of several, the API server keeps the first.
 	NewSecret(job J) (*corev1.Secret, error)
 }
 

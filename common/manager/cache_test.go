@@ -1,93 +1,275 @@
 package manager
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/network"
 )
 
-// meta is all that anyone may want to know of an object but its spec.
+var testKind = schema.GroupKind{Group: "batch.example.org", Kind: "TestJob"}
+
+// long is more than any text that a cache may keep.
+var long = strings.Repeat("long ", 10_000)
+
+// meta is all that the job controller may want to know of an object but its spec.
 func meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name: "job-worker-0", Namespace: "ns", UID: "uid", ResourceVersion: "7",
-		Labels:                     map[string]string{"batch.tensorstack.dev/attempt": "1"},
-		OwnerReferences:            []metav1.OwnerReference{{Kind: "TestJob", UID: "job-uid", Controller: new(true)}},
+		Name: "job-worker-0", Namespace: "ns", UID: "uid", ResourceVersion: "7", Generation: 2,
+		CreationTimestamp:          metav1.Unix(1, 0),
+		DeletionTimestamp:          new(metav1.Unix(2, 0)),
 		DeletionGracePeriodSeconds: ptr.To[int64](30),
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "batch.example.org/v1", Kind: "TestJob", Name: "job", UID: "job-uid",
+			Controller: new(true), BlockOwnerDeletion: new(true),
+		}},
 	}
 }
 
+// foreignMeta is all that a controller may want to know of an object that is not its own.
+func foreignMeta() metav1.ObjectMeta {
+	full := meta()
+	return metav1.ObjectMeta{
+		Name: full.Name, Namespace: full.Namespace, UID: full.UID,
+		ResourceVersion: full.ResourceVersion, DeletionTimestamp: full.DeletionTimestamp,
+	}
+}
+
+// bulky adds all that a user may write into the metadata of an object.
 func bulky(m metav1.ObjectMeta) metav1.ObjectMeta {
-	m.Annotations = map[string]string{"note": "long"}
-	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	m.Labels = map[string]string{"batch.tensorstack.dev/attempt": "1.2", "batch.tensorstack.dev/job-kind": "TestJob"}
+	m.Annotations = map[string]string{"note": long}
+	m.Finalizers = []string{"example.org/" + long}
+	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: long}}
+	for i := range 100 {
+		m.Labels[fmt.Sprintf("example.org/%d", i)] = "value"
+		m.OwnerReferences = append(
+			m.OwnerReferences,
+			metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: long, UID: types.UID(long)},
+		)
+	}
 	return m
 }
 
-func TestStripPodKeepsWhatTheEngineReads(t *testing.T) {
-	t.Parallel()
-	status := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Ready: true}}}
-	got, err := stripPod(&corev1.Pod{
-		ObjectMeta: bulky(meta()),
+func bulkyPod(m metav1.ObjectMeta) *corev1.Pod {
+	terminated := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Error", Message: long, ContainerID: long,
+			StartedAt: metav1.Unix(1, 0), FinishedAt: metav1.Unix(2, 0),
+		}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: bulky(m),
 		Spec: corev1.PodSpec{
 			NodeName:       "node-1",
 			Volumes:        []corev1.Volume{{Name: "data"}},
-			InitContainers: []corev1.Container{{Name: "fetch"}},
+			InitContainers: []corev1.Container{{Name: "fetch", Command: []string{long}}},
 			Containers: []corev1.Container{
 				{Name: "sidecar", Image: "sidecar"},
 				{Name: "main", Image: "training", Env: []corev1.EnvVar{{Name: "TOKEN", Value: "secret"}}},
 			},
 		},
-		Status: status,
-	})
+		Status: corev1.PodStatus{
+			Phase: corev1.PodFailed, Reason: "Evicted", Message: long,
+			QOSClass: corev1.PodQOSBurstable, HostIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.2"}},
+			StartTime: new(metav1.Unix(1, 0)),
+			Conditions: []corev1.PodCondition{
+				{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: long,
+					LastTransitionTime: metav1.Unix(3, 0),
+				},
+				{
+					Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: long,
+					LastProbeTime: metav1.Unix(3, 0), LastTransitionTime: metav1.Unix(4, 0),
+				},
+			},
+			InitContainerStatuses: []corev1.ContainerStatus{
+				{Name: "fetch", Image: long, ImageID: long, ContainerID: long, State: terminated(1)},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{
+					Name:  "sidecar",
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(1, 0)}},
+					Ready: true, RestartCount: 3,
+				},
+				{
+					Name: "main",
+					State: corev1.ContainerState{
+						Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: long},
+					},
+					LastTerminationState: terminated(2),
+				},
+				{Name: "other", State: terminated(0)},
+				{Name: "last", State: terminated(0)},
+			},
+		},
+	}
+}
+
+// sizeOf returns the length of an object as JSON.
+func sizeOf(t *testing.T, object any) int {
+	t.Helper()
+	content, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return len(content)
+}
+
+// cached returns what the cache of a controller of the jobs keeps of an object. It strips it twice, as a cache may.
+func cached[T client.Object](t *testing.T, object T) T {
+	t.Helper()
+	var got any = object.DeepCopyObject()
+	for range 2 {
+		var err error
+		if got, err = jobCache(testKind, []string{"main"}, network.Policies{}).DefaultTransform(got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got.(T)
+}
+
+func TestTheCacheKeepsOfAPodWhatTheJobControllerReads(t *testing.T) {
+	t.Parallel()
+	terminated := func(code int32, message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Error", Message: message, FinishedAt: metav1.Unix(2, 0),
+		}}
+	}
+	note, output := long[:1021]+"...", long[:4093]+"..."
 	want := &corev1.Pod{
 		ObjectMeta: meta(),
-		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "sidecar"}, {Name: "main"}}},
-		Status:     status,
+		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "main"}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodFailed, Reason: "Evicted", Message: note,
+			Conditions: []corev1.PodCondition{
+				{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: note,
+					LastTransitionTime: metav1.Unix(3, 0),
+				},
+				{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(4, 0)},
+			},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "fetch", State: terminated(1, output)}},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "sidecar", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Ready: true},
+				{
+					Name: "main",
+					State: corev1.ContainerState{
+						Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: note},
+					},
+					LastTerminationState: terminated(2, output),
+				},
+				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // what is left
+				{Name: "last", State: terminated(0, "")},
+			},
+		},
 	}
+	want.Labels = map[string]string{"batch.tensorstack.dev/attempt": "1.2"}
+	got := cached(t, bulkyPod(meta()))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected pod (-want +got):\n%s", diff)
 	}
-}
-
-func TestStripServiceKeepsWhoseItIs(t *testing.T) {
-	t.Parallel()
-	got, err := stripService(&corev1.Service{
-		ObjectMeta: bulky(meta()),
-		Spec:       corev1.ServiceSpec{ClusterIP: "None", Selector: map[string]string{"a": "b"}},
-		Status:     corev1.ServiceStatus{Conditions: []metav1.Condition{{Type: "Ready"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&corev1.Service{ObjectMeta: meta()}, got); diff != "" {
-		t.Errorf("unexpected Service (-want +got):\n%s", diff)
+	if most, size := 20<<10, sizeOf(t, got); size > most {
+		t.Errorf("the cache keeps %d bytes of a pod, want at most %d", size, most)
 	}
 }
 
-// A cache hands a transform what is no object of its kind when it learns late that one was deleted.
-func TestStripLeavesAnythingElse(t *testing.T) {
+func TestTheCacheKeepsNextToNothingOfAPodThatNoJobControls(t *testing.T) {
 	t.Parallel()
-	type tombstone struct{ key string }
-	for name, strip := range map[string]func(any) (any, error){"stripPod": stripPod, "stripService": stripService} {
+	for name, change := range map[string]func(*metav1.OwnerReference){
+		"a pod of a ReplicaSet": func(o *metav1.OwnerReference) {
+			o.APIVersion, o.Kind = "apps/v1", "ReplicaSet"
+		},
+		"a pod of the same kind of another group":  func(o *metav1.OwnerReference) { o.APIVersion = "example.org/v1" },
+		"a pod that its job does not control":      func(o *metav1.OwnerReference) { o.Controller = nil },
+		"a pod whose job has an impossible name":   func(o *metav1.OwnerReference) { o.Name = long },
+		"a pod whose job has an impossible UID":    func(o *metav1.OwnerReference) { o.UID = types.UID(long) },
+		"a pod of a kind of an impossible version": func(o *metav1.OwnerReference) { o.APIVersion += long },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := strip(tombstone{"ns/job"})
-			if err != nil || got != (tombstone{"ns/job"}) {
-				t.Errorf("it became %v, %v", got, err)
+			m := meta()
+			change(&m.OwnerReferences[0])
+			if diff := cmp.Diff(&corev1.Pod{ObjectMeta: foreignMeta()}, cached(t, bulkyPod(m))); diff != "" {
+				t.Errorf("unexpected pod (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+func TestTheCacheKeepsOfAServiceWhoseItIs(t *testing.T) {
+	t.Parallel()
+	service := &corev1.Service{
+		ObjectMeta: bulky(meta()),
+		Spec:       corev1.ServiceSpec{ClusterIP: "None", Selector: map[string]string{"a": "b"}},
+		Status:     corev1.ServiceStatus{Conditions: []metav1.Condition{{Type: "Ready"}}},
+	}
+	if diff := cmp.Diff(&corev1.Service{ObjectMeta: meta()}, cached(t, service)); diff != "" {
+		t.Errorf("unexpected Service of a job (-want +got):\n%s", diff)
+	}
+	service.OwnerReferences = nil
+	if diff := cmp.Diff(&corev1.Service{ObjectMeta: foreignMeta()}, cached(t, service)); diff != "" {
+		t.Errorf("unexpected Service of nobody (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheCacheKeepsOfANetworkPolicyWhoseItIsAndWhetherItIsAsItIsToBe(t *testing.T) {
+	t.Parallel()
+	wanted := controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{})
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: bulky(meta()), Spec: wanted}
+	want := &networkingv1.NetworkPolicy{ObjectMeta: meta(), Spec: wanted}
+	if diff := cmp.Diff(want, cached(t, policy)); diff != "" {
+		t.Errorf("unexpected NetworkPolicy of a job (-want +got):\n%s", diff)
+	}
+	policy.Spec.Ingress = nil
+	if diff := cmp.Diff(&networkingv1.NetworkPolicy{ObjectMeta: meta()}, cached(t, policy)); diff != "" {
+		t.Errorf("unexpected NetworkPolicy that somebody changed (-want +got):\n%s", diff)
+	}
+	policy.OwnerReferences = nil
+	if diff := cmp.Diff(&networkingv1.NetworkPolicy{ObjectMeta: foreignMeta()}, cached(t, policy)); diff != "" {
+		t.Errorf("unexpected NetworkPolicy of nobody (-want +got):\n%s", diff)
+	}
+}
+
+func TestStripMetaKeepsWhatIsNamedAndCutsIt(t *testing.T) {
+	t.Parallel()
+	m := bulky(meta())
+	m.Annotations["hash"] = "17"
+	StripMeta(&m, []string{"batch.tensorstack.dev/attempt", "missing"}, []string{"note", "hash"})
+	want := meta()
+	want.Labels = map[string]string{"batch.tensorstack.dev/attempt": "1.2"}
+	want.Annotations = map[string]string{"note": long[:253] + "...", "hash": "17"}
+	if diff := cmp.Diff(want, m); diff != "" {
+		t.Errorf("unexpected metadata (-want +got):\n%s", diff)
+	}
+}
+
+// A cache hands a transform what is no object of its kind when it learns late that one was deleted.
+func TestStripLeavesTombstones(t *testing.T) {
+	t.Parallel()
+	type tombstone struct{ key string }
+	strip := Strip(func(object client.Object) { t.Errorf("it strips %v", object) })
+	if got, err := strip(tombstone{"ns/job"}); err != nil || got != (tombstone{"ns/job"}) {
+		t.Errorf("it became %v, %v", got, err)
+	}
+}
+
 func TestCacheHoldsOnlyOurs(t *testing.T) {
 	t.Parallel()
-	options := cacheOptions(jobCache("TestJob"), "")
+	options := withNamespace(jobCache(testKind, nil, network.Policies{}), "")
 	got := map[string]string{}
 	for object, by := range options.ByObject {
 		switch object.(type) {
@@ -95,11 +277,14 @@ func TestCacheHoldsOnlyOurs(t *testing.T) {
 			got["pods"] = by.Label.String()
 		case *corev1.Service:
 			got["services"] = by.Label.String()
+		case *networkingv1.NetworkPolicy:
+			got["networkpolicies"] = by.Label.String()
 		}
 	}
 	want := map[string]string{
-		"pods":     "batch.tensorstack.dev/job-kind=TestJob",
-		"services": "batch.tensorstack.dev/job-kind=TestJob",
+		"pods":            "batch.tensorstack.dev/job-kind=TestJob",
+		"services":        "batch.tensorstack.dev/job-kind=TestJob",
+		"networkpolicies": "batch.tensorstack.dev/job-kind=TestJob",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected selectors (-want +got):\n%s", diff)
@@ -108,7 +293,7 @@ func TestCacheHoldsOnlyOurs(t *testing.T) {
 		t.Errorf("only these namespaces are watched: %v", options.DefaultNamespaces)
 	}
 
-	limited := cacheOptions(jobCache("TestJob"), "team")
+	limited := withNamespace(jobCache(testKind, nil, network.Policies{}), "team")
 	if diff := cmp.Diff(map[string]cache.Config{"team": {}}, limited.DefaultNamespaces); diff != "" {
 		t.Errorf("unexpected namespaces (-want +got):\n%s", diff)
 	}

@@ -2,12 +2,15 @@ package manager
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +21,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/network"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // Controller is what tells one job controller from another.
@@ -42,16 +47,33 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			flags.DurationVar(&options.PeerGrace, "peer-grace", options.PeerGrace, "time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them")
 			flags.DurationVar(&options.FailureWindow, "failure-window", options.FailureWindow, "time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause; 0 takes the first that is seen")
 			flags.DurationVar(&options.NodeLostDelay, "node-lost-delay", options.NodeLostDelay, "time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive")
+			options.NetworkPolicies.AddFlags(flags, "job", "the replicas of the job")
 		},
-		Cache: func(scheme *runtime.Scheme) (map[client.Object]cache.ByObject, error) {
-			gvk, err := apiutil.GVKForObject(c.Framework.NewJob(), scheme)
-			return jobCache(gvk.Kind), err
+		Cache: func(scheme *runtime.Scheme) (cache.Options, error) {
+			job := c.Framework.NewJob()
+			gvk, err := apiutil.GVKForObject(job, scheme)
+			cached := jobCache(gvk.GroupKind(), c.Framework.MainContainers(), options.NetworkPolicies)
+			cached.ByObject[job] = cache.ByObject{Transform: controller.CacheTransform(c.Framework)}
+			return cached, err
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, shell Options) error {
+			if err := options.NetworkPolicies.Validate(); err != nil {
+				return fmt.Errorf("reading the flags: %w", err)
+			}
 			options.ClusterDomain, options.Image, options.Namespace = shell.ClusterDomain, shell.Image, shell.Namespace
+			gvk, err := apiutil.GVKForObject(c.Framework.NewJob(), mgr.GetScheme())
+			if err != nil {
+				return err
+			}
+			reader, err := newPodReader(mgr, func(pod *corev1.Pod) {
+				stripPod(pod, gvk.GroupKind(), c.Framework.MainContainers())
+			})
+			if err != nil {
+				return err
+			}
 			reconciler, err := controller.New(controller.Cluster{
 				Client:    mgr.GetClient(),
-				APIReader: mgr.GetAPIReader(),
+				APIReader: reader,
 				Events:    mgr.GetEventRecorder("tensorstack-jobs"),
 				Metrics:   metrics.Registry,
 			}, c.Framework, options)
@@ -65,39 +87,49 @@ func (c Controller[J]) Program(options controller.Options) Program {
 }
 
 // jobCache keeps the cache to what belongs to jobs of the kind, and of that to what the job controller reads.
-func jobCache(kind string) map[client.Object]cache.ByObject {
-	ours := labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: kind})
-	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:     {Label: ours, Transform: stripPod},
-		&corev1.Service{}: {Label: ours, Transform: stripService},
+func jobCache(kind schema.GroupKind, mainContainers []string, policies network.Policies) cache.Options {
+	labelled := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: kind.Kind})}
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: labelled, &corev1.Service{}: labelled, &networkingv1.NetworkPolicy{}: labelled,
+		},
+		DefaultTransform: Strip(func(object client.Object) {
+			switch object := object.(type) {
+			case *corev1.Pod:
+				stripPod(object, kind, mainContainers)
+			case *corev1.Service:
+				stripService(object, kind)
+			case *networkingv1.NetworkPolicy:
+				stripNetworkPolicy(object, kind, policies)
+			}
+		}),
 	}
 }
 
-// stripPod keeps of a pod what the job controller reads.
-func stripPod(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil
+// stripPod keeps of a pod what the job controller reads; of one that no job of the kind controls, next to nothing.
+func stripPod(pod *corev1.Pod, kind schema.GroupKind, mainContainers []string) {
+	if !HasController(pod, kind) {
+		StripForeignMeta(&pod.ObjectMeta)
+		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
+		return
 	}
-	pod.ManagedFields = nil
-	pod.Annotations = nil
+	StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt}, nil)
 	spec := corev1.PodSpec{NodeName: pod.Spec.NodeName}
-	for _, c := range pod.Spec.Containers {
-		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name})
+	if main := plan.MainContainerOf(pod, mainContainers); main != "" {
+		spec.Containers = []corev1.Container{{Name: main}}
 	}
 	pod.Spec = spec
-	return pod, nil
+	StripPodStatus(&pod.Status)
 }
 
-// stripService keeps of a Service whose it is.
-func stripService(object any) (any, error) {
-	service, ok := object.(*corev1.Service)
-	if !ok {
-		return object, nil
-	}
-	service.ManagedFields = nil
-	service.Annotations = nil
-	service.Spec = corev1.ServiceSpec{}
-	service.Status = corev1.ServiceStatus{}
-	return service, nil
+// stripService keeps of a Service which job of the kind controls it.
+func stripService(service *corev1.Service, kind schema.GroupKind) {
+	StripOwnedMeta(&service.ObjectMeta, kind)
+	service.Spec, service.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+}
+
+// stripNetworkPolicy keeps of a NetworkPolicy which job of the kind controls it, and the spec if it is the one to be.
+func stripNetworkPolicy(policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies) {
+	StripOwnedMeta(&policy.ObjectMeta, kind)
+	network.Strip(policy, controller.NetworkPolicySpec(kind.Kind, policy.Name, policies))
 }

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,7 +21,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -37,8 +37,8 @@ type Program struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Flags adds the flags that it has besides those of Options; nil for none.
 	Flags func(*pflag.FlagSet)
-	// Cache says what of which objects to keep in the cache.
-	Cache func(*runtime.Scheme) (map[client.Object]cache.ByObject, error)
+	// Cache returns which objects the cache keeps, and what of them. Strip makes the transforms.
+	Cache func(*runtime.Scheme) (cache.Options, error)
 	// Setup registers its reconcilers. The options are complete.
 	Setup func(ctx context.Context, mgr ctrl.Manager, options Options) error
 	// Commands are what its image can do besides.
@@ -60,6 +60,8 @@ type Options struct {
 	Burst                   int
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local. Run finds it out if it is empty.
 	ClusterDomain string
+	// PodNamespace is the namespace that the controller itself runs in: $POD_NAMESPACE, unless it is set.
+	PodNamespace string
 	// Image of the controller, which pods of its objects run too. Run finds it out if it is empty.
 	Image string
 }
@@ -146,29 +148,32 @@ func Command(p Program) *cobra.Command {
 // Run runs the program against a cluster until the context ends. It returns an error if the program cannot start or loses
 // its leadership.
 func Run(ctx context.Context, p Program, config *rest.Config, options Options, logger logr.Logger) error {
+	if err := limitMemory(); err != nil {
+		return err
+	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), p.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	objects, err := p.Cache(scheme)
+	cached, err := p.Cache(scheme)
 	if err != nil {
 		return err
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = options.QPS
-	config.Burst = options.Burst
 	config.DisableCompression = true // the network to the API server costs less than the time of both
 	rest.AddUserAgent(config, p.Name)
+	electionConfig := rest.CopyConfig(config) // its requests must not wait for those of namespaces
+	electionConfig.QPS, electionConfig.Burst = options.QPS, options.Burst
+	shareRequests(config, options.QPS, options.Burst)
 
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logger,
-		Cache:                         cacheOptions(objects, options.Namespace),
+		Cache:                         withNamespace(cached, options.Namespace),
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
-		Metrics:                       metricsserver.Options{BindAddress: options.MetricsBindAddress},
-		HealthProbeBindAddress:        options.HealthProbeBindAddress,
-		PprofBindAddress:              options.PprofBindAddress,
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // servers has it, and those of probes and profiles
 		LeaderElection:                options.LeaderElect,
+		LeaderElectionConfig:          electionConfig,
 		LeaderElectionID:              p.Name,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -182,14 +187,21 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if options.ClusterDomain == "" {
 		options.ClusterDomain = clusterDomain("/etc/resolv.conf")
 	}
+	options.PodNamespace = cmp.Or(options.PodNamespace, os.Getenv("POD_NAMESPACE"))
 	if options.Image == "" {
-		options.Image, err = ownImage(ctx, mgr.GetAPIReader())
+		options.Image, err = ownImage(ctx, mgr.GetAPIReader(), options.PodNamespace)
 		if err != nil {
 			return fmt.Errorf("finding the controller's own image, which pods of its objects run too (--image): %w", err)
 		}
 	}
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+	servers, err := servers(ctx, options)
+	if err != nil {
 		return err
+	}
+	for _, s := range servers {
+		if err := mgr.Add(s); err != nil {
+			return err
+		}
 	}
 	if err := p.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
@@ -207,8 +219,8 @@ const containerName = "controller"
 
 // ownImage returns the image that this controller runs, as its pod names it. It is looked up rather than written into the
 // manifest a second time, where tools that rewrite images would miss it.
-func ownImage(ctx context.Context, reader client.Reader) (string, error) {
-	key := client.ObjectKey{Namespace: os.Getenv("POD_NAMESPACE"), Name: os.Getenv("POD_NAME")}
+func ownImage(ctx context.Context, reader client.Reader, namespace string) (string, error) {
+	key := client.ObjectKey{Namespace: namespace, Name: os.Getenv("POD_NAME")}
 	if key.Namespace == "" || key.Name == "" {
 		return "", errors.New("$POD_NAMESPACE and $POD_NAME are not set")
 	}
@@ -224,9 +236,8 @@ func ownImage(ctx context.Context, reader client.Reader) (string, error) {
 	return "", fmt.Errorf("pod %s has no container named %q", key, containerName)
 }
 
-// cacheOptions keep the cache to what a program wants of its objects, and of all without what nobody reads.
-func cacheOptions(byObject map[client.Object]cache.ByObject, namespace string) cache.Options {
-	options := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
+// withNamespace restricts a cache to a namespace, unless that is empty.
+func withNamespace(options cache.Options, namespace string) cache.Options {
 	if namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}

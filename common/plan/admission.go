@@ -24,9 +24,9 @@ type Admission interface {
 	Request(job *Job, need Need) Answer
 	// Release decides how to give back what the object holds, once the job needs no more pods.
 	Release(job *Job) Answer
-	// Join makes the pods to create members of what was admitted. All of them are admitted. The leader is the name of the
-	// job's first pod. Present are the pods of the current attempt that have not ended.
-	Join(job *Job, creates []*corev1.Pod, leader string, present []*corev1.Pod)
+	// Join sets Join of the pods to create, which makes them members of what was admitted. All of them are admitted. The
+	// leader is the name of the job's first pod. Present are the pods of the current attempt that have not ended.
+	Join(job *Job, creates []Creation, leader string, present []*corev1.Pod)
 	// WhyPending returns why a pod does not run yet, and whether the object knows.
 	WhyPending(job *Job, pod *corev1.Pod) (reason, message string, known bool)
 	// IsUnknown reports whether the controller does not know yet what exists.

@@ -37,6 +37,8 @@ var (
 	summarize      = jobtest.Summarize
 	created        = jobtest.Created
 	names          = jobtest.Names
+	podsToCreate   = jobtest.PodsToCreate
+	sameCreations  = jobtest.SameCreations
 	withoutFacts   = jobtest.WithoutFacts
 )
 

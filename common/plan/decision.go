@@ -30,9 +30,12 @@ type Decision struct {
 	// ForceDeletes are deleted with grace period 0, since their nodes are lost.
 	ForceDeletes []*corev1.Pod
 	// Creates are the pods to create.
-	Creates []*corev1.Pod
+	Creates []Creation
 	// CreateService reports whether to create the headless Service of the job.
 	CreateService bool
+	// EnsureNetworkPolicy reports whether to create the NetworkPolicy of the job, or to put it back, before any pod is
+	// created.
+	EnsureNetworkPolicy bool
 	// DeleteJob reports whether to delete the job because its time to live is over. Its pods go with it.
 	DeleteJob bool
 	// Events are emitted after Status is written.
@@ -64,7 +67,7 @@ type Restart struct {
 // ChangesObjects reports whether the decision changes objects other than the job.
 func (d *Decision) ChangesObjects() bool {
 	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
-		d.Admission.Action != ""
+		d.EnsureNetworkPolicy || d.Admission.Action != ""
 }
 
 // wakeAt sets WakeAt, unless it is earlier already.

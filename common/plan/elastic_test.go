@@ -153,7 +153,7 @@ func TestEachRoleScalesByItself(t *testing.T) {
 	d := j.Sees(pods...)
 	diff(t, "replicas", []string{"job-a-0", "job-b-0", "job-b-1", "job-b-2"}, listed(d.Status))
 	diff(t, "deletions", []string{"job-a-1"}, names(d.Deletes))
-	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(d.Creates))
+	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(podsToCreate(d)))
 }
 
 func TestElasticJobTrainsWithWhatFits(t *testing.T) {
@@ -279,5 +279,5 @@ func TestElasticJobPauses(t *testing.T) {
 	paused := j.Saw(0).Saw(0)
 	diff(t, "phase", phasePaused, paused.Status.Phase)
 	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
-	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(paused.Paused(false).Sees().Creates))
+	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(podsToCreate(paused.Paused(false).Sees())))
 }

@@ -253,7 +253,7 @@ func TestJobOfNeverFailsOnADisruption(t *testing.T) {
 				Sees(tc.pods...)
 			diff(t, "phase", batchv1beta1.JobPhaseFailed, d.Status.Phase)
 			diff(t, "reason", batchv1beta1.ReasonPermanentFailure, d.Status.Reason)
-			diff(t, "creations", []string(nil), names(d.Creates))
+			diff(t, "creations", []string(nil), names(podsToCreate(d)))
 		})
 	}
 }
@@ -427,7 +427,7 @@ func TestFinishedJobIsFinal(t *testing.T) {
 			want.ObservedGeneration = tc.job.Generation // that a change of the spec was seen is no change of the end
 			diff(t, "what is kept of the status", want, plan.WithoutReplicas(d.Status))
 			diff(t, "conditions", tc.job.Status.Conditions, d.Status.Conditions)
-			diff(t, "creations", []string(nil), names(d.Creates))
+			diff(t, "creations", []string(nil), names(podsToCreate(d)))
 			diff(t, "events", []report.Event(nil), d.Events)
 			if d.CreateService {
 				t.Error("a finished job creates its Service")

@@ -67,6 +67,9 @@ type Observation struct {
 	Pods map[string]*corev1.Pod
 	// HasService reports whether the headless Service of the job exists.
 	HasService bool
+	// NeedsNetworkPolicy reports whether the NetworkPolicy of the job is missing or was changed. It is false if the
+	// controller makes none.
+	NeedsNetworkPolicy bool
 	// Admission is what admits the pods of the job. It is nil for a job that needs no admission.
 	Admission Admission
 	// StatusWaitsSince is since when a change of the status waits to be written. It is zero if none does, or if the

@@ -150,7 +150,7 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := map[string][]string{}
-			for _, p := range tc.job.Sees(tc.sees...).Creates {
+			for _, p := range podsToCreate(tc.job.Sees(tc.sees...)) {
 				got[p.Name] = nil
 				for _, c := range p.Spec.InitContainers { // its arguments are the subcommand, the time limit, and the names
 					for _, name := range c.Args[3:] {

@@ -200,11 +200,11 @@ func TestAttempt(t *testing.T) {
 func TestGangKnowsTheImageOfTheController(t *testing.T) {
 	t.Parallel()
 	b := job(role("worker", 2))
-	var images []string
-	b.Wire = func(gang framework.Gang, _ framework.Member, _ *corev1.PodTemplateSpec) error {
-		images = append(images, gang.Image)
+	images := map[string]string{}
+	b.Wire = func(gang framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
+		images[member.Name] = gang.Image
 		return nil
 	}
-	b.Sees()
-	diff(t, "images", []string{"controller:test", "controller:test"}, images)
+	podsToCreate(b.Sees())
+	diff(t, "images", map[string]string{"job-worker-0": "controller:test", "job-worker-1": "controller:test"}, images)
 }

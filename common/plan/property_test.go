@@ -128,6 +128,7 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) plan.Observation {
 	}
 	seen := seeing(pods...)
 	seen.HasService = rapid.Bool().Draw(t, "service")
+	seen.NeedsNetworkPolicy = rapid.Bool().Draw(t, "network policy")
 	if j.Spec.Scheduler != nil {
 		seen.Admission = anyGroup(t)
 	}
@@ -189,7 +190,7 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisio
 		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase, j.Spec.RunMode.Pausing())
 	}
 	members := int32(0) // the pods that are there are none
-	for _, p := range d.Creates {
+	for _, p := range podsToCreate(d) {
 		if p.Spec.SchedulingGroup != nil {
 			members++
 		}
@@ -217,8 +218,8 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 		if diff := cmp.Diff(*status, j.Status); diff != "" {
 			t.Fatalf("the status that is planned from changes:\n%s", diff)
 		}
-		if again := plan.Decide(j.Job, seen, now); cmp.Diff(d, again) != "" {
-			t.Fatalf("the same arguments give another decision:\n%s", cmp.Diff(d, again))
+		if again := plan.Decide(j.Job, seen, now); cmp.Diff(d, again, sameCreations) != "" {
+			t.Fatalf("the same arguments give another decision:\n%s", cmp.Diff(d, again, sameCreations))
 		}
 		checkWrites(t, j, seen, d)
 		checkGroup(t, j, seen, d)
@@ -256,7 +257,7 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 			t.Fatalf("pod %s is deleted, but not the one that was seen", p.Name)
 		}
 	}
-	for _, p := range d.Creates {
+	for _, p := range podsToCreate(d) {
 		if touched[p.Name] != "" {
 			t.Fatalf("pod %s is created and %s", p.Name, touched[p.Name])
 		}
@@ -265,10 +266,16 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 			t.Fatalf("pod %s is created while there is one", p.Name)
 		}
 	}
-	if d.Status.Finished() && (len(d.Creates) > 0 || d.CreateService) {
+	if d.EnsureNetworkPolicy && !seen.NeedsNetworkPolicy {
+		t.Fatal("a NetworkPolicy is changed that is as it is to be")
+	}
+	if len(d.Creates) > 0 && d.EnsureNetworkPolicy != seen.NeedsNetworkPolicy {
+		t.Fatal("pods are created without the NetworkPolicy of the job")
+	}
+	if d.Status.Finished() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
 		t.Fatal("something is created for a finished job")
 	}
-	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService) {
+	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
 		t.Fatal("something is created for a job that is to be paused")
 	}
 	if plan.IsPaused(d.Status) && len(seen.Pods) > 0 {

@@ -1,13 +1,7 @@
 package plan
 
 import (
-	"slices"
-	"sync"
-
-	corev1 "k8s.io/api/core/v1"
-
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/report"
 )
 
 // begin starts the job, if it has not started.
@@ -38,6 +32,7 @@ func (s *steps) wakeAtDeadline() {
 func (s *steps) run() {
 	s.wakeAtDeadline()
 	s.CreateService = !s.seen.HasService
+	s.EnsureNetworkPolicy = s.seen.NeedsNetworkPolicy
 	//mutant:pods of an earlier attempt stay =>
 	s.deleteObsolete()
 	s.createMissing()
@@ -67,59 +62,4 @@ func (s *steps) deleteAllBut(names map[string]bool) {
 		}
 	}
 	sortByName(s.Deletes)
-}
-
-// createMissing creates the pods that are missing, unless their restart is not due. If all replicas are restarted, no
-// pod is created before the pods of the earlier attempt are gone, since it could connect to them.
-func (s *steps) createMissing() {
-	//mutant:replicas start beside pods of an earlier attempt => if false {
-	if s.hasPodsOfEarlierJobAttempt() {
-		return
-	}
-	awaited := sync.OnceValue(s.awaitedNames) // usually nothing is missing
-	for _, r := range s.replicas {
-		if r.pod != nil || r.done {
-			continue
-		}
-		if r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now) {
-			//mutant:nothing wakes the job for a delayed restart =>
-			s.wakeUrgentlyAt(r.recorded.RestartTime.Time)
-			continue
-		}
-		own := s.gang.FQDN(*r.member)
-		others := slices.DeleteFunc(slices.Clone(awaited()), func(name string) bool { return name == own })
-		pod, err := s.newPod(r, others)
-		if err != nil {
-			s.Creates = nil
-			s.refusal = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: err}
-			return
-		}
-		s.Creates = append(s.Creates, pod)
-	}
-}
-
-// newPod returns the pod of a replica, which waits until the given names resolve. An error describes a fault of the
-// template.
-func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
-	template := r.member.Role.Template.DeepCopy()
-	how := startOf(s.job.Spec, s.job.Status.Pauses, r.member.Role.Type)
-	how.prepare(s.job.MainContainers, template)
-	if err := s.job.Wire(s.gang, *r.member, template); err != nil {
-		return nil, err
-	}
-	how.complete(s.job.MainContainers, template)
-	return s.buildPod(*r.member, awaited, r.attempt(), template)
-}
-
-// awaitedNames returns the host names that must resolve before another replica starts: that of the leader, and those of
-// the replicas that every replica connects to. The name of a replica that has ended is not waited for.
-func (s *steps) awaitedNames() []string {
-	var names []string
-	for _, r := range s.replicas {
-		isAwaited := r.member.Rank == 0 || r.member.Role.Awaited
-		if isAwaited && !r.done && !r.succeeded() {
-			names = append(names, s.gang.FQDN(*r.member))
-		}
-	}
-	return names
 }

@@ -119,7 +119,7 @@ func (s *steps) setInitialized() {
 		return
 	}
 	isMissing := func(r *replica) bool { return r.pod == nil && !r.done }
-	isTried := s.CreateService || s.Admission.Action != "" || s.isAdmissionUnknown()
+	isTried := s.CreateService || s.EnsureNetworkPolicy || s.Admission.Action != "" || s.isAdmissionUnknown()
 	if isTried || s.waitsFor == nil && slices.ContainsFunc(s.replicas, isMissing) {
 		if c := initialized(s.Status); c != nil && IsCreateFailure(c.Reason) {
 			return

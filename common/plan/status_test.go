@@ -312,17 +312,19 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 		for name, tc := range map[string]struct {
 			pods       []*corev1.Pod
 			noService  bool
+			noPolicy   bool
 			want       string
 			wantReason string
 		}{
 			"while a pod is missing":     {pods: both[:1], want: reason, wantReason: reason},
 			"while the Service is":       {pods: both, noService: true, want: reason, wantReason: reason},
+			"while the NetworkPolicy is": {pods: both, noPolicy: true, want: reason, wantReason: reason},
 			"until everything was there": {pods: both, want: batchv1beta1.ReasonAccepted, wantReason: batchv1beta1.ReasonReplicasRunning},
 		} {
 			t.Run(reason+" "+name, func(t *testing.T) {
 				t.Parallel()
 				seen := seeing(tc.pods...)
-				seen.HasService = !tc.noService
+				seen.HasService, seen.NeedsNetworkPolicy = !tc.noService, tc.noPolicy
 				j := refused()
 				d := plan.Decide(j.Job, seen, now)
 				diff(t, "Initialized", tc.want, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // Outcome is how one pod of a replica stands.
@@ -37,7 +38,7 @@ type Failure struct {
 	Reason string
 	// Output is the tail of what the container printed, or the message that it left.
 	Output string
-	// Message is what the kubelet says of the pod, such as why it evicted it.
+	// Message is what the kubelet says of the pod, such as why it evicted it, in at most report.MaxNote bytes.
 	Message string
 	// Time of the failure.
 	Time time.Time
@@ -98,7 +99,9 @@ func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool
 }
 
 func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
-	failure := &Failure{Message: strings.TrimSpace(pod.Status.Message), Time: lastTransition(pod)}
+	failure := &Failure{
+		Message: report.Truncated(strings.TrimSpace(pod.Status.Message), report.MaxNote), Time: lastTransition(pod),
+	}
 	containerReason := ""
 	if ended := endedContainer(pod, main); ended != nil {
 		if ended.ExitCode != 0 {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +178,12 @@ func TestJudge(t *testing.T) {
 			}(),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
+			}},
+		},
+		"a long message of the kubelet is cut": {
+			pod: because("Evicted", strings.Repeat("x", 5000), podIn(corev1.PodFailed)),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: "Evicted", Message: strings.Repeat("x", 1021) + "...", Time: created, Ignored: true,
 			}},
 		},
 		"output that the kubelet could not read, of which it names the path": {

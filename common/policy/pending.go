@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // waitingReasons maps what the kubelet says of a container that does not start to the reason of the job. Waiting for a
@@ -20,11 +21,13 @@ var waitingReasons = map[string]string{
 	"RunContainerError":          batchv1beta1.ReasonContainerConfig,
 }
 
-// WhyPending says why a pod does not run yet, as the reason and the message of a condition.
+// WhyPending says why a pod does not run yet, as the reason and the message of a condition. It cuts what it quotes to
+// report.MaxNote.
 func WhyPending(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return batchv1beta1.ReasonUnschedulable, fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, c.Message)
+			return batchv1beta1.ReasonUnschedulable,
+				fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, report.Truncated(c.Message, report.MaxNote))
 		}
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -34,7 +37,7 @@ func WhyPending(pod *corev1.Pod) (reason, message string) {
 			}
 			if reason, ok := waitingReasons[s.State.Waiting.Reason]; ok {
 				return reason, fmt.Sprintf("container %s of %s cannot start: %s: %s",
-					s.Name, pod.Name, s.State.Waiting.Reason, s.State.Waiting.Message)
+					s.Name, pod.Name, s.State.Waiting.Reason, report.Truncated(s.State.Waiting.Message, report.MaxNote))
 			}
 		}
 	}

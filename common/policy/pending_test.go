@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,8 +10,12 @@ import (
 )
 
 func waits(container, reason string) corev1.ContainerStatus {
+	return waitsFor(container, reason, "says the kubelet")
+}
+
+func waitsFor(container, reason, message string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "says the kubelet"},
+		Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message},
 	}}
 }
 
@@ -43,6 +48,11 @@ func TestWhyPending(t *testing.T) {
 			pod:         scheduled(podIn(corev1.PodPending), corev1.ConditionTrue),
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
+		},
+		"a long message is cut": {
+			pod:         podIn(corev1.PodPending, waitsFor("main", "ErrImagePull", strings.Repeat("x", 5000))),
+			wantReason:  batchv1beta1.ReasonImagePull,
+			wantMessage: "container main of pod cannot start: ErrImagePull: " + strings.Repeat("x", 1021) + "...",
 		},
 		"containers are created, which is the normal course": {
 			pod:         podIn(corev1.PodPending, waits("main", "ContainerCreating")),

@@ -12,8 +12,9 @@ import (
 const (
 	// MaxNote is the longest message that an event takes, in bytes.
 	MaxNote = 1024
-	// MaxMessage is the longest message that a condition takes, in bytes.
-	MaxMessage = 32768
+	// MaxMessage is the longest message that a controller writes into a condition, in bytes: twice what the kubelet
+	// keeps of what a container leaves. The API server takes 32768, but every cache of the object keeps it too.
+	MaxMessage = 8192
 )
 
 // Truncated cuts a message to at most the given number of bytes. It never splits a character.

@@ -78,15 +78,38 @@ func (r *reports) listen(conn *net.UnixConn) {
 	}()
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		var host, tail string
-		var code int
-		if _, err := fmt.Sscanf(lines.Text(), "start %s", &host); err == nil {
-			r.start(host)
-		} else if _, err := fmt.Sscanf(lines.Text(), "end %s %d %q", &host, &code, &tail); err == nil {
-			r.end(host, code, tail)
+		if report, ok := parseReport(lines.Text()); ok && report.ended {
+			r.end(report.host, report.code, report.tail)
+		} else if ok {
+			r.start(report.host)
 		}
 		_, _ = io.WriteString(conn, "ok\n")
 	}
+}
+
+// nodeReport is a report of a client about its node command: that it starts, or how it has ended.
+type nodeReport struct {
+	host  string
+	ended bool
+	code  int
+	tail  string
+}
+
+func startReport(host string) string { return fmt.Sprintf("start %s\n", host) }
+
+func endReport(host string, code int, tail string) string {
+	return fmt.Sprintf("end %s %d %q\n", host, code, tail)
+}
+
+// parseReport reads a line that startReport or endReport wrote, and reports whether it is one.
+func parseReport(line string) (nodeReport, bool) {
+	var r nodeReport
+	if _, err := fmt.Sscanf(line, "start %s", &r.host); err == nil {
+		return r, true
+	}
+	r.ended = true
+	_, err := fmt.Sscanf(line, "end %s %d %q", &r.host, &r.code, &r.tail)
+	return r, err == nil
 }
 
 func (r *reports) start(host string) {
@@ -172,13 +195,13 @@ func openReporter(socket, host string) (*reporter, error) {
 			r.answered <- struct{}{}
 		}
 	}()
-	r.say("start %s\n", host)
+	r.say(startReport(host))
 	return r, nil
 }
 
 // say returns when launch has taken note, or takes none any more.
-func (r *reporter) say(format string, args ...any) {
-	if _, err := fmt.Fprintf(r.conn, format, args...); err != nil {
+func (r *reporter) say(report string) {
+	if _, err := io.WriteString(r.conn, report); err != nil {
 		return
 	}
 	select {
@@ -192,6 +215,6 @@ func (r *reporter) end(code int, tail string) {
 	if r.conn == nil {
 		return
 	}
-	r.say("end %s %d %q\n", r.host, code, tail)
+	r.say(endReport(r.host, code, tail))
 	_ = r.conn.Close()
 }

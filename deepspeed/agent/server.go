@@ -19,6 +19,7 @@ type server struct {
 	*options
 	config   *ssh.ServerConfig
 	listener net.Listener
+	unknowns unknowns
 
 	mu       sync.Mutex
 	sessions map[*session]bool
@@ -28,9 +29,11 @@ type server struct {
 
 // session is a command that runs in a process group of its own.
 type session struct {
-	server *server
-	cmd    *exec.Cmd
-	end    func() // TERM to the group, and KILL if it takes too long; once
+	server         *server
+	cmd            *exec.Cmd
+	stdin          io.WriteCloser
+	stdout, stderr io.ReadCloser
+	end            func() // TERM to the group, and KILL if it takes too long; once
 }
 
 // startServer serves until stop.
@@ -76,7 +79,9 @@ func (s *server) stop() {
 func (s *server) handle(tcp net.Conn) {
 	defer func() { _ = tcp.Close() }()
 	_ = tcp.SetDeadline(time.Now().Add(3 * s.timing.dial))
+	s.unknowns.add(tcp)
 	conn, channels, requests, err := ssh.NewServerConn(tcp, s.config)
+	s.unknowns.remove(tcp)
 	if err != nil {
 		if auth, ok := errors.AsType[*ssh.ServerAuthError](err); ok && len(auth.Errors) > 1 { // the first is none, which is no attempt
 			s.log.Printf("refused %s: %v", tcp.RemoteAddr(), auth.Errors[len(auth.Errors)-1])
@@ -106,8 +111,12 @@ func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 		switch r.Type {
 		case "exec":
 			if c == nil && ssh.Unmarshal(r.Payload, &exec) == nil {
-				c = s.start(exec.Command, channel)
-				ok = c != nil
+				if c = s.start(exec.Command); c != nil {
+					// The reply goes first: a command that ends at once closes the channel.
+					_ = r.Reply(true, nil)
+					go c.carry(channel)
+					continue
+				}
 			}
 		case "signal": // whichever: the client wants an end
 			if c != nil {
@@ -122,8 +131,8 @@ func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 	}
 }
 
-// start runs a command with the streams of the channel. It returns nil if it cannot.
-func (s *server) start(command string, channel ssh.Channel) *session {
+// start starts a command, whose caller must carry its streams. It returns nil if it cannot.
+func (s *server) start(command string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
@@ -143,31 +152,36 @@ func (s *server) start(command string, channel ssh.Channel) *session {
 		s.log.Printf("cannot run a command: %v: the image must have /bin/sh", err)
 		return nil
 	}
-	c := &session{server: s, cmd: cmd}
+	c := &session{server: s, cmd: cmd, stdin: stdin, stdout: stdout, stderr: stderr}
 	c.end = sync.OnceFunc(c.terminate)
 	s.sessions[c] = true
+	s.running.Add(1)
+	return c
+}
+
+// carry connects the streams of the command with the channel. It returns when the command has ended and the client knows how.
+func (c *session) carry(channel ssh.Channel) {
+	defer c.server.running.Done()
 	go func() {
-		_, _ = io.Copy(stdin, channel)
-		_ = stdin.Close()
+		_, _ = io.Copy(c.stdin, channel)
+		_ = c.stdin.Close()
 	}()
 	var output sync.WaitGroup
-	output.Go(func() { _, _ = io.Copy(channel, stdout) })
-	output.Go(func() { _, _ = io.Copy(channel.Stderr(), stderr) })
-	s.running.Go(func() {
-		code := c.wait()
-		_ = stdin.Close()
-		// A process that left the group may hold the streams for ever.
-		late := time.AfterFunc(s.killAfter, func() { _, _ = stdout.Close(), stderr.Close() })
-		output.Wait()
-		late.Stop()
-		_, _ = stdout.Close(), stderr.Close()
-		_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{uint32(code)})) //nolint:gosec // from 0 to 255
-		_ = channel.Close()
-		s.mu.Lock()
-		delete(s.sessions, c)
-		s.mu.Unlock()
-	})
-	return c
+	output.Go(func() { _, _ = io.Copy(channel, c.stdout) })
+	output.Go(func() { _, _ = io.Copy(channel.Stderr(), c.stderr) })
+	code := c.wait()
+	_ = c.stdin.Close()
+	// A process that left the group may hold the streams for ever.
+	late := time.AfterFunc(c.server.killAfter, func() { _, _ = c.stdout.Close(), c.stderr.Close() })
+	output.Wait()
+	late.Stop()
+	_, _ = c.stdout.Close(), c.stderr.Close()
+	status := struct{ Code uint32 }{uint32(code)} //nolint:gosec // from 0 to 255
+	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(status))
+	_ = channel.Close()
+	c.server.mu.Lock()
+	delete(c.server.sessions, c)
+	c.server.mu.Unlock()
 }
 
 // wait returns when no process of the group is left, with the exit code of its first one. The others may not outlive it: they

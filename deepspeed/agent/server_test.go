@@ -9,6 +9,7 @@ import (
 	"net"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,36 @@ func TestSSHExitsAsTheCommandDid(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A command may end before the server has replied that it runs it.
+func TestACommandThatEndsAtOnceIsNotLost(t *testing.T) {
+	const connections, commands = 16, 50
+	j := newJob(t, 2)
+	d := dialer{key: j.signer, port: j.port, timing: j.timing}
+	var all sync.WaitGroup
+	for range connections {
+		all.Go(func() {
+			client, err := d.dial(t.Context(), worker1)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer client.Close()
+			for range commands {
+				session, err := client.NewSession()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := session.Run("true"); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestSSHCarriesAllThreeStreams(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -210,7 +211,20 @@ var _ = Describe("The key of a job", func() {
 		}
 	})
 
-	It("is one that the controller can create, and neither read nor change nor delete", func(ctx context.Context) {
+	It("goes when the run is over, and not before", func(ctx context.Context) {
+		job := cluster.Start(ctx, 2, "spec: {runPolicy: {cleanUpPolicy: None}}")
+		key := client.ObjectKeyFromObject(secret(ctx, job))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		cluster.Exit(ctx, job, "job-worker-0", 0, "")
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
+		Expect(cluster.Client.Get(ctx, key, &corev1.Secret{})).To(Succeed(), "worker-1 still runs")
+		cluster.Exit(ctx, job, "job-worker-1", 0, "")
+		Eventually(ctx, func() bool {
+			return apierrors.IsNotFound(cluster.Client.Get(ctx, key, &corev1.Secret{}))
+		}).Should(BeTrue())
+	})
+
+	It("is one that the controller can create and delete, and neither read nor change", func(ctx context.Context) {
 		for _, verb := range []string{"create", "get", "list", "watch", "update", "patch", "delete", "deletecollection"} {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: "system:serviceaccount:t9k-deepspeed:deepspeed-controller",
@@ -219,7 +233,7 @@ var _ = Describe("The key of a job", func() {
 				},
 			}}
 			Expect(cluster.Client.Create(ctx, review)).To(Succeed())
-			Expect(review.Status.Allowed).To(Equal(verb == "create"), verb)
+			Expect(review.Status.Allowed).To(Equal(verb == "create" || verb == "delete"), verb)
 		}
 	})
 

@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -95,6 +96,12 @@ var _ = Describe("Bad input", func() {
 			"spec.worker.template", "at least one container is required"),
 		Entry("a template without a pod spec", `spec: {worker: {template: {spec: null}}}`,
 			"spec.worker.template", "at least one container is required"),
+		Entry("more than 64 tolerations",
+			`spec: {worker: {template: {spec: {tolerations: [`+strings.Repeat("{}, ", 65)+`]}}}}`,
+			"spec.worker.template.spec.tolerations", "must have at most 64 items"),
+		Entry("more than 1,024 args of the program",
+			`spec: {config: {run: {python: [`+strings.Repeat("a, ", 1025)+`]}}}`,
+			"spec.config.run.python", "must have at most 1024 items"),
 		Entry("debug of a type other than worker", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker}, {type: master}]}}}`,
 			"spec.runMode", "runMode.debug.replicaSpecs names a type other than worker, which is the only one"),
 		Entry("resumeSpecs of a type other than worker", `spec: {runMode: {pause: {resumeSpecs: [{type: ps}]}}}`,

@@ -49,6 +49,7 @@ func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], n
 	if c >= model.Thorough {
 		t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k) })
 	}
+	t.Run("a pod that is gone before a cache tells of it is created again", func(t *testing.T) { testBrokenWatch(t, k) })
 	t.Run("small jobs live through everything", func(t *testing.T) { explore.Test(t, k, c) })
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 	t.Run("the log tells of each decision, once", func(t *testing.T) { testLog(t, k) })

@@ -47,7 +47,7 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 					t.Errorf("another end (-without a fault +with it):\n%s", diff)
 				}
 				// A process that ends may take with it an event, or what it counted. Nothing is said or counted once more.
-				lossy := f.effect != model.Refuse
+				lossy := f.effect == model.Stop || f.effect == model.Lose
 				if more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events)); len(more) > 0 ||
 					!lossy && len(w.events) < len(calm.events) {
 					t.Errorf("the events are %q, want %q", w.events, calm.events)
@@ -69,6 +69,9 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 				}
 				try(fault{effect: model.Refuse, write: write}, nil)
 				try(fault{effect: model.Lose, write: write}, nil)
+				if c >= model.Full && slices.Contains(calm.podWrites, write) {
+					try(fault{effect: model.Hide, write: write}, nil)
+				}
 				stopped := try(fault{effect: model.Stop, write: write}, nil)
 				for _, behind := range stopped.lags(c) {
 					try(fault{effect: model.Stop, write: write}, behind)
@@ -111,7 +114,9 @@ func sameTime(tolerance time.Duration) gocmp.Options {
 // state of all, and with full coverage also of the jobs alone, of the pods alone, and so on.
 func (w *world) lags(c model.Coverage) []lag {
 	var lags []lag
-	sets := []model.Resources{model.Cached, model.Jobs, model.Pods, model.TensorBoards, model.PodGroups}
+	sets := []model.Resources{
+		model.Cached, model.Jobs, model.Pods, model.TensorBoards, model.PodGroups, model.NetworkPolicies,
+	}
 	if c < model.Full {
 		sets = sets[:1]
 	}

@@ -19,7 +19,8 @@ type fault struct {
 var errStopped = errors.New("the process has ended")
 
 // process is one run of the controller program, as the cluster knows it. Its cache has what the process itself wrote,
-// as controller-runtime's read-your-writes consistency has it, and may lag behind otherwise.
+// as controller-runtime's read-your-writes consistency has it, but for pods: no reconcile waits for the writes of pods
+// of all jobs. The cache may lag behind otherwise.
 type process struct {
 	mu    sync.Mutex
 	world *world
@@ -72,7 +73,7 @@ func (p *process) Write(call model.Call, do func(*model.Cluster) error) model.An
 		return model.Refused()
 	}
 	before := p.cache
-	if effect == model.Lose {
+	if effect == model.Lose || effect == model.Hide {
 		p.cache.Freeze(call.Resource)
 	}
 	p.writing = true
@@ -83,14 +84,19 @@ func (p *process) Write(call model.Call, do func(*model.Cluster) error) model.An
 		return answer
 	}
 	p.world.writes++
+	if call.Resource == model.Pods {
+		p.world.podWrites = append(p.world.podWrites, p.world.writes)
+	}
 	switch {
 	case effect == model.Lose:
 		p.looks = 1
 		return model.Lost(call)
+	case effect == model.Hide:
+		p.looks = 1
 	case effect == model.Stop || p.crashing:
 		p.stopped = true
 	default:
-		p.catchUp(call.Resource)
+		p.catchUp(call.Resource &^ model.Pods)
 	}
 	return answer
 }

@@ -206,3 +206,18 @@ func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
 		t.Fatalf("%d replicas are expected: %s", elastic.Expected(), w.describe())
 	}
 }
+
+// testBrokenWatch lets a pod vanish while the watch of pods is broken. Afterwards the watch shows neither that the pod
+// was created nor that it is gone.
+func testBrokenWatch(t *testing.T, k model.Kind) {
+	t.Helper()
+	t.Parallel()
+	w := newWorld(t, k)
+	w.process.cache.Freeze(model.Pods)
+	created(Shape{Replicas: 1, RestartPolicy: onFailure})(w)
+	w.reconcile()
+	befalls(0, model.Vanishes)(w)
+	w.process.catchUp(model.Pods)
+	w.settle()
+	w.do(run, stands(batchv1beta1.JobPhaseRunning))
+}

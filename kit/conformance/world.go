@@ -40,8 +40,9 @@ type world struct {
 	crashing bool
 	// stoppedAt is the revision of the cluster when the controller had stopped.
 	stoppedAt int
-	// writes of all processes so far.
-	writes int
+	// writes of all processes so far, and which of them were of pods, from 1.
+	writes    int
+	podWrites []int
 	// dirty is set if the controller was woken; wakeAt is when it wakes by itself, zero is never.
 	dirty  bool
 	wakeAt time.Time

@@ -20,8 +20,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -46,9 +50,10 @@ type ControlPlane struct {
 	serviceAccount string
 }
 
-// Start starts an API server and applies the CRDs and the RBAC of the folder config, as kustomize would. The controller is that
-// of the service account in the namespace. It returns an error if $KUBEBUILDER_ASSETS does not name the programs, or if the
-// API server does not start or refuses an object.
+// Start starts an API server and creates what the folder config ships: the CRDs of config/crd, and the controller of
+// config/controller.yaml, which `make generate` writes from config/controller. The controller is that of the service
+// account in the namespace. It returns an error if $KUBEBUILDER_ASSETS does not name the programs, or if the API server
+// does not start or refuses an object.
 func Start(ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error) (*ControlPlane, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("run the tests by `make test`, which builds the API server that they need")
@@ -67,7 +72,7 @@ func Start(ctx context.Context, config, namespace, serviceAccount string, addToS
 	if c.Config, err = c.environment.Start(); err != nil {
 		return nil, fmt.Errorf("starting the API server: %w", err)
 	}
-	if err := c.install(ctx, filepath.Join(config, "rbac"), scheme); err != nil {
+	if err := c.install(ctx, filepath.Join(config, "controller.yaml"), scheme); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
@@ -88,9 +93,10 @@ const (
 	TensorBoard = "tensorboard"
 )
 
-// How long CRDs may take to come or to go, and the time between two looks at them.
+// How long CRDs may take to come or to go, and the time between two looks at them. If objects block the deletion of a
+// CRD, the API server tries again after a minute.
 const (
-	patience     = time.Minute
+	patience     = 3 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
 
@@ -111,21 +117,48 @@ func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) err
 	if err != nil {
 		return err
 	}
+	for _, object := range objects {
+		if err := c.awaitStorage(ctx, object); err != nil {
+			return fmt.Errorf("waiting for the API server to list %s: %w", object.Name, err)
+		}
+	}
 	if err := envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects}); err != nil {
 		return err
 	}
 	for _, object := range objects {
-		crd := &metav1.PartialObjectMetadata{}
+		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 		err := wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, func(ctx context.Context) (bool, error) {
 			err := c.Client.Get(ctx, client.ObjectKeyFromObject(object), crd)
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		})
 		if err != nil {
-			return fmt.Errorf("waiting for the API server to delete %s: %w", object.Name, err)
+			conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+			return fmt.Errorf("waiting for the API server to delete %s, which has the conditions %v: %w",
+				object.Name, conditions, err)
 		}
 	}
 	return nil
+}
+
+// awaitStorage returns once the API server can list the objects of a CRD, or does not have the CRD. If a CRD is deleted
+// before its storage is initialized, the API server (1.37) cannot list the objects that it must delete, even minutes
+// later.
+func (c *ControlPlane) awaitStorage(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.ListKind,
+	})
+	return wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, func(ctx context.Context) (bool, error) {
+		err := c.Client.List(ctx, list)
+		if apierrors.IsTooManyRequests(err) {
+			return false, nil // the storage is initializing
+		}
+		if meta.IsNoMatchError(err) {
+			return true, nil
+		}
+		return true, client.IgnoreNotFound(err)
+	})
 }
 
 func crdsOf(controller string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
@@ -149,25 +182,12 @@ func crdsOf(controller string) ([]*apiextensionsv1.CustomResourceDefinition, err
 	return objects, nil
 }
 
-func (c *ControlPlane) install(ctx context.Context, rbac string, scheme *runtime.Scheme) (err error) {
+func (c *ControlPlane) install(ctx context.Context, manifests string, scheme *runtime.Scheme) (err error) {
 	if c.Client, err = client.New(c.Config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
-	if err := c.Client.Create(ctx, namespace); err != nil {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(rbac, "*.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" {
-			continue
-		}
-		if err := c.apply(ctx, file); err != nil {
-			return fmt.Errorf("applying %s: %w", file, err)
-		}
+	if err := c.apply(ctx, manifests); err != nil {
+		return fmt.Errorf("applying %s: %w", manifests, err)
 	}
 	return nil
 }
@@ -211,6 +231,43 @@ func (c *ControlPlane) apply(ctx context.Context, file string) error {
 	}
 }
 
+// Grant gives the controller the rights of a kustomize component, such as ../config/networkpolicies: it patches the
+// ClusterRole as the component does.
+func (c *ControlPlane) Grant(ctx context.Context, component string) error {
+	content, err := os.ReadFile(filepath.Join(component, "kustomization.yaml")) //nolint:gosec // the test names the folder
+	if err != nil {
+		return err
+	}
+	var parsed struct {
+		Patches []struct {
+			Target struct{ Name string }
+			Patch  string
+		}
+	}
+	if err := sigsyaml.Unmarshal(content, &parsed); err != nil {
+		return fmt.Errorf("reading %s: %w", component, err)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tensorstack-" + c.serviceAccount}}
+	granted := false
+	for _, p := range parsed.Patches {
+		if p.Target.Name != role.Name {
+			continue
+		}
+		patch, err := sigsyaml.YAMLToJSON([]byte(p.Patch))
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", component, err)
+		}
+		if err := c.Client.Patch(ctx, role, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			return fmt.Errorf("applying %s: %w", component, err)
+		}
+		granted = true
+	}
+	if !granted {
+		return fmt.Errorf("%s has no patch of the ClusterRole %s", component, role.Name)
+	}
+	return nil
+}
+
 // Controller returns the configuration of a client that may do what the controller's service account may, and whose writes
 // are counted.
 func (c *ControlPlane) Controller() *rest.Config {
@@ -229,6 +286,7 @@ func (c *ControlPlane) Options() manager.Options {
 	options.MetricsBindAddress = "0"
 	options.HealthProbeBindAddress = "0"
 	options.LeaderElectionNamespace = c.namespace
+	options.PodNamespace = c.namespace
 	options.Image = "controller:test"
 	options.ClusterDomain = "cluster.local"
 	return options

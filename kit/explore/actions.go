@@ -79,6 +79,13 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 			}
 		}
 	}
+	if next.Writes() && next.Resource == model.Pods && x.left(s, s.spent.staleReads, x.budget.staleReads) {
+		actions = append(actions, action{name: string(model.Hide) + " its call", do: func(m *machine) {
+			m.state.spent.staleReads++
+			m.fault = model.Hide
+			m.proceed()
+		}})
+	}
 	switch next.Resource {
 	case model.Jobs:
 		actions = append(actions, x.unseen(s, model.Jobs, x.userActions(s, x.edits))...)

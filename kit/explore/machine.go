@@ -115,6 +115,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
+	m.memory.TakeWrites(model.JobKey) // no cache of the model has to be awaited
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
 	if m.next != nil {
 		s.reconcile = &reconcileInProgress{answers: m.answers, next: *m.next}
@@ -179,7 +180,7 @@ func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
 	if fault == model.Refuse {
 		return model.Refused()
 	}
-	if fault == model.Lose {
+	if fault == model.Lose || fault == model.Hide {
 		m.state.cache.Freeze(call.Resource)
 	}
 	m.writing = true
@@ -190,9 +191,8 @@ func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
 	}
 	if call.Writes() && answer.Err == nil {
 		m.writes++
-		if call.Resource != model.PodGroups {
-			m.catchUp(call.Resource) // what the process wrote, it reads; for PodGroups it does not wait
-		}
+		// What the process wrote, it reads. For PodGroups and pods it does not wait.
+		m.catchUp(call.Resource &^ (model.PodGroups | model.Pods))
 	}
 	return answer
 }

@@ -38,6 +38,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			fail("pod %s is of an earlier attempt", pod.Name)
 		}
 	}
+	runs := slices.ContainsFunc(live.Pods(), func(pod *corev1.Pod) bool { return !policy.Ended(pod) })
+	if status.Finished() && !runs && len(live.Of(model.Secrets)) > 0 {
+		fail("the run of the job is over, but its Secret is still there")
+	}
 	wantsGroup := spec.Scheduler != nil && !status.Finished() && !spec.RunMode.Pausing()
 	if hasGroup := live.PodGroup() != nil; hasGroup != wantsGroup {
 		fail("the job has a PodGroup: %t, and wants one: %t", hasGroup, wantsGroup)

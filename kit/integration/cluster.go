@@ -9,6 +9,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -26,9 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -36,7 +35,9 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/kit/controlplane"
+	"tensorstack.dev/jobs/kit/suite"
 )
 
 // StatusInterval is that of the controller: shorter than its default, since specs wait for what it writes.
@@ -55,6 +56,11 @@ type Cluster[J framework.Job] struct {
 	// Valid is the manifest of a job that the API server takes. It is named job, and has at most ten replicas, of type worker.
 	// Tests make other jobs of it by merge patches, as users would write them.
 	Valid string
+	// ConfigFolder has the CRD and the RBAC of the controller; empty is ../config.
+	ConfigFolder string
+	// NetworkPolicies are the settings of the controller. If they are enabled, it has the rights of its component
+	// networkpolicies, too.
+	NetworkPolicies network.Policies
 	// Wrap is put around what the controller asks of the API server; nil for nothing.
 	Wrap func(http.RoundTripper) http.RoundTripper
 
@@ -65,41 +71,25 @@ type Cluster[J framework.Job] struct {
 // RunSpecs runs all specs of the package, with the controller beside them. They take long: a short run skips them.
 func (c *Cluster[J]) RunSpecs(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("the specs take minutes")
-	}
-	RegisterFailHandler(Fail)
-	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	BeforeSuite(c.start)
-	RunSpecs(t, c.Controller.Name)
+	suite.Run(t, c.Controller.Name)
 }
 
 func (c *Cluster[J]) start() {
-	logger := zap.New(zap.WriteTo(GinkgoWriter))
-	ctrl.SetLogger(logger)
-	ctx, stop := context.WithCancel(context.Background())
-	var err error
-	c.ControlPlane, err = controlplane.Start(ctx, config, c.Namespace, c.Controller.Name, c.Controller.AddToScheme)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(c.Stop)
-
 	options := controller.DefaultOptions()
 	options.StatusInterval = StatusInterval
 	options.PeerGrace = time.Second
 	options.FailureWindow = 0 // these pods report when the test says so
 	options.DependentRetry = time.Second
-	restricted := c.ControlPlane.Controller()
-	if c.Wrap != nil {
-		restricted.Wrap(c.Wrap)
+	options.NetworkPolicies = c.NetworkPolicies
+	shipped := suite.Controller{
+		Program: c.Controller.Program(options), Namespace: c.Namespace, ConfigFolder: cmp.Or(c.ConfigFolder, config),
+		Wrap: c.Wrap,
 	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Run(ctx, c.Controller.Program(options), restricted, c.Options(), logger) }()
-	DeferCleanup(func() {
-		stop()
-		Eventually(stopped).Should(Receive(BeNil()))
-	})
+	if c.NetworkPolicies.Enabled {
+		shipped.Components = []string{"networkpolicies"}
+	}
+	c.ControlPlane = shipped.Start()
 }
 
 // NewNamespace returns the name of a fresh namespace.
@@ -254,7 +244,7 @@ func (c *Cluster[J]) EventReasons(ctx context.Context, job J) []string {
 }
 
 // ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks what it has cost the API server:
-// one write a pod, one Service, one Secret if its kind has one, four of its status and four events at most, and nothing else.
+// one write a pod, one Service, two of the Secret if its kind has one, four of its status and four events at most, and nothing else.
 func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	GinkgoHelper()
 	// Events are written asynchronously; the last one is the job's end.
@@ -266,9 +256,9 @@ func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	Expect(writes("/services")).To(Equal(1))
 	secrets := 0
 	if _, hasSecret := c.Controller.Framework.(framework.SecretFramework[J]); hasSecret {
-		secrets = 1
+		secrets = 2
 	}
-	Expect(writes("/secrets")).To(Equal(secrets))
+	Expect(writes("/secrets")).To(Equal(secrets), "it is created, and deleted when the run is over")
 	Expect(writes("/status")).To(BeNumerically("<=", 4))
 	Expect(writes("/events")).To(BeNumerically("<=", 4))
 	other := writes("/") - writes("/pods") - writes("/services") - writes("/secrets") - writes("/status") - writes("/events")

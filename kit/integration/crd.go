@@ -29,6 +29,13 @@ func DescribeCRD() bool {
 			Expect(len(asJSON(string(manifest)))).To(BeNumerically("<", 200<<10))
 		})
 
+		It("limits every list, map and string of the spec", func() {
+			var crd apiextensionsv1.CustomResourceDefinition
+			Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			Expect(unlimited("spec", spec)).To(BeEmpty())
+		})
+
 		It("describes every field of ours", func() {
 			var crd apiextensionsv1.CustomResourceDefinition
 			Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
@@ -53,6 +60,28 @@ func undescribed(path string, schema apiextensionsv1.JSONSchemaProps) []string {
 		if property.Items != nil {
 			found = append(found, undescribed(path+"."+name+"[]", *property.Items.Schema)...)
 		}
+	}
+	return found
+}
+
+// unlimited lists the lists, maps and strings below a schema that have no limit.
+func unlimited(path string, schema apiextensionsv1.JSONSchemaProps) []string {
+	var found []string
+	isString := schema.Type == "string" && len(schema.Enum) == 0 || schema.XIntOrString
+	if isString && schema.MaxLength == nil || schema.Type == "array" && schema.MaxItems == nil {
+		found = append(found, path)
+	}
+	if schema.Items != nil {
+		found = append(found, unlimited(path+"[]", *schema.Items.Schema)...)
+	}
+	if schema.AdditionalProperties != nil {
+		if schema.MaxProperties == nil {
+			found = append(found, path)
+		}
+		found = append(found, unlimited(path+"{}", *schema.AdditionalProperties.Schema)...)
+	}
+	for name, property := range schema.Properties {
+		found = append(found, unlimited(path+"."+name, property)...)
 	}
 	return found
 }

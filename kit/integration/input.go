@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -104,7 +106,38 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"containers[0].resources.limits.memory", "should match"),
 		Entry("a quantity whose exponent takes minutes to read", mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
 			"containers[0].resources.limits.memory", "should match"),
+		// Jobs are kept in the memory of the controller, where many small items are large.
+		Entry("more than 1,024 environment variables", mainContainer("env: "+items(1025, "{name: A%d}")),
+			"containers[0].env", "must have at most 1024 items"),
+		Entry("more than 64 sources of environment variables", mainContainer("envFrom: "+items(65, "{prefix: A%d}")),
+			"containers[0].envFrom", "must have at most 64 items"),
+		Entry("more than 1,024 args", mainContainer("args: "+items(1025, "a%d")),
+			"containers[0].args", "must have at most 1024 items"),
+		Entry("an arg that is longer than Linux accepts", mainContainer("args: ["+strings.Repeat("a", 131073)+"]"),
+			"containers[0].args[0]", "may not be more than 131072 bytes"),
+		Entry("a working directory that is longer than Linux accepts",
+			mainContainer("workingDir: "+strings.Repeat("a", 4097)),
+			"containers[0].workingDir", "may not be more than 4096 bytes"),
+		Entry("more than 32 limits of resources", mainContainer("resources: {limits: {"+list(33, "a/r%d: 1")+"}}"),
+			"containers[0].resources.limits", "must have at most 32 items"),
+		Entry("a quantity of more than 64 digits",
+			mainContainer("resources: {limits: {a/b: '"+strings.Repeat("1", 65)+"'}}"),
+			"containers[0].resources.limits.a/b", "may not be more than 64 bytes"),
+		Entry("a debug command of more than 1,024 items",
+			`spec: {runMode: {debug: {replicaSpecs: [{type: worker, command: `+items(1025, "a%d")+`}]}}}`,
+			"spec.runMode.debug.replicaSpecs[0].command", "must have at most 1024 items"),
 	}
+}
+
+// items returns a YAML flow sequence of so many items, each with its number.
+func items(n int, format string) string { return "[" + list(n, format) + "]" }
+
+func list(n int, format string) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(all, ", ")
 }
 
 // GoodInput is what every kind of job takes. The function is that of BadInput.
@@ -114,6 +147,10 @@ func GoodInput(mainContainer func(fields string) string) []TableEntry {
 		Entry("the longest job name that its pods' names allow", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}`),
 		Entry("quantities and ports of every form", mainContainer(`resources: {limits: {cpu: 100m, memory: "+1.5Gi", a/b: 2, a/c: ".5e3", a/d: "5.E-2"}},
 			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`)),
+		Entry("as much as the limits allow", mainContainer("env: "+items(1024, "{name: A%d}")+
+			", command: "+items(1024, "a%d")+", args: ["+strings.Repeat("a", 131072)+"]"+
+			", resources: {limits: {"+list(32, "a/r%d: 1")+"}}"+
+			", volumeMounts: "+items(256, "{name: data, mountPath: /a%d}"))),
 		Entry("a paused job with resumeSpecs", `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
 	}
 }

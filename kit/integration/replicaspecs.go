@@ -53,6 +53,9 @@ func BadReplicaSpecs() []TableEntry {
 			"spec.replicaSpecs[0].template", "at least one container is required"),
 		Entry("no template", `spec: {replicaSpecs: [{type: worker}]}`,
 			"spec.replicaSpecs[0].template", "Required value"),
+		Entry("more than 64 tolerations", `spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main}],
+			tolerations: `+items(65, "{key: a%d}")+`}}}]}`,
+			"spec.replicaSpecs[0].template.spec.tolerations", "must have at most 64 items"),
 		Entry("debug of a type that the job does not have", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: ps}]}}}`,
 			"spec.runMode", "runMode.debug.replicaSpecs names a type that is not among replicaSpecs"),
 		Entry("resumeSpecs of a type that the job does not have", `spec: {runMode: {pause: {resumeSpecs: [{type: ps}]}}}`,
@@ -68,6 +71,9 @@ func GoodReplicaSpecs() []TableEntry {
 		Entry("a type with 0 replicas", ReplicaSpecs("type: worker", "type: ps, replicas: 0")),
 		Entry("2,000 replicas in all", ReplicaSpecs("type: ps", "type: worker, replicas: 1999")),
 		Entry("a job name whose last pod's name just fits", TenDigits("replicas: 10")),
+		Entry("2,000 replicas of a long template", `spec: {replicaSpecs: [{type: worker, replicas: 2000, template: {spec: {
+			tolerations: `+items(32, "{key: a%d}")+`, containers: [{name: main, image: training,
+			env: `+items(300, "{name: A%d, value: a}")+`, args: [`+strings.Repeat("a", 20_000)+`]}]}}}]}`),
 		Entry("labels and annotations on a template",
 			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, image: training}]}}}]}`),
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -101,6 +102,8 @@ func changeWakes(before, after client.Object) bool {
 		return before != nil && owned(before) || after != nil && owned(after)
 	case *corev1.Service:
 		return after == nil
+	case *networkingv1.NetworkPolicy:
+		return after == nil || before != nil && before.GetGeneration() != after.GetGeneration()
 	default:
 		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -118,6 +119,9 @@ func TestChangesThatWakeTheController(t *testing.T) {
 	job := func(generation int64) client.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Generation: generation}}
 	}
+	policy := func(generation int64) client.Object {
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Generation: generation}}
+	}
 	for name, tc := range map[string]struct {
 		before, after client.Object
 		want          bool
@@ -128,6 +132,10 @@ func TestChangesThatWakeTheController(t *testing.T) {
 		"a foreign pod takes the place of the pod": {ownedPod("1"), foreign, true},
 		"the Service changes":                      {service("1"), service("2"), false},
 		"the Service is deleted":                   {service("1"), nil, true},
+		"a NetworkPolicy is created":               {nil, policy(1), false},
+		"the metadata of a NetworkPolicy changes":  {policy(1), policy(1), false},
+		"the spec of a NetworkPolicy changes":      {policy(1), policy(2), true},
+		"a NetworkPolicy is deleted":               {policy(1), nil, true},
 		"the status of the job changes":            {job(1), job(1), false},
 		"the spec of the job changes":              {job(1), job(2), true},
 		"the job is deleted":                       {job(1), nil, true},

@@ -167,7 +167,7 @@ func (c modelClient) Delete(_ context.Context, object client.Object, options ...
 	return c.write("delete", object, func(cluster *Cluster) error { return cluster.Remove(object, asked) }).Err
 }
 
-// Patch implements client.Writer, of TensorBoards and PodGroups.
+// Patch implements client.Writer, of TensorBoards, PodGroups and NetworkPolicies.
 func (c modelClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	return c.patch(object, func(cluster *Cluster) error { return cluster.patchDependent(object, patch) })
 }

@@ -12,7 +12,7 @@ const (
 	// Thorough injects each fault at each write, restarts with caches that are all equally stale, explores every small
 	// job, in which up to two things go wrong, and walks at random.
 	Thorough
-	// Full also restarts with one stale cache and the others fresh, and explores lives in which up to three things go
-	// wrong.
+	// Full also restarts with one stale cache and the others fresh, hides each write of a pod from the cache, and
+	// explores lives in which up to three things go wrong.
 	Full
 )

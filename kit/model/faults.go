@@ -16,6 +16,8 @@ const (
 	Refuse Effect = "the API server fails before"
 	// Lose: the write takes effect, but the answer is lost and the cache does not have it yet.
 	Lose Effect = "the answer is lost of"
+	// Hide: the write takes effect, but the cache does not have it yet. This happens to writes of pods.
+	Hide Effect = "the cache lags after"
 )
 
 // Refused is the answer to a write that the API server refuses.

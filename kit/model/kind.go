@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,7 +34,8 @@ type Kind struct {
 // if the types of the controller do not go into one scheme.
 func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J) (Kind, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), ofKind.AddToScheme(scheme)); err != nil {
+	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), ofKind.AddToScheme(scheme))
+	if err != nil {
 		return Kind{}, err
 	}
 	gvk, err := apiutil.GVKForObject(ofKind.Framework.NewJob(), scheme)

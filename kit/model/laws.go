@@ -29,6 +29,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, byController bool
 	t.Helper()
 	if byController {
 		checkDeletion(t, k, now, change)
+		checkSecretDeletion(t, k, now, change)
 	}
 	before, after := change.Before, change.After
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
@@ -156,6 +157,21 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 		}
 	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
 		t.Errorf("the controller deletes pod %s, which is of the current attempt", pod.Name)
+	}
+}
+
+// checkSecretDeletion checks that the Secret that the replicas share is deleted only once none of them runs any more.
+// Pods that are being deleted may run: they have read it. So may those that an elastic job gives up as it ends.
+func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
+	t.Helper()
+	_, isSecret := change.Before.(*corev1.Secret)
+	if job := now.Job(); !isSecret || change.After != nil || job == nil || k.SpecOf(job).Elastic != nil {
+		return
+	}
+	for _, pod := range now.Pods() {
+		if !policy.Ended(pod) && pod.DeletionTimestamp == nil {
+			t.Errorf("the controller deletes the Secret of the job, but pod %s is %s", pod.Name, pod.Status.Phase)
+		}
 	}
 }
 

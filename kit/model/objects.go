@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,6 +93,7 @@ const (
 	Services
 	PodGroups
 	TensorBoards
+	NetworkPolicies
 	// Secrets are written by the controller, which never reads one.
 	Secrets
 )
@@ -108,7 +110,7 @@ func (r Resources) String() string {
 }
 
 // Cached are the resources that the controller reads from its cache.
-const Cached = Jobs | Pods | Services | PodGroups | TensorBoards
+const Cached = Jobs | Pods | Services | PodGroups | TensorBoards | NetworkPolicies
 
 // All are all resources.
 const All = Cached | Secrets
@@ -123,6 +125,8 @@ func resourceOf(object client.Object) Resources {
 		return PodGroups
 	case *tensorboardv1beta1.TensorBoard:
 		return TensorBoards
+	case *networkingv1.NetworkPolicy:
+		return NetworkPolicies
 	case *corev1.Secret:
 		return Secrets
 	case *metav1.PartialObjectMetadata:
@@ -143,7 +147,8 @@ func resourceOfKind(kind string) Resources {
 
 // kindNames are the kinds of what a job owns.
 var kindNames = map[Resources]string{
-	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard", Secrets: "Secret",
+	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard",
+	NetworkPolicies: "NetworkPolicy", Secrets: "Secret",
 }
 
 // kindOf returns the kind of an object.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,8 +112,8 @@ func fieldOf(value reflect.Value, key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// patchDependent applies a merge patch to a TensorBoard or a PodGroup. It returns NotFound, or Conflict if the patch
-// carries another resourceVersion than the object.
+// patchDependent applies a merge patch to a TensorBoard, a PodGroup or a NetworkPolicy. It returns NotFound, or
+// Conflict if the patch carries another resourceVersion than the object.
 func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {
@@ -129,6 +130,9 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 		after, mergeErr := merged(*current, changes)
 		patched, err = &after, mergeErr
 	case *schedulerv1beta1.PodGroup:
+		after, mergeErr := merged(*current, changes)
+		patched, err = &after, mergeErr
+	case *networkingv1.NetworkPolicy:
 		after, mergeErr := merged(*current, changes)
 		patched, err = &after, mergeErr
 	default:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -16,9 +17,9 @@ import (
 type Remains struct {
 	// Status of the job, nil if it is gone. A UID is only whether the pod is there.
 	Status *batchv1beta1.JobStatus
-	// Pods, Services, TensorBoards and PodGroups by name; of pods also the attempt and the phase, of TensorBoards the
-	// image, of PodGroups how many pods they need.
-	Pods, Services, TensorBoards, PodGroups []string
+	// Pods, Services, NetworkPolicies, Secrets, TensorBoards and PodGroups by name; of pods also the attempt and the
+	// phase, of NetworkPolicies how many they let in, of TensorBoards the image, of PodGroups how many pods they need.
+	Pods, Services, NetworkPolicies, Secrets, TensorBoards, PodGroups []string
 	// TensorBoard is the status of the TensorBoard of the job. Its UID is only whether the TensorBoard is there.
 	TensorBoard *batchv1beta1.DependentStatus
 }
@@ -33,6 +34,16 @@ func (o Objects) Remains() Remains {
 	}
 	for _, service := range ListOf[*corev1.Service](o) {
 		r.Services = append(r.Services, service.Name)
+	}
+	for _, policy := range ListOf[*networkingv1.NetworkPolicy](o) {
+		peers := 0
+		for _, rule := range policy.Spec.Ingress {
+			peers += len(rule.From)
+		}
+		r.NetworkPolicies = append(r.NetworkPolicies, fmt.Sprintf("%s lets in %d", policy.Name, peers))
+	}
+	for _, secret := range ListOf[*corev1.Secret](o) {
+		r.Secrets = append(r.Secrets, secret.Name)
 	}
 	for _, tensorBoard := range ListOf[*tensorboardv1beta1.TensorBoard](o) {
 		uids[string(tensorBoard.UID)] = true

@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,6 +61,35 @@ var _ = Describe("A job", func() {
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(names), "ended pods stay, with their logs, under cleanUpPolicy Unfinished")
 
 		cluster.ExpectWriteBudget(ctx, job, 4)
+	})
+
+	It("lives as others do if it is too large for the cache", func(ctx context.Context) {
+		value := strings.Repeat("a", 100<<10)
+		env := fmt.Sprintf("[{name: A, value: %[1]s}, {name: B, value: %[1]s}]", value)
+		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", ""), fmt.Sprintf(`
+spec:
+  replicaSpecs:
+  - type: worker
+    replicas: 2
+    restartPolicy: OnFailure
+    template: {spec: {containers: [{name: pytorch, image: training, env: %s}]}}
+`, env))
+		names := []string{"job-worker-0", "job-worker-1"}
+		worker := cluster.Pod(ctx, job, "job-worker-1").Spec.Containers[0]
+		Expect(worker.Env).To(ContainElement(corev1.EnvVar{Name: "B", Value: value}))
+		cluster.Run(ctx, job, names...)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+
+		failed := cluster.Exit(ctx, job, "job-worker-1", 1, "")
+		cluster.Replacement(ctx, failed)
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf(names))
+		cluster.Run(ctx, job, names...)
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		Expect(job.Status.BackoffCount).To(Equal(int32(1)))
+		for _, name := range names {
+			cluster.Exit(ctx, job, name, 0, "")
+		}
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
 	})
 
 	It("owns what it creates, so that deleting it leaves nothing", func(ctx context.Context) {

@@ -5,7 +5,6 @@ package test
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,45 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/controlplane"
+	"tensorstack.dev/jobs/kit/suite"
 	"tensorstack.dev/jobs/scheduler"
 )
 
 var plane *controlplane.ControlPlane
 
-func TestIntegration(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the specs take minutes")
-	}
-	RegisterFailHandler(Fail)
-	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	RunSpecs(t, "scheduler-controller")
-}
+func TestIntegration(t *testing.T) { suite.Run(t, "scheduler-controller") }
 
 var _ = BeforeSuite(func() {
-	logger := zap.New(zap.WriteTo(GinkgoWriter))
-	ctrl.SetLogger(logger)
-	ctx, stop := context.WithCancel(context.Background())
-	program := scheduler.Program(scheduler.DefaultOptions())
-	var err error
-	plane, err = controlplane.Start(ctx, "../config", "t9k-scheduler", program.Name, program.AddToScheme)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return plane.Stop() })
-	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Run(ctx, program, plane.Controller(), plane.Options(), logger) }()
-	DeferCleanup(func() {
-		stop()
-		Eventually(stopped).Should(Receive(BeNil()))
-	})
+	plane = suite.Controller{
+		Program: scheduler.Program(scheduler.DefaultOptions()), Namespace: "t9k-scheduler", ConfigFolder: "../config",
+	}.Start()
 })
 
 // apply creates an object of the API from its kind, name and spec.

@@ -15,16 +15,25 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
+
+	"tensorstack.dev/jobs/common/listen"
 )
 
+// Limits for those who look at TensorBoard. Behind a gateway, all of them have its address.
 const (
-	// headerTimeout is how long a client may take to send the header of a request.
-	headerTimeout = 10 * time.Second
-	// keepAlive is how long a connection without requests is kept.
-	keepAlive = 2 * time.Minute
-	// grace is how long requests that are under way may take after SIGTERM.
-	grace = 10 * time.Second
+	// maxViewers is how many connections there may be. A browser has six, and each may ask something of TensorBoard.
+	maxViewers = 128
+	// maxViewerHeader is the size of the header of a request, in bytes. TensorBoard takes 64 KiB in its first line.
+	maxViewerHeader = 128 << 10
+	// viewTimeout is how long a request and its answer may take. Meanwhile TensorBoard is not idle.
+	viewTimeout = time.Hour
 )
+
+// maxProbes is how many connections those may have who ask whether TensorBoard is well: the kubelet and the controller.
+const maxProbes = 32
+
+// grace is how long requests that are under way may take after SIGTERM.
+const grace = 10 * time.Second
 
 // options are the flags of the sidecar.
 type options struct {
@@ -117,22 +126,20 @@ func start(ctx context.Context, o options, c clock.Clock, logger *log.Logger) (*
 	a := newActivity(c)
 	s := &sidecar{
 		fetcher: f,
-		proxy:   newServer(newProxy(o.tensorBoard, config.PathPrefix, a, logger), logger),
-		health:  newServer(newHealth(o.tensorBoard, config.PathPrefix, a, t), logger),
+		proxy:   listen.NewServer(newProxy(o.tensorBoard, config.PathPrefix, a, logger)),
+		health:  listen.NewServer(newHealth(o.tensorBoard, config.PathPrefix, a, t)),
 	}
-	var listen net.ListenConfig
-	if s.proxyListener, err = listen.Listen(ctx, "tcp", o.address); err != nil {
+	s.proxy.MaxHeaderBytes, s.proxy.ReadHeaderTimeout = maxViewerHeader, listen.Timeout
+	s.proxy.ReadTimeout, s.proxy.WriteTimeout = viewTimeout, viewTimeout
+	s.proxy.ErrorLog, s.health.ErrorLog = logger, logger
+	if s.proxyListener, err = listen.TCP(ctx, o.address, maxViewers); err != nil {
 		return nil, err
 	}
-	if s.healthListener, err = listen.Listen(ctx, "tcp", o.healthAddress); err != nil {
+	if s.healthListener, err = listen.TCP(ctx, o.healthAddress, maxProbes); err != nil {
 		return nil, errors.Join(err, s.proxyListener.Close())
 	}
 	logger.Printf("serving TensorBoard at %s, and health at %s", s.proxyListener.Addr(), s.healthListener.Addr())
 	return s, nil
-}
-
-func newServer(handler http.Handler, logger *log.Logger) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: keepAlive, ErrorLog: logger}
 }
 
 // run serves and fetches until the context ends. Requests under way may then end, and downloads are broken off: they go on where they

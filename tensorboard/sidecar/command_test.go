@@ -18,6 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"tensorstack.dev/jobs/common/listen"
+	"tensorstack.dev/jobs/common/listen/listentest"
 )
 
 // buffer is a log that may be read while it is written.
@@ -42,7 +45,7 @@ type running struct {
 	ended chan error
 }
 
-func runSidecar(t *testing.T, logs, tensorBoard string, config Config) *running {
+func runSidecar(t *testing.T, logs, tensorBoard string, config Config, change ...func(*sidecar)) *running {
 	t.Helper()
 	data, err := json.Marshal(config)
 	if err != nil {
@@ -59,6 +62,9 @@ func runSidecar(t *testing.T, logs, tensorBoard string, config Config) *running 
 	r.stop = stop
 	if r.sidecar, err = start(ctx, o, r.clock, log.New(&r.log, "", 0)); err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(r.sidecar)
 	}
 	go func() { r.ended <- r.run(ctx) }()
 	t.Cleanup(stop)
@@ -216,6 +222,51 @@ func TestTensorBoardMayStartAgain(t *testing.T) {
 	t.Cleanup(again.Close)
 	if got := get(t, page, nil); got.body != "second" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTheSidecarIsThereWhilePeersHoldConnections(t *testing.T) {
+	tensorBoard := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(tensorBoard.Close)
+	proxy := func(r *running) net.Listener { return r.proxyListener }
+	health := func(r *running) net.Listener { return r.healthListener }
+	for name, tc := range map[string]struct {
+		listener    func(*running) net.Listener
+		kept, limit int
+	}{
+		"for those who look at TensorBoard": {proxy, maxViewers, maxViewerHeader},
+		"for the kubelet":                   {health, maxProbes, listen.MaxHeader},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := runSidecar(t, t.TempDir(), tensorBoard.URL, Config{}, func(s *sidecar) { // nothing ends by itself
+				s.proxy.ReadHeaderTimeout, s.health.ReadTimeout = time.Hour, time.Hour
+			})
+			address := tc.listener(r).Addr().String()
+			listentest.Crowd(t, address, tc.kept)
+			ask := func(request string) int {
+				return listentest.Ask(t, listentest.Dial(t, "127.0.77.1", address), request)
+			}
+			if got := ask(listentest.Get(ReadyPath)); got != http.StatusOK {
+				t.Errorf("got status %d, want an answer", got)
+			}
+			if got := ask(listentest.Large(tc.limit)); got != http.StatusRequestHeaderFieldsTooLarge {
+				t.Errorf("got status %d for a large header", got)
+			}
+		})
+	}
+}
+
+func TestNoRequestOfTheSidecarTakesForEver(t *testing.T) {
+	r := runSidecar(t, t.TempDir(), "127.0.0.1:1", Config{})
+	for name, server := range map[string]*http.Server{"proxy": r.proxy, "health": r.health} {
+		for what, limit := range map[string]time.Duration{
+			"to send a request": server.ReadTimeout, "to read an answer": server.WriteTimeout,
+			"between two requests": server.IdleTimeout,
+		} {
+			if limit <= 0 {
+				t.Errorf("%s: the time of a peer %s has no limit", name, what)
+			}
+		}
 	}
 }
 

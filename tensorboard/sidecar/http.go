@@ -117,7 +117,7 @@ func contentRange(header http.Header) (start, size int64, err error) {
 	if total == "*" {
 		return start, -1, nil
 	}
-	if size, err = strconv.ParseInt(total, 10, 64); err != nil {
+	if size, err = strconv.ParseInt(total, 10, 64); err != nil || size < 0 {
 		return 0, 0, bad
 	}
 	return start, size, nil

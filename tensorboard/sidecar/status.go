@@ -3,12 +3,16 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"tensorstack.dev/jobs/common/bounded"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // Paths that the sidecar serves at HealthPort.
@@ -27,8 +31,15 @@ const environmentPath = "/data/environment"
 // readyTimeout is how long TensorBoard may take to show that it works.
 const readyTimeout = 5 * time.Second
 
-// maxStatus is how large the answer of a sidecar may be.
-const maxStatus = 1 << 20
+// What a controller reads of an answer at most.
+const (
+	// maxHeader is the size of the header, in bytes.
+	maxHeader = 16 << 10
+	// maxStatus is the size of the Status, in bytes.
+	maxStatus = 1 << 20
+	// maxSources is how many a TensorBoard can have: filesets, folders of claims, folders of S3, and files on web servers.
+	maxSources = 64 + 64*64 + 64 + 64
+)
 
 // Status is what the sidecar knows about its TensorBoard.
 type Status struct {
@@ -48,9 +59,32 @@ type SourceStatus struct {
 	Error string `json:"error"`
 }
 
-// Fetch asks the sidecar at an address, as <IP>:<HealthPort>, for its Status.
+// NewClient returns a client for Fetch, and for nothing else: whoever can make a pod can let it answer in a sidecar's
+// place, and must not reach by that what the controller can.
+func NewClient(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy: nil, DisableKeepAlives: true, DisableCompression: true,
+			//attack:a header of any size => MaxResponseHeaderBytes: 1 << 40,
+			MaxResponseHeaderBytes: maxHeader,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Fetch asks the sidecar at an address, as <IP>:<HealthPort>, for its Status. The text of an error has at most
+// report.MaxNote bytes, whatever the other end sends.
 func Fetch(ctx context.Context, client *http.Client, address string) (Status, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+StatusPath, nil)
+	status, err := fetch(ctx, client, "http://"+address+StatusPath)
+	if err != nil {
+		return Status{}, errors.New(report.Truncated(err.Error(), report.MaxNote))
+	}
+	return status, nil
+}
+
+func fetch(ctx context.Context, client *http.Client, url string) (Status, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return Status{}, err
 	}
@@ -60,13 +94,27 @@ func Fetch(ctx context.Context, client *http.Client, address string) (Status, er
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return Status{}, fmt.Errorf("%s: got %s", request.URL, response.Status)
+		return Status{}, fmt.Errorf("%s: got %s", url, response.Status)
 	}
-	var s Status
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxStatus)).Decode(&s); err != nil {
-		return Status{}, fmt.Errorf("%s: reading the answer: %w", request.URL, err)
+	var read struct {
+		IdleSeconds int64          `json:"idleSeconds"`
+		Sources     boundedSources `json:"sources"`
 	}
-	return s, nil
+	//attack:a body of any size => body := response.Body
+	body := io.LimitReader(response.Body, maxStatus)
+	if err := json.NewDecoder(body).Decode(&read); err != nil {
+		return Status{}, fmt.Errorf("%s: reading the answer: %w", url, err)
+	}
+	return Status{IdleSeconds: read.IdleSeconds, Sources: read.Sources}, nil
+}
+
+// boundedSources are those of a Status, at most maxSources.
+type boundedSources []SourceStatus
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (s *boundedSources) UnmarshalJSON(text []byte) (err error) {
+	*s, err = bounded.List[SourceStatus](text, maxSources, "sources")
+	return err
 }
 
 // troubles are the sources that could not be read the last time.

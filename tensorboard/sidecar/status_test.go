@@ -1,6 +1,9 @@
 package sidecar
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"tensorstack.dev/jobs/common/report"
 )
 
 func TestTheStatusReachesTheController(t *testing.T) {
@@ -37,7 +42,7 @@ func TestTheStatusReachesTheController(t *testing.T) {
 	}
 	for _, tc := range tests {
 		tc.do()
-		got, err := Fetch(t.Context(), http.DefaultClient, strings.TrimPrefix(health.URL, "http://"))
+		got, err := Fetch(t.Context(), NewClient(time.Minute), strings.TrimPrefix(health.URL, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +70,46 @@ func TestAskingWhatIsNoSidecarIsAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tc.answer)
 			t.Cleanup(server.Close)
-			_, err := Fetch(t.Context(), http.DefaultClient, strings.TrimPrefix(server.URL, "http://"))
+			_, err := Fetch(t.Context(), NewClient(time.Minute), strings.TrimPrefix(server.URL, "http://"))
 			wantError(t, err, tc.want)
+		})
+	}
+}
+
+// Whoever can make a pod can let it answer in a sidecar's place.
+func TestAnAnswerOfAnySizeIsAShortError(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	tests := map[string]struct{ answer, want string }{
+		"a long header":      {"HTTP/1.1 200 OK\r\nX-Long: " + long + "\r\n\r\n{}", "exceeded"},
+		"a long status line": {"HTTP/1.1 500 " + long + "\r\n\r\n", "exceeded"},
+		"a long status":      {"HTTP/1.1 500 " + long[:maxHeader/2] + "\r\n\r\n", "got 500 xxx"},
+		"no HTTP":            {long[:maxHeader/2] + "\r\n\r\n", "malformed HTTP"},
+		"many sources": {
+			"HTTP/1.1 200 OK\r\n\r\n{\"sources\": [{}" + strings.Repeat(",{}", maxStatus/4) + "]}",
+			"more than 4288 sources",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = listener.Close() })
+			go func() {
+				peer, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = http.ReadRequest(bufio.NewReader(peer))
+				_, _ = io.WriteString(peer, tc.answer)
+				_ = peer.Close()
+			}()
+			_, err = Fetch(t.Context(), NewClient(time.Minute), listener.Addr().String())
+			wantError(t, err, tc.want)
+			if length := len(err.Error()); length > report.MaxNote {
+				t.Errorf("the error has %d bytes, and %d are allowed", length, report.MaxNote)
+			}
 		})
 	}
 }

@@ -18,30 +18,19 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/controlplane"
+	"tensorstack.dev/jobs/kit/suite"
 	"tensorstack.dev/jobs/tensorboard"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
 var plane *controlplane.ControlPlane
 
-func TestIntegration(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the specs take minutes")
-	}
-	RegisterFailHandler(Fail)
-	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	RunSpecs(t, "tensorboard-controller")
-}
+func TestIntegration(t *testing.T) { suite.Run(t, "tensorboard-controller") }
 
 // options of the controller: an idle minute is long for a test, so the sidecars of the tests claim hours.
 func options() tensorboard.Options {
@@ -51,20 +40,9 @@ func options() tensorboard.Options {
 }
 
 var _ = BeforeSuite(func() {
-	logger := zap.New(zap.WriteTo(GinkgoWriter))
-	ctrl.SetLogger(logger)
-	ctx, stop := context.WithCancel(context.Background())
-	program := tensorboard.Program(options())
-	var err error
-	plane, err = controlplane.Start(ctx, "../config", "t9k-tensorboard", program.Name, program.AddToScheme)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return plane.Stop() })
-	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Run(ctx, program, plane.Controller(), plane.Options(), logger) }()
-	DeferCleanup(func() {
-		stop()
-		Eventually(stopped).Should(Receive(BeNil()))
-	})
+	plane = suite.Controller{
+		Program: tensorboard.Program(options()), Namespace: "t9k-tensorboard", ConfigFolder: "../config",
+	}.Start()
 })
 
 // newNamespace returns the name of a fresh namespace, which takes no pods but restricted ones.

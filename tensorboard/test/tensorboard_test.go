@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
@@ -38,19 +41,21 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(tb.Status.ObservedGeneration).To(Equal(tb.Generation))
 		Expect(tb.Status.Conditions).To(ContainElement(And(HaveField("Type", "Idle"), HaveField("LastProbeTime", Not(BeNil())))))
 
+		// An event is written asynchronously. This is the only one.
+		Eventually(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "/events")) }).Should(Equal(1))
 		writes := len(plane.Writes.In(tb.Namespace, ""))
 		Consistently(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "")) }, time.Second).Should(Equal(writes))
 	})
 
-	It("has a Service, and a ConfigMap that names its sources and no credential", func(ctx context.Context) {
-		tb := create(ctx, newNamespace(ctx), remote+`
+	It("has a Service, and a pod that tells its sidecar of the sources and of no credential", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		bound(ctx, namespace, "data", corev1.ReadWriteMany)
+		tb := create(ctx, namespace, remote+`
   http: {url: ["https://host/events.out.tfevents.1"]}
   pvc: [{name: data, subPath: [logs]}]
 `)
-		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: "board-tb"}}
-		Eventually(ctx, func() error { return plane.Client.Get(ctx, client.ObjectKeyFromObject(config), config) }).Should(Succeed())
 		var content sidecar.Config
-		Expect(json.Unmarshal([]byte(config.Data["config.json"]), &content)).To(Succeed())
+		Expect(json.Unmarshal([]byte(configOf(podOf(ctx, tb))), &content)).To(Succeed())
 		Expect(content).To(Equal(sidecar.Config{Sources: []sidecar.Source{
 			{Run: "data-logs", Link: "/claims/data/logs"},
 			{Run: "bucket-runs", S3: &sidecar.S3Source{Bucket: "bucket", Prefix: "runs", Secret: "/secrets/keys"}},
@@ -59,7 +64,46 @@ var _ = Describe("A TensorBoard", func() {
 		service := get(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: "board-tb"}})
 		Expect(service.Spec.Ports).To(ConsistOf(And(HaveField("Port", int32(80)), HaveField("TargetPort.StrVal", "http"))))
 		Expect(metav1.IsControlledBy(service, tb)).To(BeTrue())
-		Expect(metav1.IsControlledBy(config, tb)).To(BeTrue())
+	})
+
+	It("leaves the ConfigMap alone that a former version made for it", func(ctx context.Context) {
+		tb := create(ctx, newNamespace(ctx), remote)
+		config := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: tb.Namespace, Name: "board-tb", Labels: map[string]string{v1beta1.LabelName: tb.Name},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(tb, v1beta1.GroupVersion.WithKind("TensorBoard"))},
+			},
+			Data: map[string]string{"config.json": `{"sources": []}`},
+		}
+		Expect(plane.Client.Create(ctx, config)).To(Succeed())
+		written := config.ResourceVersion
+		first := podOf(ctx, tb)
+		patch(ctx, tb, `spec: {image: "example/tensorboard:2"}`)
+		Eventually(ctx, func() bool { return podOf(ctx, tb).UID != first.UID }).Should(BeTrue())
+		Expect(get(ctx, config).ResourceVersion).To(Equal(written))
+	})
+
+	It("fails if a pod has no room for its sources, and runs when they are fewer", func(ctx context.Context) {
+		var paths []string
+		for i := range 40 {
+			paths = append(paths, fmt.Sprintf("%03d-%s", i, strings.Repeat("é", 1000)))
+		}
+		var claims []map[string]any
+		for i := range 4 {
+			claims = append(claims, map[string]any{"name": fmt.Sprintf("data-%d", i), "subPath": paths})
+		}
+		namespace := newNamespace(ctx)
+		for _, claim := range claims {
+			bound(ctx, namespace, fmt.Sprint(claim["name"]), corev1.ReadWriteMany)
+		}
+		spec, err := yaml.Marshal(map[string]any{"logDir": map[string]any{"pvc": claims}})
+		Expect(err).NotTo(HaveOccurred())
+		tb := create(ctx, namespace, string(spec))
+		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Failed", "False CreateFailed", "Unknown NotRunning"))
+		Expect(tb.Status.Conditions[0].Message).To(ContainSubstring("and a pod has room for 245760: name fewer sources"))
+
+		patch(ctx, tb, `spec: {logDir: {pvc: [{name: data-0}]}}`)
+		Expect(configOf(podOf(ctx, tb))).To(ContainSubstring("/claims/data-0"))
 	})
 
 	It("gives credentials to the sidecar alone, logs to TensorBoard alone, and writes nowhere", func(ctx context.Context) {
@@ -89,7 +133,7 @@ resources: {requests: {cpu: "2"}}
 		}))
 	})
 
-	It("is suspended and resumed by its user, and keeps Service and ConfigMap", func(ctx context.Context) {
+	It("is suspended and resumed by its user, and keeps its Service", func(ctx context.Context) {
 		b := newBoard(ctx)
 		tb := create(ctx, newNamespace(ctx), remote)
 		pod := podOf(ctx, tb)
@@ -102,9 +146,7 @@ resources: {requests: {cpu: "2"}}
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Suspended", "False Suspended", "Unknown NotRunning"))
 		Expect(tb.Status.Pod).To(BeNil())
 		Expect(tb.Status.URL).NotTo(BeEmpty())
-		for _, object := range []client.Object{&corev1.Service{}, &corev1.ConfigMap{}} {
-			Expect(plane.Client.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: "board-tb"}, object)).To(Succeed())
-		}
+		get(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: "board-tb"}})
 
 		patch(ctx, tb, `spec: {suspend: false}`)
 		b.run(ctx, podOf(ctx, tb), "node-1")
@@ -165,6 +207,13 @@ resources: {requests: {cpu: "2"}}
 		}).Should(Succeed())
 	})
 
+	It("gets a new pod with the new sources when they change", func(ctx context.Context) {
+		tb := create(ctx, newNamespace(ctx), remote)
+		Expect(configOf(podOf(ctx, tb))).To(ContainSubstring(`"prefix":"runs"`))
+		patch(ctx, tb, `spec: {logDir: {s3: {uri: ["s3://bucket/others"]}}}`)
+		Eventually(ctx, func() string { return configOf(podOf(ctx, tb)) }).Should(ContainSubstring(`"prefix":"others"`))
+	})
+
 	It("gets a pod again when its pod is gone, and its Service too", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
 		first := podOf(ctx, tb)
@@ -180,12 +229,15 @@ resources: {requests: {cpu: "2"}}
 
 	It("leaves what others call by its names alone", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "board-tb"}, Data: map[string]string{"mine": "yes"}}
+		foreign := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "board-tb"},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "mine.example.com"},
+		}
 		Expect(plane.Client.Create(ctx, foreign)).To(Succeed())
 		tb := create(ctx, namespace, remote)
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Failed", "False NameConflict", "Unknown NotRunning"))
 		Eventually(ctx, eventReasons(ctx, tb)).Should(ConsistOf("NameConflict"))
-		Expect(get(ctx, foreign).Data).To(Equal(map[string]string{"mine": "yes"}))
+		Expect(get(ctx, foreign).Spec.ExternalName).To(Equal("mine.example.com"))
 	})
 
 	It("says what the API server has against its pod", func(ctx context.Context) {
@@ -246,6 +298,16 @@ resources: {requests: {cpu: "2"}}
 		})
 	})
 })
+
+// configOf returns what a pod tells its sidecar, by an annotation that the kubelet writes into a file.
+func configOf(pod *corev1.Pod) string {
+	GinkgoHelper()
+	Expect(pod.Spec.Volumes).To(ContainElement(HaveField("VolumeSource.DownwardAPI.Items", ConsistOf(And(
+		HaveField("Path", filepath.Base(sidecar.ConfigFile)),
+		HaveField("FieldRef.FieldPath", "metadata.annotations['tensorstack.dev/sidecar-config']"),
+	)))))
+	return pod.Annotations["tensorstack.dev/sidecar-config"]
+}
 
 // bound creates a claim that is bound.
 func bound(ctx context.Context, namespace, name string, mode corev1.PersistentVolumeAccessMode) {

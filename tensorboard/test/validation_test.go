@@ -31,6 +31,12 @@ var _ = Describe("Bad input", func() {
 		Entry("an address with a signature", `logDir: {http: {url: ["https://host/file?sig=secret"]}}`, "spec.logDir.http.url[0]", "or query"),
 		Entry("an address of another scheme", `logDir: {http: {url: ["ftp://host/file"]}}`, "spec.logDir.http.url[0]", "must look like http://"),
 		Entry("an address of no file", `logDir: {http: {url: ["http://host/"]}}`, "spec.logDir.http.url[0]", "must look like http://"),
+		Entry("more than 64 filesets", `trainingLogFilesets: [`+strings.Repeat(`"t9k://pvc/a", `, 65)+`]`,
+			"spec.trainingLogFilesets", "must have at most 64 items"),
+		Entry("an image whose name is too long", remote+"image: "+strings.Repeat("a", 4097),
+			"spec.image", "may not be more than 4096 bytes"),
+		Entry("more than 64 claims of resources", remote+`resources: {claims: [`+strings.Repeat(`{name: a}, `, 65)+`]}`,
+			"spec.resources.claims", "must have at most 64 items"),
 		Entry("a priority out of range", remote+"scheduler: {t9kScheduler: {queue: q, priority: 101}}", "spec.scheduler.t9kScheduler.priority", "less than or equal to 100"),
 	)
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -211,7 +212,7 @@ func Summarize(d plan.Decision) Summary {
 		}
 		s.Failures = append(s.Failures, fmt.Sprintf("%s: %s, %s", f.Replica, code, counted))
 	}
-	for _, p := range d.Creates {
+	for _, p := range PodsToCreate(d) {
 		s.Creates = append(s.Creates, Created(p.Name, p.Labels[batchv1beta1.LabelAttempt]))
 	}
 	if !d.WakeAt.IsZero() {
@@ -219,6 +220,26 @@ func Summarize(d plan.Decision) Summary {
 	}
 	return s
 }
+
+// PodsToCreate returns the pods that a decision creates.
+func PodsToCreate(d plan.Decision) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for i := range d.Creates {
+		pod, err := d.Creates[i].Build()
+		if err != nil {
+			panic(fmt.Sprintf("Decide has checked the templates, but: %v", err))
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// SameCreations compares pods to create by what is built.
+var SameCreations = cmp.Comparer(func(a, b plan.Creation) bool {
+	podA, errA := a.Build()
+	podB, errB := b.Build()
+	return a.Size == b.Size && cmp.Equal(podA, podB) && (errA == nil) == (errB == nil)
+})
 
 // Created is how a summary tells a pod of an attempt.
 func Created(name, attempt string) string { return fmt.Sprintf("%s (attempt %s)", name, attempt) }

@@ -123,7 +123,7 @@ const (
 type Config struct {
 	// A shell command that launches the training, on worker 0. If it is given, every other field of config but slotsPerWorker has
 	// no effect. The workers are in the hostfile /t9k/hostfile. As in every command of a container, Kubernetes replaces $(NAME) of the
-	// container's variables and $$ first.
+	// container's variables and $$ first. At most 65536 characters.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
@@ -156,7 +156,8 @@ type Config struct {
 	// +optional
 	Run *RunType `json:"run,omitempty"`
 
-	// Further arguments of deepspeed. They come last before the program, so that they override those of the controller.
+	// Further arguments of deepspeed, at most 256 of 4096 characters. They come last before the program, so that they
+	// override those of the controller.
 	//
 	// +optional
 	// +listType=atomic
@@ -169,7 +170,7 @@ type Config struct {
 //
 // +kubebuilder:validation:XValidation:rule="(size(self.?python.orValue([])) > 0 ? 1 : 0) + (size(self.?module.orValue([])) > 0 ? 1 : 0) + (size(self.?exec.orValue([])) > 0 ? 1 : 0) <= 1",message="only one of python, module and exec is allowed"
 type RunType struct {
-	// A Python script and its arguments.
+	// A Python script and its arguments, at most 1024 of 4096 characters.
 	//
 	// +optional
 	// +listType=atomic
@@ -177,7 +178,7 @@ type RunType struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	Python []string `json:"python,omitempty"`
 
-	// A Python module and its arguments.
+	// A Python module and its arguments, at most 1024 of 4096 characters.
 	//
 	// +optional
 	// +listType=atomic
@@ -185,7 +186,7 @@ type RunType struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	Module []string `json:"module,omitempty"`
 
-	// An executable program and its arguments.
+	// An executable program and its arguments, at most 1024 of 4096 characters.
 	//
 	// +optional
 	// +listType=atomic

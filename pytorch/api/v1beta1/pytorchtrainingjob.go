@@ -120,6 +120,7 @@ type PyTorchTrainingJobSpec struct {
 // +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self.type).hasValue()",message="type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit",fieldPath=".type"
 type ReplicaSpec struct {
 	// Type of the replicas: a DNS label such as master or worker, unique in the job. Pods are named <job>-<type>-<index>.
+	// At most 63 characters.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -176,6 +177,7 @@ type TorchrunConfig struct {
 	ProcPerNode string `json:"procPerNode,omitempty"`
 
 	// Rendezvous backend. Defaults to c10d, which the leader hosts. Any other needs --rdzv_endpoint among extraOptions.
+	// At most 64 characters.
 	//
 	// +optional
 	// +kubebuilder:default=c10d
@@ -183,7 +185,8 @@ type TorchrunConfig struct {
 	// +kubebuilder:validation:MaxLength=64
 	RdzvBackend string `json:"rdzvBackend,omitempty"`
 
-	// Extra options for torchrun. They come last, so that they override those of the controller.
+	// Extra options for torchrun, at most 64 of 1024 characters. They come last, so that they override those of
+	// the controller.
 	//
 	// +optional
 	// +listType=atomic

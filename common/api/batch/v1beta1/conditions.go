@@ -108,7 +108,8 @@ const (
 )
 
 // Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating and ReasonDeleted come to them, and those of the
-// condition Ready of the TensorBoard. They are reasons of ConditionInitialized, too, if they speak of the PodGroup of the job.
+// condition Ready of the TensorBoard. They are reasons of ConditionInitialized, too, if they speak of the PodGroup or the NetworkPolicy
+// of the job.
 const (
 	// ReasonNotInstalled: the cluster does not know the kind of the object.
 	ReasonNotInstalled = "NotInstalled"

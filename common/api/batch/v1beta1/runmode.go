@@ -25,7 +25,7 @@ type DebugMode struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// How to start the replicas of each type. A type that is not listed runs the default command.
+	// How to start the replicas of each type, at most 32. A type that is not listed runs the default command.
 	//
 	// +optional
 	// +listType=map
@@ -36,7 +36,7 @@ type DebugMode struct {
 
 // ReplicaDebugSet describes how the replicas of one type start in debug mode.
 type ReplicaDebugSet struct {
-	// Type of the replicas, one of spec.replicaSpecs[].type.
+	// Type of the replicas, one of spec.replicaSpecs[].type. At most 63 characters.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Type string `json:"type"`
@@ -48,10 +48,12 @@ type ReplicaDebugSet struct {
 	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
 
 	// Replaces the command and the args of the main container, whose probes are left out. Defaults to `sleep inf`;
-	// a DeepSpeedJob serves ssh to its launcher instead.
+	// a DeepSpeedJob serves ssh to its launcher instead. At most 1024 items of 131072 characters.
 	//
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	Command []string `json:"command,omitempty"`
 }
 
@@ -62,8 +64,8 @@ type PauseMode struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// How to start the replicas of each type after a pause. A type that is not listed starts as its template says.
-	// It cannot be changed once the job is created.
+	// How to start the replicas of each type after a pause, at most 32. A type that is not listed starts as its template
+	// says. It cannot be changed once the job is created.
 	//
 	// +optional
 	// +listType=map
@@ -76,7 +78,7 @@ type PauseMode struct {
 // ResumeSpec describes how the replicas of one type start after a pause. It holds for every later restart too. A job that
 // was created paused starts without it: there is nothing to resume yet.
 type ResumeSpec struct {
-	// Type of the replicas, one of spec.replicaSpecs[].type.
+	// Type of the replicas, one of spec.replicaSpecs[].type. At most 63 characters.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Type string `json:"type"`
@@ -89,16 +91,21 @@ type ResumeSpec struct {
 
 	// Replaces the command of the main container. Unset: the command of the template. Where the framework launches the
 	// training by a command of its own, such as torchrun, it replaces the whole command line, the args of the template too.
+	// At most 1024 items of 131072 characters.
 	//
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	Command []string `json:"command,omitempty"`
 
 	// Replaces the args of the main container. Unset: the args of the template. With torchrun, these are the script and
-	// its arguments.
+	// its arguments. At most 1024 items of 131072 characters.
 	//
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	Args []string `json:"args,omitempty"`
 }
 

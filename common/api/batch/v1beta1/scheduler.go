@@ -13,7 +13,7 @@ type SchedulePolicy struct {
 
 // T9kScheduler describes the PodGroup of the job.
 type T9kScheduler struct {
-	// Name of the scheduler.tensorstack.dev Queue that the job is scheduled from.
+	// Name of the scheduler.tensorstack.dev Queue that the job is scheduled from. At most 253 characters.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

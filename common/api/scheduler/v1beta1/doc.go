@@ -37,5 +37,9 @@ const (
 // AnnotationExtra marks a pod that its group can do without. It has the scheduling gate until the pods that the group needs are on nodes.
 const AnnotationExtra = "scheduler.tensorstack.dev/extra"
 
+// AnnotationReleased marks a pod whose gate the scheduler-controller has removed. It counts against the quota of its
+// queue, also before it has a node.
+const AnnotationReleased = "scheduler.tensorstack.dev/released"
+
 // QueueGate is the scheduling gate of pods whose queue decides when, or where, they are scheduled (status.gated of their PodGroup).
 const QueueGate = "scheduler.tensorstack.dev/queue"

@@ -74,12 +74,14 @@ type QueueSpec struct {
 	// +optional
 	MaxDuration *Duration `json:"maxDuration,omitempty"`
 
-	// Nodes that the queue's pods may run on, by their labels. Unset: all.
+	// Nodes that the queue's pods may run on, by their labels: at most 64 matchLabels and 64 matchExpressions.
+	// Unset: all.
 	//
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
-	// Namespaces whose PodGroups the queue takes, by their labels. Unset: none. Empty ({}): all.
+	// Namespaces whose PodGroups the queue takes, by their labels: at most 64 matchLabels and 64 matchExpressions.
+	// Unset: none. Empty ({}): all.
 	//
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
@@ -93,9 +95,10 @@ type QueueSpec struct {
 
 // QueueQuota is the most that a queue may have allocated.
 type QueueQuota struct {
-	// The sum of the requests of the queue's pods that are on nodes.
+	// The sum of the requests of the queue's pods that are on nodes, for at most 256 resources.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxProperties=256
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // FilesetURI names a folder of training logs: `t9k://pvc/<claim>/<path>` or `t9k://minio/<secret>/<bucket>/<path>`. A path stays in
-// its claim or bucket: `..` is refused.
+// its claim or bucket: `..` is refused. At most 1024 characters.
 //
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="self.matches('^t9k://(pvc/[a-z0-9]([-a-z0-9.]*[a-z0-9])?|minio/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9][-a-z0-9.]*[a-z0-9])(/.*)?$')",message="a fileset must look like t9k://pvc/<claim>/<path> or t9k://minio/<secret>/<bucket>/<path>"
@@ -19,7 +19,8 @@ type FilesetURI string
 // +kubebuilder:validation:XValidation:rule="self.?trainingLogFilesets.orValue([]).size() > 0 || (has(self.logDir) && (self.logDir.?pvc.orValue([]).size() > 0 || has(self.logDir.s3) || has(self.logDir.http)))",message="there are no logs to show: set trainingLogFilesets or logDir"
 // +kubebuilder:validation:XValidation:rule="has(self.scheduler) == has(oldSelf.scheduler)",message="scheduler cannot be changed"
 type TensorBoardSpec struct {
-	// The folders of training logs to show, as fileset URIs. Each is shown as runs of its own, named after it.
+	// The folders of training logs to show, as at most 64 fileset URIs. Each is shown as runs of its own, named
+	// after it.
 	//
 	// +optional
 	// +listType=atomic
@@ -27,14 +28,17 @@ type TensorBoardSpec struct {
 	TrainingLogFilesets []FilesetURI `json:"trainingLogFilesets,omitempty"`
 
 	// The places of training logs to show, besides trainingLogFilesets. Each is shown as runs of its own, named after it. One of
-	// the two is required.
+	// the two is required. What both name, with the names of the runs, may take 240 KiB as JSON, since an annotation of
+	// the pod holds it. A TensorBoard with more is Failed, with reason CreateFailed.
 	//
 	// +optional
 	LogDir *LogDir `json:"logDir,omitempty"`
 
 	// Image that runs TensorBoard, with the program `tensorboard` in it. Unset: the image that the TensorBoard controller is configured with.
+	// At most 4096 characters.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=4096
 	Image string `json:"image,omitempty"`
 
 	// Set true to stop TensorBoard and keep its address; set false to bring it back. The controller sets it true once
@@ -84,7 +88,8 @@ type PVCLogDir struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// Folders in the volume, relative to its root. Unset: the whole volume. Absolute paths and '..' are refused.
+	// Folders in the volume, relative to its root, at most 64. Unset: the whole volume. Absolute paths and '..' are
+	// refused.
 	//
 	// +optional
 	// +listType=atomic
@@ -92,21 +97,21 @@ type PVCLogDir struct {
 	SubPath []SubPath `json:"subPath,omitempty"`
 }
 
-// SubPath names a folder in a volume, relative to its root.
+// SubPath names a folder in a volume, relative to its root, in 1 to 1024 characters.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="!self.matches('^/|(^|/)[.][.](/|$)')",message="subPath must be relative to the root of the volume and stay in it: a leading '/' and '..' are not allowed"
 type SubPath string
 
-// S3URI names a folder in S3 compatible storage, as s3://<bucket>/<path>.
+// S3URI names a folder in S3 compatible storage, as s3://<bucket>/<path>. At most 1024 characters.
 //
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="self.matches('^s3://[a-z0-9][-a-z0-9.]*[a-z0-9](/.*)?$')",message="an S3 folder must look like s3://<bucket>/<path>"
 // +kubebuilder:validation:XValidation:rule="!self.matches('/[.][.](/|$)')",message="an S3 folder must stay in its bucket: '..' is not allowed"
 type S3URI string
 
-// HTTPURL is the address of a log file on an HTTP server.
+// HTTPURL is the address of a log file on an HTTP server. At most 2048 characters.
 //
 // +kubebuilder:validation:MaxLength=2048
 // +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@]+/[^?#]*[^/?#]$') && isURL(self)",message="a log file must look like http://<host>/<path> or https://<host>/<path>, without a user name, password or query, which others could read here"
@@ -120,7 +125,8 @@ type S3LogDir struct {
 	// +kubebuilder:validation:XValidation:rule="self.?name.orValue('').size() > 0",message="secretRef.name is required"
 	SecretRef corev1.LocalObjectReference `json:"secretRef"`
 
-	// Folders, as s3://<bucket>/<path>. Of what is below them, event files and what plugins keep beside them are fetched.
+	// Folders, as s3://<bucket>/<path>, from 1 to 64. Of what is below them, event files and what plugins keep beside
+	// them are fetched.
 	//
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -130,7 +136,7 @@ type S3LogDir struct {
 
 // HTTPLogDir names log files on HTTP servers.
 type HTTPLogDir struct {
-	// Addresses of the event files, as http:// or https:// URLs. Credentials are refused.
+	// Addresses of the event files, as http:// or https:// URLs, from 1 to 64. Credentials are refused.
 	//
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -145,7 +145,8 @@ const (
 )
 
 // Reasons of ConditionReady, which are those of its events, too. Others it shares with jobs: Creating, Pending, Restarting, Unschedulable,
-// ImagePull, ContainerConfig, NameConflict, CreateFailed, NotInstalled; and, with a queue, with PodGroups.
+// ImagePull, ContainerConfig, NameConflict, CreateFailed, UpdateFailed, NotInstalled; and, with a queue, with
+// PodGroups.
 const (
 	// ReasonServing: TensorBoard answers.
 	ReasonServing = "Serving"

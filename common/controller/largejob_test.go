@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/fair"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// jobOfSize returns a job whose template has so many bytes of text.
+func jobOfSize(bytes int) *idle {
+	job := &idle{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "job", UID: "job-uid", ResourceVersion: "7", Generation: 3,
+		CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: new(metav1.NewTime(now)),
+		Labels:        map[string]string{"team": "vision"},
+		Annotations:   map[string]string{"note": "long", annotationSize: "no size"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}}
+	job.spec.Roles = []framework.Role{{Type: "worker", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: mainContainer, Args: []string{strings.Repeat("a", bytes)}}},
+	}}}}
+	job.status = batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning, Ready: "1/1"}
+	return job
+}
+
+func TestCacheHoldsSmallJobsWhole(t *testing.T) {
+	t.Parallel()
+	got, err := CacheTransform(ofIdle{})(jobOfSize(maxCachedJob / 2))
+	diff(t, "error", nil, err)
+	want := jobOfSize(maxCachedJob / 2)
+	want.Labels, want.Annotations, want.ManagedFields = nil, nil, nil
+	diffIdle(t, want, got)
+}
+
+func TestCacheHoldsMetadataAndPhaseOfLargeJobs(t *testing.T) {
+	t.Parallel()
+	got, err := CacheTransform(ofIdle{})(jobOfSize(maxCachedJob))
+	diff(t, "error", nil, err)
+	want := jobOfSize(0)
+	want.Labels, want.ManagedFields, want.spec = nil, nil, framework.JobSpec{}
+	want.status = batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning}
+	want.Annotations = map[string]string{annotationSize: got.(*idle).Annotations[annotationSize]}
+	diffIdle(t, want, got)
+}
+
+// A cache that lists transforms each object twice.
+func TestCacheTransformsTwiceAsOnce(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"a small job": maxCachedJob / 2, "a large job": maxCachedJob} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			transform := CacheTransform(ofIdle{})
+			once, err := transform(jobOfSize(size))
+			diff(t, "error", nil, err)
+			want := once.(*idle).DeepCopyObject().(*idle)
+			want.spec = once.(*idle).spec
+			twice, err := transform(once)
+			diff(t, "error", nil, err)
+			diffIdle(t, want, twice)
+		})
+	}
+}
+
+// A cache hands a transform what is no job when it learns late that one was deleted.
+func TestCacheLeavesAnythingElse(t *testing.T) {
+	t.Parallel()
+	type tombstone struct{ key string }
+	got, err := CacheTransform(ofIdle{})(tombstone{"ns/job"})
+	diff(t, "error", nil, err)
+	if got != (tombstone{"ns/job"}) {
+		t.Errorf("it became %v", got)
+	}
+}
+
+func diffIdle(t *testing.T, want *idle, got any) {
+	t.Helper()
+	job, ok := got.(*idle)
+	if !ok {
+		t.Fatalf("got %T", got)
+	}
+	diff(t, "metadata", want.ObjectMeta, job.ObjectMeta)
+	diff(t, "spec", want.spec, job.spec)
+	diff(t, "status", want.status, job.status)
+}
+
+// server is an API server that has one job, or none.
+type server struct {
+	client.Reader
+
+	job *idle
+}
+
+func (s server) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if s.job == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "testjobs"}, key.Name)
+	}
+	*into.(*idle) = *s.job.DeepCopyObject().(*idle)
+	return nil
+}
+
+func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
+	t.Parallel()
+	cached, err := CacheTransform(ofIdle{})(jobOfSize(maxCachedJob))
+	diff(t, "error", nil, err)
+	large, key := jobOfSize(maxCachedJob), client.ObjectKey{Namespace: "ns", Name: "job"}
+	r := &Reconciler[*idle]{
+		client: &idleCache{job: cached.(*idle)}, apiReader: server{job: large}, framework: ofIdle{},
+		largeJobs: fair.NewPool(largeJobMemory),
+	}
+	t.Run("it is whole", func(t *testing.T) {
+		job, release, err := r.read(t.Context(), key)
+		diff(t, "error", nil, err)
+		diff(t, "spec", large.spec, job.spec)
+		release()
+	})
+	t.Run("it is tried again later while others have the memory", func(t *testing.T) {
+		for _, tenant := range []string{"a", "b"} {
+			diff(t, "the tenant gets memory", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
+			defer r.largeJobs.Release(tenant, largeJobMemory/2)
+		}
+		r := *r
+		r.options.Clock = testingclock.NewFakePassiveClock(now)
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+		diff(t, "error", nil, err)
+		diff(t, "result", reconcile.Result{RequeueAfter: time.Second}, result)
+	})
+	t.Run("it takes no memory once it is gone", func(t *testing.T) {
+		r := *r
+		r.apiReader = server{}
+		_, _, err := r.read(t.Context(), key)
+		diff(t, "is gone", true, apierrors.IsNotFound(err))
+	})
+	for _, tenant := range []string{"a", "b"} {
+		diff(t, "the memory is free again", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
+	}
+}

@@ -1,0 +1,135 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// podReader reads from the API server. It decodes a list of pods one by one, and of each pod only what the job
+// controller reads: whole, the pods of one job may take more memory than the controller has.
+type podReader struct {
+	client.Reader
+
+	pods rest.Interface
+	// strip keeps of a pod what the cache keeps.
+	strip func(*corev1.Pod)
+}
+
+func newPodReader(mgr ctrl.Manager, strip func(*corev1.Pod)) (client.Reader, error) {
+	const asJSON = true // a list in protobuf cannot be decoded item by item
+	pods, err := apiutil.RESTClientForGVK(corev1.SchemeGroupVersion.WithKind("Pod"), asJSON, false,
+		mgr.GetConfig(), serializer.NewCodecFactory(mgr.GetScheme()), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("setting up the client for lists of pods: %w", err)
+	}
+	return podReader{Reader: mgr.GetAPIReader(), pods: pods, strip: strip}, nil
+}
+
+// List implements client.Reader.
+func (r podReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	pods, ok := list.(*corev1.PodList)
+	if !ok {
+		return r.Reader.List(ctx, list, options...)
+	}
+	asked := client.ListOptions{}
+	asked.ApplyOptions(options)
+	body, err := r.pods.Get().Namespace(asked.Namespace).Resource("pods").
+		VersionedParams(asked.AsListOptions(), metav1.ParameterCodec).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	pods.Items, err = decodePods(body, r.strip)
+	if err != nil {
+		return fmt.Errorf("reading a list of pods: %w", err)
+	}
+	return nil
+}
+
+// listedPod is what the job controller reads of a pod. Other fields are not decoded.
+type listedPod struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		NodeName        string                     `json:"nodeName"`
+		SchedulingGroup *corev1.PodSchedulingGroup `json:"schedulingGroup"`
+		Containers      []struct {
+			Name string `json:"name"`
+		} `json:"containers"`
+	} `json:"spec"`
+	Status corev1.PodStatus `json:"status"`
+}
+
+// pod returns the pod, stripped. Unlike the cache it knows the group of the pod.
+func (p listedPod) pod(strip func(*corev1.Pod)) corev1.Pod {
+	pod := corev1.Pod{ObjectMeta: p.Metadata, Status: p.Status}
+	pod.Spec.NodeName = p.Spec.NodeName
+	for _, c := range p.Spec.Containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name})
+	}
+	strip(&pod)
+	pod.Spec.SchedulingGroup = p.Spec.SchedulingGroup
+	return pod
+}
+
+// decodePods decodes the items of a list in JSON. Whatever else the list has is skipped.
+func decodePods(body io.Reader, strip func(*corev1.Pod)) ([]corev1.Pod, error) {
+	decoder := json.NewDecoder(body)
+	if err := expect(decoder, json.Delim('{')); err != nil {
+		return nil, err
+	}
+	var pods []corev1.Pod
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key != "items" {
+			var skipped json.RawMessage
+			if err := decoder.Decode(&skipped); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		opening, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		if opening == nil { // items is null
+			continue
+		}
+		for decoder.More() {
+			var listed listedPod
+			if err := decoder.Decode(&listed); err != nil {
+				return nil, err
+			}
+			pods = append(pods, listed.pod(strip))
+		}
+		if err := expect(decoder, json.Delim(']')); err != nil {
+			return nil, err
+		}
+	}
+	return pods, expect(decoder, json.Delim('}'))
+}
+
+// expect reads a token. It returns an error if it is another one.
+func expect(decoder *json.Decoder, want json.Delim) error {
+	got, err := decoder.Token()
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	if err == nil && got != want {
+		err = fmt.Errorf("got %v, want %v", got, want)
+	}
+	return err
+}

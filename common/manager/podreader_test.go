@@ -1,0 +1,158 @@
+package manager
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// strip is that of a cache of test jobs.
+func strip(pod *corev1.Pod) { stripPod(pod, testKind, []string{"main"}) }
+
+// readerOf returns a podReader that reads from a handler.
+func readerOf(t *testing.T, handler http.HandlerFunc) podReader {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	pods, err := apiutil.RESTClientForGVK(corev1.SchemeGroupVersion.WithKind("Pod"), true, false,
+		&rest.Config{Host: server.URL}, clientgoscheme.Codecs, server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return podReader{pods: pods, strip: strip}
+}
+
+func TestPodReaderKeepsWhatTheJobControllerReads(t *testing.T) {
+	t.Parallel()
+	member, foreign := *bulkyPod(meta()), *bulkyPod(foreignMeta())
+	member.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("group")}
+	listed := corev1.PodList{
+		TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "8"},
+		Items:    []corev1.Pod{member, foreign},
+	}
+	var asked string
+	reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(listed)
+	})
+	var got corev1.PodList
+	if err := reader.List(t.Context(), &got, client.InNamespace("ns"), client.MatchingLabels{"a": "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("/api/v1/namespaces/ns/pods?labelSelector=a%3Db", asked); diff != "" {
+		t.Errorf("unexpected request (-want +got):\n%s", diff)
+	}
+	want := []corev1.Pod{*bulkyPod(meta()), *bulkyPod(foreignMeta())}
+	for i := range want {
+		strip(&want[i]) // as the cache does
+	}
+	want[0].Spec.SchedulingGroup = member.Spec.SchedulingGroup
+	if diff := cmp.Diff(want, got.Items); diff != "" {
+		t.Errorf("unexpected pods (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodReaderReturnsTheErrorOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	reader := readerOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Message: "no", Code: http.StatusForbidden,
+		})
+	})
+	err := reader.List(t.Context(), &corev1.PodList{}, client.InNamespace("ns"))
+	if err == nil || err.Error() != "no" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The pods of one job may take more memory than the controller has: 500 pods of 400 KiB.
+func TestPodReaderHoldsOnePodAtATime(t *testing.T) {
+	const pods, size, most = 500, 400 << 10, 40 << 20
+	large := strings.Repeat(`{"name": "A", "value": "a"}, `, size/29)
+	peak := uint64(0)
+	reader := readerOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"kind": "PodList", "items": [`)
+		for i := range pods {
+			fmt.Fprintf(w, `{"metadata": {"name": "pod-%d"}, "spec": {"containers": [{"env": [%s {}]}]}}`, i, large)
+			if i < pods-1 {
+				_, _ = io.WriteString(w, ",")
+			}
+			if i%50 == 0 {
+				runtime.GC()
+				var stats runtime.MemStats
+				runtime.ReadMemStats(&stats)
+				peak = max(peak, stats.HeapAlloc)
+			}
+		}
+		_, _ = io.WriteString(w, `]}`)
+	})
+	var got corev1.PodList
+	if err := reader.List(t.Context(), &got, client.InNamespace("ns")); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Items) != pods || peak > most {
+		t.Errorf("%d of %d pods were read, and the heap had up to %d bytes, want at most %d",
+			len(got.Items), pods, peak, most)
+	}
+}
+
+func TestDecodePods(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		body string
+		want []string
+		// wantErr is part of the error, empty for none.
+		wantErr string
+	}{
+		"a list without pods has none":         {body: `{"kind": "PodList", "items": []}`},
+		"a list whose items are null has none": {body: `{"items": null, "metadata": {"resourceVersion": "1"}}`},
+		"what surrounds the items is skipped": {
+			body: `{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}], "more": [{"items": [{}]}]}`,
+			want: []string{"a", "b"},
+		},
+		"a list that ends early is an error":        {body: `{"items": [{"metadata": {"name": "a"}}`, wantErr: "EOF"},
+		"a body that is empty is an error":          {wantErr: "unexpected EOF"},
+		"a body that is no object is an error":      {body: `[]`, wantErr: "got [, want {"},
+		"items that are no list are an error":       {body: `{"items": {}}`, wantErr: "want"},
+		"a pod with a field of another type is one": {body: `{"items": [{"metadata": 1}]}`, wantErr: "cannot unmarshal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pods, err := decodePods(strings.NewReader(tc.body), strip)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("got %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, pod := range pods {
+				got = append(got, pod.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"tensorstack.dev/jobs/common/listen"
+)
+
+const (
+	// maxConnections is how many connections each of the servers keeps. The kubelet and Prometheus have one or two.
+	maxConnections = 32
+	// maxProfileQuestion is the size of the body of a request for profiles, in bytes: addresses to name.
+	maxProfileQuestion = 1 << 20
+)
+
+// servers returns the servers of metrics, health probes and profiles, as far as they have an address. They listen
+// already. Those of controller-runtime keep any number of connections, take 20 MiB for a header of 1 MiB, and keep the
+// Lease for 30 s after SIGTERM if a peer has sent half a request.
+func servers(ctx context.Context, options Options) ([]*ctrlmanager.Server, error) {
+	profiles := listen.NewServer(profiles())
+	// The context of a request ends at the ReadTimeout. A profile may take longer, and moves the WriteTimeout.
+	profiles.ReadHeaderTimeout, profiles.ReadTimeout = profiles.ReadTimeout, 0
+	metricsAddress := cmp.Or(options.MetricsBindAddress, metricsserver.DefaultBindAddress)
+	var all []*ctrlmanager.Server
+	for _, s := range []struct {
+		name, flag, address string
+		server              *http.Server
+	}{
+		{"metrics", "metrics-bind-address", metricsAddress, listen.NewServer(scrapes(metrics.Registry))},
+		{"health probe", "health-probe-bind-address", options.HealthProbeBindAddress, listen.NewServer(probes())},
+		{"pprof", "pprof-bind-address", options.PprofBindAddress, profiles},
+	} {
+		if s.address == "" || s.address == "0" {
+			continue
+		}
+		listener, err := listen.TCP(ctx, s.address, maxConnections)
+		if err != nil {
+			return nil, fmt.Errorf("listening (--%s): %w", s.flag, err)
+		}
+		all = append(all, &ctrlmanager.Server{
+			Name: s.name, Server: s.server, Listener: listener, ShutdownTimeout: ptr.To(listen.ShutdownTimeout),
+		})
+	}
+	return all, nil
+}
+
+// scrapes serves /metrics.
+func scrapes(registry prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	options := promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}
+	mux.Handle("/metrics", inTurn(promhttp.HandlerFor(registry, options)))
+	return mux
+}
+
+// inTurn answers one request after another, so that those who ask all the time take no more than one CPU. The answer is
+// kept in memory until the peer has read it, which takes nobody's turn.
+func inTurn(handler http.Handler) http.Handler {
+	turn := make(chan struct{}, 1)
+	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+			handler.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}), listen.Timeout, "too many ask at once")
+}
+
+// probes serves /healthz and /readyz, and each check below them, as controller-runtime does.
+func probes() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/healthz", "/readyz"} {
+		checks := http.StripPrefix(path, &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}})
+		mux.Handle(path, checks)
+		mux.Handle(path+"/", checks)
+	}
+	return mux
+}
+
+// profiles serves /debug/pprof, as controller-runtime does.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return http.MaxBytesHandler(mux, maxProfileQuestion)
+}

@@ -1,0 +1,24 @@
+package plan
+
+import batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+
+// EndsRun reports whether the status of a decision is the first in which the run of the job is over: the job has
+// finished, and no replica runs any more. What the replicas share can be deleted before that status is written.
+func EndsRun(job Job, d Decision) bool {
+	return isOver(d.Status) && !isOver(job.Status)
+}
+
+// isOver reports whether a job has finished and no replica runs any more.
+func isOver(status batchv1beta1.JobStatus) bool {
+	if !status.Finished() {
+		return false
+	}
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			if !hasEnded(r.Phase) && r.Phase != batchv1beta1.ReplicaPhaseDeleted {
+				return false
+			}
+		}
+	}
+	return true
+}

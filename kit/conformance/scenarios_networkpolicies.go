@@ -1,0 +1,154 @@
+package conformance
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/network"
+	"tensorstack.dev/jobs/kit/model"
+)
+
+// networkPolicyScenarios are lives of jobs of a controller that makes NetworkPolicies.
+var networkPolicyScenarios = []scenario{
+	{
+		name:   "a job has a NetworkPolicy while it runs, whatever others do with it",
+		shape:  two(onFailure, scopeJob),
+		before: []step{startsWith(lettingIn("monitoring"))},
+		steps: []step{
+			letsIn("monitoring"), run,
+			policyDeleted, letsIn("monitoring"), policyOpened, letsIn("monitoring"),
+			together(policyDeleted, exits(1, 1)), letsIn("monitoring"), run,
+			together(policyOpened, exits(1, 1)), letsIn("monitoring"), passes(15 * time.Second), run,
+			exits(0, 0), exits(1, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:   "a NetworkPolicy of a job that has finished or is paused is left to its user",
+		shape:  two(onFailure, scopeJob),
+		before: []step{startsWith(lettingIn("monitoring"))},
+		steps: []step{
+			run, paused, policyDeleted, hasNoPolicy, resumed, letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
+			policyDeleted, hasNoPolicy,
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:   "the NetworkPolicies of jobs that run follow the settings of the controller",
+		shape:  two(onFailure, scopeJob),
+		before: []step{startsWith(network.Policies{})},
+		steps: []step{
+			run, hasNoPolicy,
+			startsWith(lettingIn("monitoring")), letsIn("monitoring"), startsWith(lettingIn("gateway")), letsIn("gateway"),
+			startsWith(network.Policies{}), letsIn("gateway"), policyDeleted, hasNoPolicy, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:   "a NetworkPolicy of somebody else's stands where the job's must go, and no pod is created until it goes",
+		shape:  two(onFailure, scopeJob),
+		before: []step{startsWith(lettingIn("monitoring")), foreignPolicy},
+		late:   time.Minute, // which is how far apart the tries may be
+		steps: []step{
+			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), hasNoPods, policyDeleted, passes(2 * time.Minute),
+			letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:   "a job is deleted with its NetworkPolicy",
+		shape:  two(onFailure, scopeJob),
+		before: []step{startsWith(lettingIn("monitoring"))},
+		steps:  []step{run, jobDeleted, hasNoPolicy},
+	},
+}
+
+// lettingIn returns settings by which the pods of one namespace are let in besides the replicas.
+func lettingIn(namespace string) network.Policies {
+	return network.Policies{Enabled: true, AllowedNamespaces: &metav1.LabelSelector{
+		MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
+	}}
+}
+
+// startsWith lets an administrator start the controller again, with other settings.
+func startsWith(policies network.Policies) step {
+	return func(w *world) {
+		w.options.NetworkPolicies = policies
+		w.start(nil)
+	}
+}
+
+// policy returns the NetworkPolicy that there is, nil for none.
+func (w *world) policy() *networkingv1.NetworkPolicy {
+	if found := model.ListOf[*networkingv1.NetworkPolicy](w.cluster.Live()); len(found) > 0 {
+		return found[0]
+	}
+	return nil
+}
+
+// letsIn checks that the NetworkPolicy of the job lets in its replicas and the pods of a namespace.
+func letsIn(namespace string) step {
+	return func(w *world) {
+		w.t.Helper()
+		policy := w.policy()
+		if policy == nil {
+			w.t.Errorf("there is no NetworkPolicy: %s", w.describe())
+			return
+		}
+		var got []string
+		for _, rule := range policy.Spec.Ingress {
+			for _, peer := range rule.From {
+				for _, selector := range []*metav1.LabelSelector{peer.PodSelector, peer.NamespaceSelector} {
+					if selector != nil {
+						got = append(got, selector.MatchLabels[batchv1beta1.LabelJobName]+selector.MatchLabels[corev1.LabelMetadataName])
+					}
+				}
+			}
+		}
+		if want := []string{model.JobKey.Name, namespace}; !slices.Equal(got, want) {
+			w.t.Errorf("the NetworkPolicy lets in %q, want %q: %s", got, want, w.describe())
+		}
+	}
+}
+
+// hasNoPolicy checks that there is no NetworkPolicy.
+func hasNoPolicy(w *world) {
+	w.t.Helper()
+	if w.policy() != nil {
+		w.t.Errorf("there is a NetworkPolicy: %s", w.describe())
+	}
+}
+
+// hasNoPods checks that the job has no pods.
+func hasNoPods(w *world) {
+	w.t.Helper()
+	if len(w.pods()) > 0 {
+		w.t.Errorf("there are pods: %s", w.describe())
+	}
+}
+
+// policyDeleted lets somebody delete the NetworkPolicy.
+func policyDeleted(w *world) { w.remove(w.policy()) }
+
+// policyOpened lets somebody change the NetworkPolicy so that it lets in everybody.
+func policyOpened(w *world) {
+	opened := w.policy().DeepCopy()
+	opened.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
+	opened.Generation++
+	w.cluster.Put(opened)
+}
+
+// foreignPolicy puts a NetworkPolicy that is not the job's where the job's must go.
+func foreignPolicy(w *world) {
+	foreign := &networkingv1.NetworkPolicy{}
+	foreign.SetNamespace(model.JobKey.Namespace)
+	foreign.SetName(model.JobKey.Name)
+	w.create(foreign)
+}

@@ -1,0 +1,110 @@
+package tensorboard
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/network"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// A change of the hash replaces every pod as the controller is upgraded.
+func TestThePodOfAFormerVersionStays(t *testing.T) {
+	t.Parallel()
+	tb := &v1beta1.TensorBoard{Spec: v1beta1.TensorBoardSpec{
+		Image: "example/tensorboard:1", TrainingLogFilesets: []v1beta1.FilesetURI{"t9k://pvc/data/logs?a=1&b=<2>"},
+	}}
+	config, err := buildConfig(&tb.Spec, "/boards/board")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := buildPod(tb, config, "/boards/board", "", DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := pod.Annotations[annotationSpecHash], "1k90g8exwnim0"; got != want {
+		t.Errorf("the hash of the spec is %s, and was %s when a ConfigMap held the configuration", got, want)
+	}
+}
+
+func TestAPodIsNotBuiltWithMoreSourcesThanItHasRoomFor(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		size int
+		want string
+	}{
+		"as large as it may be": {size: maxConfig},
+		"one byte larger": {
+			size: maxConfig + 1,
+			want: "spec.trainingLogFilesets and spec.logDir take 245761 bytes as JSON with what is derived from them, " +
+				"and a pod has room for 245760: name fewer sources, or shorter paths",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := buildPod(&v1beta1.TensorBoard{}, strings.Repeat("x", tc.size), "", "", DefaultOptions())
+			var refused *report.RefusedError
+			switch isRefused := errors.As(err, &refused); {
+			case tc.want == "" && err != nil:
+				t.Errorf("unexpected error: %v", err)
+			case tc.want != "" && (!isRefused || refused.Reason != batchv1beta1.ReasonCreateFailed || err.Error() != tc.want):
+				t.Errorf("got error %v, want one of reason CreateFailed that says %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheNetworkPolicyOfATensorBoardLetsIn(t *testing.T) {
+	t.Parallel()
+	const ofTheController = `
+  - from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: t9k-tensorboard}}}]
+    ports: [{protocol: TCP, port: 8080}]
+`
+	for name, tc := range map[string]struct {
+		allowed *metav1.LabelSelector
+		want    string
+	}{
+		"its namespace, and the controller at the port of the sidecar": {want: `
+podSelector: {matchLabels: {tensorstack.dev/tensorboard: board}}
+policyTypes: [Ingress]
+ingress:
+  - from: [{podSelector: {}}]
+    ports: [{protocol: TCP, port: 6006}]` + ofTheController},
+		"the namespaces that are allowed, too": {
+			allowed: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "gateway"}}, want: `
+podSelector: {matchLabels: {tensorstack.dev/tensorboard: board}}
+policyTypes: [Ingress]
+ingress:
+  - from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {role: gateway}}}]
+    ports: [{protocol: TCP, port: 6006}]` + ofTheController,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tb := &v1beta1.TensorBoard{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "board", UID: "board-uid"}}
+			want := &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(tb)}
+			if err := yaml.UnmarshalStrict([]byte(tc.want), &want.Spec); err != nil {
+				t.Fatal(err)
+			}
+			options := &Options{
+				NetworkPolicies: network.Policies{Enabled: true, AllowedNamespaces: tc.allowed}, Namespace: "t9k-tensorboard",
+			}
+			got := buildNetworkPolicy(tb, options)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("unexpected NetworkPolicy (-want +got):\n%s", diff)
+			}
+			options.strip(got)
+			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+				t.Errorf("the cache does not keep the spec that is to be (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package tensorboard
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/manager"
+)
+
+// long is more than any text that the cache may keep.
+var long = strings.Repeat("long ", 100_000)
+
+// keptMeta is what the cache keeps of the metadata of an object of a TensorBoard.
+func keptMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "ns", Name: "board-tb", UID: "uid", ResourceVersion: "7", Generation: 2,
+		CreationTimestamp: metav1.Unix(1, 0),
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1beta1.GroupVersion.String(), Kind: "TensorBoard", Name: "board", UID: "board-uid",
+			Controller: new(true),
+		}},
+	}
+}
+
+// bulkyMeta adds what users may write.
+func bulkyMeta() metav1.ObjectMeta {
+	m := keptMeta()
+	m.Labels = map[string]string{v1beta1.LabelName: "board"}
+	m.Annotations = map[string]string{"note": long, annotationSpecHash: "17", annotationConfig: long}
+	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: long}}
+	return m
+}
+
+func bulkyPod() *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: bulkyMeta(),
+		Spec: corev1.PodSpec{
+			NodeName: "node-1", Affinity: affinityTo("node-1"), SchedulerName: long,
+			Containers: []corev1.Container{{Name: mainContainer, Command: []string{long}}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, Message: long, PodIP: "10.0.0.1", HostIP: "10.0.0.2",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Message: long}},
+		},
+	}
+	pod.Spec.Affinity.PodAffinity = &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: long}},
+	}
+	return pod
+}
+
+// bulkyPolicy is a NetworkPolicy that somebody changed.
+func bulkyPolicy() *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{ObjectMeta: bulkyMeta(), Spec: networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": long}},
+	}}
+}
+
+func TestTheCacheKeepsWhatTheControllerReads(t *testing.T) {
+	t.Parallel()
+	withHash := keptMeta()
+	withHash.Annotations = map[string]string{annotationSpecHash: "17"}
+	for name, tc := range map[string]struct{ object, want client.Object }{
+		"of a pod, its state and the node that it was made for": {
+			object: bulkyPod(),
+			want: &corev1.Pod{
+				ObjectMeta: withHash,
+				Spec:       corev1.PodSpec{NodeName: "node-1", Affinity: affinityTo("node-1")},
+				Status: corev1.PodStatus{
+					Phase: corev1.PodRunning, Message: long[:1021] + "...", PodIP: "10.0.0.1",
+					Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+				},
+			},
+		},
+		"of a Service, whose it is": {
+			object: &corev1.Service{ObjectMeta: bulkyMeta(), Spec: corev1.ServiceSpec{ExternalName: long}},
+			want:   &corev1.Service{ObjectMeta: keptMeta()},
+		},
+		"of a TensorBoard, all but its metadata": {
+			object: &v1beta1.TensorBoard{ObjectMeta: bulkyMeta(), Spec: v1beta1.TensorBoardSpec{Suspend: true}},
+			want:   &v1beta1.TensorBoard{ObjectMeta: keptMeta(), Spec: v1beta1.TensorBoardSpec{Suspend: true}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkStripped(t, tc.object, tc.want)
+		})
+	}
+}
+
+func TestTheCacheKeepsNextToNothingOfWhatNoTensorBoardControls(t *testing.T) {
+	t.Parallel()
+	foreign := bulkyMeta()
+	foreign.OwnerReferences[0].Kind = "Deployment"
+	kept := metav1.ObjectMeta{Namespace: "ns", Name: "board-tb", UID: "uid", ResourceVersion: "7"}
+	pod := bulkyPod()
+	pod.ObjectMeta = foreign
+	for name, tc := range map[string]struct{ object, want client.Object }{
+		"of a pod": {object: pod, want: &corev1.Pod{ObjectMeta: kept}},
+		"of a Service": {
+			object: &corev1.Service{ObjectMeta: foreign, Spec: corev1.ServiceSpec{ExternalName: long}},
+			want:   &corev1.Service{ObjectMeta: kept},
+		},
+		"of a NetworkPolicy": {
+			object: &networkingv1.NetworkPolicy{ObjectMeta: foreign, Spec: bulkyPolicy().Spec},
+			want:   &networkingv1.NetworkPolicy{ObjectMeta: kept},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkStripped(t, tc.object, tc.want)
+		})
+	}
+}
+
+// checkStripped fails the test unless the cache keeps what is wanted of an object, however often it strips it.
+func checkStripped(t *testing.T, object, want client.Object) {
+	t.Helper()
+	var got any = object.DeepCopyObject()
+	for range 2 {
+		var err error
+		if got, err = manager.Strip((&Options{}).strip)(got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Errorf("unexpected object (-want +got):\n%s", diff)
+	}
+	content, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 8 << 10; len(content) > most {
+		t.Errorf("the cache keeps %d bytes, want at most %d", len(content), most)
+	}
+}
