@@ -58,9 +58,9 @@ func (w write) elects() bool {
 // isEvent says that the write tells a user something.
 func (w write) isEvent() bool { return w.ObjectRef.Resource == "events" }
 
-// creates says that the write made an object of the resource.
-func (w write) creates(resource string) bool {
-	return w.Verb == "create" && w.ObjectRef.Resource == resource && w.ObjectRef.Subresource == "" && w.ResponseStatus.Code < 300
+// createsPod reports whether the write created a pod.
+func (w write) createsPod() bool {
+	return w.Verb == "create" && w.ObjectRef.Resource == "pods" && w.ObjectRef.Subresource == "" && w.ResponseStatus.Code < 300
 }
 
 // String says who wrote what.

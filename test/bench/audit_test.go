@@ -28,7 +28,7 @@ func TestAuditLog(t *testing.T) {
 		want   []string
 	}{
 		"pods that were created, in the order in which that was done": {
-			wanted: func(w write) bool { return w.creates("pods") && w.of("controller") }, want: []string{"quick", "slow"},
+			wanted: func(w write) bool { return w.createsPod() && w.of("controller") }, want: []string{"quick", "slow"},
 		},
 		"what elects a leader":            {wanted: write.elects, want: []string{"leads", "lease"}},
 		"what another user wrote":         {wanted: func(w write) bool { return w.of("somebody") }},

@@ -90,6 +90,7 @@ var measurements = []measurement{
 	{name: "replicas", take: manyReplicas},
 	{name: "idle", quick: true, take: idle},
 	{name: "failures", take: failures},
+	{name: "neighbour", take: neighbour},
 	{name: "memory", take: memory},
 	{name: "growth", take: growth},
 }

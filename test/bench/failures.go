@@ -88,7 +88,7 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 	}
 	var created []write
 	err := c.eventually(ctx, "all that failed are replaced", func(context.Context) (_ bool, err error) {
-		created, err = c.writes.selected(began, func(x write) bool { return x.creates("pods") && x.ObjectRef.Namespace == w.namespace })
+		created, err = c.writes.selected(began, func(x write) bool { return x.createsPod() && x.ObjectRef.Namespace == w.namespace })
 		return len(created) >= len(failedAt), err
 	})
 	if err != nil {

@@ -50,6 +50,13 @@ var figures = []figure{
 	{name: "cpu-to-waiting-batch-job", unit: "ratio", about: "the same, if the pods of batch/v1 Jobs wait"},
 	{name: "replacement-p99", unit: "s", bar: 1, about: "from the failure of one replica to the create of its replacement, 99th percentile, 1,000 jobs running"},
 	{name: "replacement-burst-p99", unit: "s", about: "the same while 1,000 more jobs are created"},
+	{
+		name: "neighbour-p99", unit: "s", bar: 2,
+		about: "from a job to its last pod while another namespace creates 1,000 jobs, 99th percentile",
+	},
+	{name: "neighbour-p50", unit: "s", about: "the same, median"},
+	{name: "neighbour-max", unit: "s", about: "the same, at most"},
+	{name: "neighbour-jobs", unit: "jobs", about: "the same, how many there were, one after the other"},
 	{name: "failover-release", unit: "s", bar: 3, about: "from a leader that ends to the first useful write of the next, at most, 1,000 jobs running"},
 	{name: "failover-crash", unit: "s", bar: 3, about: "from the end of a crashed leader's lease to the first useful write of the next, at most, 1,000 jobs running"},
 }

@@ -57,7 +57,7 @@ func (c *cluster) create(ctx context.Context, who contender, w work, i int) (tim
 	if err := c.podsAre(ctx, w.namespace, corev1.PodRunning, int(w.replicas)); err != nil {
 		return 0, err
 	}
-	created, err := c.writes.selected(began, func(w2 write) bool { return w2.creates("pods") && w2.ObjectRef.Namespace == w.namespace })
+	created, err := c.writes.selected(began, func(w2 write) bool { return w2.createsPod() && w2.ObjectRef.Namespace == w.namespace })
 	if err != nil {
 		return 0, err
 	}

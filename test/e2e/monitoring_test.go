@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"tensorstack.dev/jobs/test/internal/modules"
 	"tensorstack.dev/jobs/test/monitoring"
 )
 
@@ -46,7 +47,9 @@ var _ = Describe("Alerts and dashboard", Label("install"), func() {
 // told returns the names of the metrics that any controller tells, and of each with those of its labels.
 func told(ctx context.Context, g Gomega) map[string]bool {
 	told := map[string]bool{}
-	for _, controller := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+	registry, err := modules.Read(root)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, controller := range registry.Controllers() {
 		namespace := "t9k-" + controller
 		pod, err := kubectl(ctx, "-n", namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
 		g.Expect(err).NotTo(HaveOccurred())

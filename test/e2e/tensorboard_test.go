@@ -31,7 +31,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Expect(text).To(And(ContainSubstring("digits-logs-runs/first"), ContainSubstring("loss"), ContainSubstring("accuracy")))
 
 		n.kubectl(ctx, "delete", "ptjob", "digits-board")
-		Eventually(ctx, n.names(ctx, "tb,pods,services,configmaps")).ShouldNot(ContainElement(ContainSubstring("digits-board")))
+		Eventually(ctx, n.names(ctx, "tb,pods,services")).ShouldNot(ContainElement(ContainSubstring("digits-board")))
 	})
 
 	It("shows what TensorFlow logs", func(ctx context.Context) {
@@ -122,7 +122,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		By("looking away")
 		Eventually(ctx, state).Should(Equal("Suspended True true"))
 		Eventually(ctx, n.output(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).Should(ContainSubstring("set spec.suspend to false"))
-		Eventually(ctx, n.names(ctx, "service,configmap")).Should(ContainElements("service/digits-logs-tb", "configmap/digits-logs-tb"))
+		Eventually(ctx, n.names(ctx, "service")).Should(ContainElement("service/digits-logs-tb"))
 
 		n.kubectl(ctx, "patch", "tb", "digits-logs", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)

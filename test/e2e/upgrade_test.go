@@ -54,7 +54,7 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 				c.hasSeenAll(ctx)
 			}
 			are := []string{running.objects(ctx), paused.objects(ctx)}
-			Expect(cmp.Diff(were, are)).To(BeEmpty(), "nothing is written: no job, group, TensorBoard, pod, Service, Secret or ConfigMap is another")
+			Expect(cmp.Diff(were, are)).To(BeEmpty(), "nothing is written: no job, group, TensorBoard, pod, Service or Secret is another")
 
 			running.fails(ctx, "pytorch")
 			running.fails(ctx, "deepspeed")
@@ -276,7 +276,7 @@ func (n namespace) ends(ctx context.Context) {
 // the kubelet's, which writes their status now and then, and which containers run, so that one that restarts is another.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
-	return now(n.output(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets,configmaps",
+	return now(n.output(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets",
 		"--show-managed-fields", "-o", "yaml")) + "\n" +
 		now(n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
 			` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))

@@ -1,7 +1,9 @@
 package repository
 
 import (
+	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,21 +30,30 @@ func without(kind string, objects []unstructured.Unstructured) []unstructured.Un
 	return others
 }
 
+// unqueued returns the controllers but that of queues, which belong to the cluster and have an engine.
+func unqueued(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(readVersions(t).Controllers(), func(name string) bool { return name == "scheduler" })
+}
+
 func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type chartCase struct {
 		controller, values string
 		folder             string
-	}{
-		"pytorch":                  {"pytorch", "", "deploy/pytorch"},
-		"tensorflow":               {"tensorflow", "", "deploy/tensorflow"},
-		"deepspeed":                {"deepspeed", "", "deploy/deepspeed"},
-		"tensorboard":              {"tensorboard", "", "deploy/tensorboard"},
+	}
+	cases := map[string]chartCase{
 		"queues on kube-scheduler": {"scheduler", "", "deploy/scheduler/native"},
 		"queues on Volcano":        {"scheduler", "engine=volcano", "deploy/scheduler/volcano"},
-		"queues on Volcano before Kubernetes 1.36": {"scheduler", "engine=volcano,mutatingAdmissionPolicies=false", "deploy/scheduler/volcano-before-1.36"},
-		"a controller without its API":             {"pytorch", "crds.install=false", "deploy/pytorch/controller"},
-	} {
+		"queues on Volcano before Kubernetes 1.36": {
+			"scheduler", "engine=volcano,mutatingAdmissionPolicies=false", "deploy/scheduler/volcano-before-1.36",
+		},
+		"a controller without its API": {"pytorch", "crds.install=false", "deploy/pytorch/controller"},
+	}
+	for _, controller := range unqueued(t) {
+		cases[controller] = chartCase{controller, "", "deploy/" + controller}
+	}
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := templated(t, tc.controller, "t9k-"+tc.controller, tc.values)
@@ -58,7 +69,7 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 
 func TestChartOfOneNamespaceInstallsWhatKustomizeDoes(t *testing.T) {
 	t.Parallel()
-	for _, controller := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard"} {
+	for _, controller := range unqueued(t) {
 		t.Run(controller, func(t *testing.T) {
 			t.Parallel()
 			got := templated(t, controller, "team", "namespaced=true,crds.install=false")
@@ -74,9 +85,27 @@ func TestChartOfOneNamespaceInstallsWhatKustomizeDoes(t *testing.T) {
 
 func TestChartHasTheServiceMonitorOfTheComponent(t *testing.T) {
 	t.Parallel()
-	for _, controller := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+	for _, controller := range readVersions(t).Controllers() {
 		component := kustomized(t, controller+"/config/servicemonitor")
 		same(t, append(component, templated(t, controller, "team", "")...), templated(t, controller, "team", "serviceMonitor.enabled=true"))
+	}
+}
+
+func TestChartMakesNetworkPoliciesAsTheComponentDoes(t *testing.T) {
+	t.Parallel()
+	for _, controller := range unqueued(t) {
+		for values, folder := range map[string]string{
+			"networkPolicies.enabled=true":                 "deploy/" + controller + "/controller",
+			"networkPolicies.enabled=true,namespaced=true": "deploy/" + controller + "/namespaced",
+		} {
+			t.Run(controller+" with "+values, func(t *testing.T) {
+				t.Parallel()
+				namespace := "t9k-" + controller
+				component := fmt.Sprintf("namespace: %s\ncomponents: [ROOT/%s/config/networkpolicies]", namespace, controller)
+				got := templated(t, controller, namespace, values+",crds.install=false")
+				same(t, without("Namespace", onTop(t, folder, component)), got)
+			})
+		}
 	}
 }
 
@@ -109,7 +138,8 @@ func TestValuesChangeTheDeployment(t *testing.T) {
 func TestValuesChangeTheContainer(t *testing.T) {
 	t.Parallel()
 	values := "image.repository=registry.example.org/ml/pytorch-controller,image.tag=v9.9.9,image.pullPolicy=Always," +
-		"args={--workers=64},resources.limits.memory=2Gi,namespaced=true"
+		"args={--workers=64},resources.limits.memory=2Gi,namespaced=true," +
+		"networkPolicies.enabled=true,networkPolicies.allowNamespaces=team=ops"
 	all := containerOf(t, templated(t, "pytorch", "t9k-pytorch", values))
 	got := map[string]any{}
 	for _, field := range []string{"image", "imagePullPolicy", "args", "resources"} {
@@ -117,7 +147,9 @@ func TestValuesChangeTheContainer(t *testing.T) {
 	}
 	want := map[string]any{
 		"image": "registry.example.org/ml/pytorch-controller:v9.9.9", "imagePullPolicy": "Always",
-		"args": []any{"--namespace=$(POD_NAMESPACE)", "--workers=64"},
+		"args": []any{
+			"--namespace=$(POD_NAMESPACE)", "--network-policies", "--network-policy-allow-namespaces=team=ops", "--workers=64",
+		},
 		"resources": map[string]any{
 			"requests": map[string]any{"cpu": "100m", "memory": "64Mi"}, "limits": map[string]any{"memory": "2Gi"},
 		},
@@ -142,8 +174,11 @@ func TestChartRefusesValuesThatItDoesNotHave(t *testing.T) {
 		"an unknown engine":                     {"scheduler", "engine=slurm", "at '/engine': value must be one of 'native', 'volcano'"},
 		"queues of one namespace":               {"scheduler", "namespaced=true", "additional properties 'namespaced' not allowed"},
 		"Volcano elsewhere than where it looks": {"scheduler", "engine=volcano", "looks for the controller in namespace t9k-scheduler"},
-		"half a digest":                         {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
-		"a value that is written wrong":         {"pytorch", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
+		"NetworkPolicies of queues": {
+			"scheduler", "networkPolicies.enabled=true", "additional properties 'networkPolicies' not allowed",
+		},
+		"half a digest":                 {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
+		"a value that is written wrong": {"pytorch", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

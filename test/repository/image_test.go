@@ -14,45 +14,23 @@ import (
 // root of the repository.
 const root = "../.."
 
-// copyTree copies what is or would be committed of the folders and files of the repository.
-func copyTree(t *testing.T, to string, paths ...string) {
-	t.Helper()
-	for _, file := range tree.Files(t, root, paths...) {
-		info, err := os.Stat(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		copied := filepath.Join(to, file)
-		if err := os.MkdirAll(filepath.Dir(copied), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(copied, content, info.Mode()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Whoever builds an image of the same sources can tell by its digest that it is the one that is shipped.
 func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
 	t.Parallel()
 	var digests [2]string
 	for i, folder := range []string{"here", "somewhere/else"} {
 		builder := [][]string{nil, {"GOFLAGS=-tags=else", "GOAMD64=v3", "GOARM64=v9.0", "GOEXPERIMENT=jsonv2"}}[i]
-		tree := filepath.Join(t.TempDir(), folder)
-		copyTree(t, tree, "common", "pytorch", "hack", "versions.yaml", "Dockerfile")
+		sources := filepath.Join(t.TempDir(), folder)
+		tree.Copy(t, root, sources, "common", "pytorch", "hack", "versions.yaml", "Dockerfile")
 		build := exec.CommandContext(t.Context(), "hack/build.sh", "pytorch", "bin")
-		build.Dir = tree
+		build.Dir = sources
 		build.Env = append(append(os.Environ(), "REVISION=1cc8f15"), builder...)
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building: %v\n%s", err, output)
 		}
 		pack := exec.CommandContext(t.Context(), "go", "run", "./image", "-name", "tensorstack/pytorch-controller:v0.1.0", "-revision", "1cc8f15",
-			"-folders", "linux/amd64="+filepath.Join(tree, "bin"), "-layout", filepath.Join(tree, "image.oci"), "-archive", filepath.Join(tree, "image.tar"))
-		pack.Dir = filepath.Join(tree, "hack/tools")
+			"-folders", "linux/amd64="+filepath.Join(sources, "bin"), "-layout", filepath.Join(sources, "image.oci"), "-archive", filepath.Join(sources, "image.tar"))
+		pack.Dir = filepath.Join(sources, "hack/tools")
 		pack.Env = append(os.Environ(), "GOWORK=off")
 		output, err := pack.Output()
 		if err != nil {
@@ -60,7 +38,7 @@ func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
 		}
 		digests[i] = string(output)
 
-		sbom, err := os.ReadFile(filepath.Join(tree, "bin/sbom.cdx.json"))
+		sbom, err := os.ReadFile(filepath.Join(sources, "bin/sbom.cdx.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,12 +72,7 @@ func TestDockerfileBuildsWhatMakeImagesBuilds(t *testing.T) {
 			t.Errorf("%q does not build, or not alone, in\n%s", command, file)
 		}
 	}
-	manifests, err := filepath.Glob(filepath.Join(root, "*/config/manager/deployment.yaml"))
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("there is no controller: %v", err)
-	}
-	for _, manifest := range manifests {
-		module := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(manifest))))
+	for _, module := range readVersions(t).Controllers() {
 		if stage := "FROM scratch AS " + module + "\nENTRYPOINT [\"/" + module + "-controller\"]\n"; !strings.Contains(string(dockerfile), stage) {
 			t.Errorf("the Dockerfile has no stage for %s", module)
 		}

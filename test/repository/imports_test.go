@@ -16,7 +16,8 @@ import (
 var testLibraries = []string{
 	"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega", "pgregory.net/rapid",
 	"sigs.k8s.io/controller-runtime/pkg/envtest",
-	"tensorstack.dev/jobs/common/internal/jobtest", "tensorstack.dev/jobs/kit",
+	"tensorstack.dev/jobs/common/internal/jobtest", "tensorstack.dev/jobs/common/listen/listentest",
+	"tensorstack.dev/jobs/kit",
 }
 
 // listedPackage is a package as go list prints it.
@@ -36,8 +37,11 @@ func imports(packages []string, library string) bool {
 // list returns the packages of the modules whose controllers users run, and of common.
 func list(t *testing.T) []listedPackage {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps,TestImports,XTestImports",
-		"./common/...", "./pytorch/...", "./tensorflow/...", "./deepspeed/...", "./tensorboard/...", "./scheduler/...")
+	args := []string{"list", "-json=ImportPath,Deps,TestImports,XTestImports", "./common/..."}
+	for _, controller := range readVersions(t).Controllers() {
+		args = append(args, "./"+controller+"/...")
+	}
+	command := exec.CommandContext(t.Context(), "go", args...)
 	command.Dir = filepath.Join("..", "..")
 	output, err := command.StdoutPipe()
 	if err != nil {

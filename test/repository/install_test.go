@@ -2,6 +2,7 @@ package repository
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -19,10 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// controllers are the folders of what is installed for each controller, by the engine for that of queues.
-var controllers = map[string]string{
-	"pytorch": "deploy/pytorch", "tensorflow": "deploy/tensorflow", "deepspeed": "deploy/deepspeed", "tensorboard": "deploy/tensorboard",
-	"native": "deploy/scheduler/native", "volcano": "deploy/scheduler/volcano",
+// controllers returns the folders of what is installed for each controller, by the engine for that of queues.
+func controllers(t *testing.T) map[string]string {
+	t.Helper()
+	folders := map[string]string{"native": "deploy/scheduler/native", "volcano": "deploy/scheduler/volcano"}
+	for _, name := range unqueued(t) {
+		folders[name] = "deploy/" + name
+	}
+	return folders
 }
 
 // program returns a program that the tests need, of $KUBEBUILDER_ASSETS or of the folder bin.
@@ -74,7 +79,7 @@ func printed(t *testing.T, command string, args ...string) []unstructured.Unstru
 func installations(t *testing.T) map[string][]unstructured.Unstructured {
 	t.Helper()
 	rendered := map[string][]unstructured.Unstructured{}
-	for controller, folder := range controllers {
+	for controller, folder := range controllers(t) {
 		rendered[controller] = kustomized(t, folder)
 	}
 	return rendered
@@ -127,7 +132,7 @@ func TestInstallationOfAllIsEveryOneAndNothingElse(t *testing.T) {
 
 func TestInstallationIsItsAPIAndItsController(t *testing.T) {
 	t.Parallel()
-	for name, folder := range controllers {
+	for name, folder := range controllers(t) {
 		api := "deploy/" + name + "/crd"
 		if strings.HasPrefix(folder, "deploy/scheduler") {
 			api = "deploy/scheduler/crd"
@@ -197,18 +202,20 @@ func containerOf(t *testing.T, objects []unstructured.Unstructured) map[string]a
 	return containers[0].(map[string]any)
 }
 
-// onTop returns the objects of a kustomization on top of a folder of the repository, as users write one.
+// onTop returns the objects of a kustomization on top of a folder of the repository, as users write one. In the content, ROOT
+// stands for the path to the repository.
 func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
 	t.Helper()
 	own := t.TempDir()
-	base, err := filepath.Abs(filepath.Join("../..", folder))
+	path, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if base, err = filepath.Rel(own, base); err != nil {
+	if path, err = filepath.Rel(own, path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte("resources: ["+base+"]\n"+content), 0o600); err != nil {
+	content = strings.ReplaceAll("resources: [ROOT/"+folder+"]\n"+content, "ROOT", path)
+	if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return printed(t, program(t, "kubectl"), "kustomize", own)
@@ -216,10 +223,7 @@ func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
 
 func TestNamespacedInstallationHasNothingOutside(t *testing.T) {
 	t.Parallel()
-	for controller := range controllers {
-		if controller == "native" || controller == "volcano" { // queues belong to the cluster
-			continue
-		}
+	for _, controller := range unqueued(t) {
 		for _, object := range kustomized(t, "deploy/"+controller+"/namespaced") {
 			if !slices.Contains([]string{"ServiceAccount", "Role", "RoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget"}, object.GetKind()) {
 				t.Errorf("the installation of %s for one namespace has %s", controller, id(object))
@@ -271,22 +275,75 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 				}
 			}
 		}
-		want := []string{"events", "leases", "pods", "services"}
+		want := []string{"events", "leases", "podgroups", "pods", "services"}
+		if ownsTensorBoards(t, controller) {
+			want = append(want, "tensorboards")
+		}
 		switch controller {
 		case "deepspeed": // whose workers share a key
-			want = append(want, "podgroups", "secrets")
-		case "pytorch", "tensorflow": // whose jobs may own a TensorBoard
-			want = append(want, "podgroups", "tensorboards")
+			want = append(want, "secrets")
 		case "native": // whose classes of priority, a hundred at most, stay
 			want = []string{"events", "leases", "podgroups", "priorityclasses"}
 		case "volcano":
 			want = []string{"events", "leases", "podgroups", "priorityclasses", "queues"}
-		case "tensorboard": // which tells its sidecar by one what to fetch
-			want = append(want, "configmaps", "podgroups")
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(maps.Keys(created)); !slices.Equal(got, want) {
 			t.Errorf("%s may create %q, want %q", controller, got, want)
+		}
+	}
+}
+
+// ownsTensorBoards reports whether a controller has the component for jobs that may own a TensorBoard.
+func ownsTensorBoards(t *testing.T, controller string) bool {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, controller, "config/controller/kustomization.yaml"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return bytes.Contains(content, []byte("deploy/base/tensorboards\n"))
+}
+
+// A user may want all controllers scraped, and name something of its own as the base names its parameters.
+func TestServiceMonitorsOfAllControllersGoTogether(t *testing.T) {
+	t.Parallel()
+	want := kustomized(t, "deploy/all")
+	content := "configMapGenerator: [{name: controller, literals: [a=b]}]\ncomponents:\n"
+	for _, controller := range readVersions(t).Controllers() {
+		want = append(want, kustomized(t, controller+"/config/servicemonitor")...)
+		content += "  - ROOT/" + controller + "/config/servicemonitor\n"
+	}
+	same(t, want, without("ConfigMap", onTop(t, "deploy/all", content)))
+}
+
+// A component may be put on the installation of all controllers, and gives rights and flag to its own controller alone.
+func TestComponentsForNetworkPoliciesOfAllControllersGoTogether(t *testing.T) {
+	t.Parallel()
+	content := "components:\n"
+	for _, controller := range unqueued(t) {
+		content += "  - ROOT/" + controller + "/config/networkpolicies\n"
+	}
+	for _, object := range onTop(t, "deploy/all", content) {
+		controller := strings.TrimPrefix(strings.TrimSuffix(object.GetName(), "-controller"), "tensorstack-")
+		var text string
+		switch object.GetKind() {
+		case "Deployment":
+			text = "--network-policies"
+		case "ClusterRole":
+			text = "networkpolicies"
+		default:
+			continue
+		}
+		content, err := json.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if slices.Contains(unqueued(t), controller) {
+			want = 1
+		}
+		if got := bytes.Count(content, []byte(`"`+text+`"`)); got != want {
+			t.Errorf("%s has %q %d times, want %d", id(object), text, got, want)
 		}
 	}
 }

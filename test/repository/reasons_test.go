@@ -17,7 +17,7 @@ func TestReasonsAreConstants(t *testing.T) {
 	t.Parallel()
 	fset := token.NewFileSet()
 	var files []*ast.File
-	for _, module := range []string{"common", "pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+	for _, module := range append(readVersions(t).Controllers(), "common") {
 		err := filepath.WalkDir(filepath.Join("../..", module), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -1,7 +1,9 @@
 package repository
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,32 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
-	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// versions are what versions.yaml says that is said elsewhere, too.
-type versions struct {
-	Modules    map[string]modulePins           `json:"modules"`
-	Kubernetes struct{ Oldest, Newest string } `json:"kubernetes"`
-}
-
-func readVersions(t *testing.T) versions {
+// readVersions returns what versions.yaml says.
+func readVersions(t *testing.T) modules.File {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "versions.yaml"))
+	file, err := modules.Read(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var v versions
-	if err := yaml.Unmarshal(content, &v); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-type modulePins struct {
-	Version string `json:"version"`
-	Common  string `json:"common,omitempty"`
-	Kit     string `json:"kit,omitempty"`
+	return file
 }
 
 // components is the folder with the modules of the local cluster's programs.
@@ -60,10 +48,10 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]modulePins{}
+	got := map[string]modules.Module{}
 	for _, file := range files {
 		module := filepath.Base(filepath.Dir(file))
-		var says modulePins
+		says := modules.Module{Role: want[module].Role} // which only versions.yaml says
 		// The next version may be there already; what is released comes after it.
 		for _, h := range heading.FindAllSubmatch(read(module, "CHANGELOG.md"), -1) {
 			says.Version = string(h[1])
@@ -74,12 +62,12 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 		required := requirements(t, module)
 		says.Common, says.Kit = required["tensorstack.dev/jobs/common"], required["tensorstack.dev/jobs/kit"]
 		got[module] = says
-		if _, err := os.Stat(filepath.Join(root, module, "config/manager")); err != nil {
+		if _, err := os.Stat(filepath.Join(root, module, "config/controller")); err != nil {
 			continue
 		}
-		image := regexp.MustCompile(`(?m)^ *image: tensorstack/` + module + `-controller:(\S+)$`)
-		if tag := image.FindSubmatch(read(module, "config/manager/deployment.yaml")); tag == nil || string(tag[1]) != want[module].Version {
-			t.Errorf("the image of %s is %q, want version %s", module, tag, want[module].Version)
+		image := "{name: controller, newName: tensorstack/" + module + "-controller, newTag: " + want[module].Version + "}\n"
+		if !bytes.Contains(read(module, "config/controller/kustomization.yaml"), []byte(image)) {
+			t.Errorf("the kustomization of %s does not name the image of version %s", module, want[module].Version)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -87,17 +75,39 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 	}
 }
 
+// The Makefile and the scripts read the modules by a program of their own.
+func TestScriptsSeeTheModules(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(root, "hack/modules.sh")
+	for _, roles := range [][]string{
+		{modules.Library}, {modules.Framework}, {modules.Controller}, {modules.Framework, modules.Controller},
+	} {
+		output, err := exec.CommandContext(t.Context(), program, roles...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed := strings.Fields(string(output))
+		slices.Sort(printed)
+		if diff := cmp.Diff(readVersions(t).Names(roles...), printed); diff != "" {
+			t.Errorf("hack/modules.sh %q prints others than versions.yaml has (-want +got):\n%s", roles, diff)
+		}
+	}
+	if output, err := exec.CommandContext(t.Context(), program, "framwork").Output(); err == nil {
+		t.Errorf("it prints %q for a role that there is not", output)
+	}
+}
+
 // A library of another version is compiled again, with all that imports it, and controllers are tested with other libraries than they ship.
 func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	t.Parallel()
 	want := requirements(t, filepath.Join(components, "kubernetes"))
-	modules, err := filepath.Glob(filepath.Join(root, "*/go.mod"))
+	files, err := filepath.Glob(filepath.Join(root, "*/go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	folders := []string{"hack/tools", filepath.Join(components, "coredns"), filepath.Join(components, "etcd")}
-	for _, module := range modules {
-		folders = append(folders, filepath.Base(filepath.Dir(module)))
+	for _, file := range files {
+		folders = append(folders, filepath.Base(filepath.Dir(file)))
 	}
 	for _, folder := range folders {
 		var updates []string

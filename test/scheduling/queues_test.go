@@ -41,7 +41,7 @@ var _ = Describe("Of queues", func() {
 		c.gang(ctx, members{name: "top", queue: "top", priority: 10, min: 1, pods: 1})
 		c.stillWaits(ctx, "top")
 		c.crash()
-		c.delete(ctx, held)
+		c.makeRoom(ctx, held)
 		Eventually(ctx, c.bound(ctx, "top")).Should(HaveLen(1))
 		c.stillWaits(ctx, "bottom")
 	}, passes(simulated.Native))...)

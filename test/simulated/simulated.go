@@ -130,6 +130,23 @@ func (c *ControlPlane) Terminate(component string) error {
 	return p.end(syscall.SIGTERM)
 }
 
+// Freeze keeps a component from doing anything until Thaw, while the rest goes on.
+func (c *ControlPlane) Freeze(component string) error { return c.signal(component, syscall.SIGSTOP) }
+
+// Thaw lets a component go on after Freeze.
+func (c *ControlPlane) Thaw(component string) error { return c.signal(component, syscall.SIGCONT) }
+
+func (c *ControlPlane) signal(component string, signal syscall.Signal) error {
+	p, err := c.program(component)
+	if err != nil {
+		return err
+	}
+	if !p.running() {
+		return fmt.Errorf("%s does not run", component)
+	}
+	return p.cmd.Process.Signal(signal)
+}
+
 // Restart starts a component that has ended, and waits until it is ready.
 func (c *ControlPlane) Restart(ctx context.Context, component string) error {
 	p, err := c.program(component)

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
 // Stage is one check.
@@ -21,6 +23,9 @@ type Stage struct {
 	Run string `json:"run,omitempty"`
 	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. The stages of one run share an installation.
 	E2E string `json:"e2e,omitempty"`
+	// Each is the role of the modules of versions.yaml that have a stage each. $module in the name and in the command
+	// stands for the module. Empty: the stage is a single one.
+	Each string `json:"each,omitempty"`
 	// Seconds is about how long the stage takes on 2 cores. Turns are made of about equal length by it.
 	Seconds int `json:"seconds,omitempty"`
 }
@@ -38,8 +43,9 @@ type List struct {
 	Exhaustive []Stage `json:"exhaustive"`
 }
 
-// Read reads a list from a file. It returns an error if a stage has no name, shares one, or does not have either a command or a filter.
-func Read(file string) (List, error) {
+// Read reads a list from a file, with a stage for each of the modules that a stage is for. It returns an error if a stage
+// has no name, shares one, or does not have either a command or a filter.
+func Read(file string, registry modules.File) (List, error) {
 	var list List
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -47,6 +53,9 @@ func Read(file string) (List, error) {
 	}
 	if err := yaml.UnmarshalStrict(content, &list); err != nil {
 		return list, fmt.Errorf("reading %s: %w", file, err)
+	}
+	for _, stages := range []*[]Stage{&list.Always, &list.InTurn, &list.Exhaustive} {
+		*stages = each(*stages, registry)
 	}
 	var errs []error
 	names := map[string]bool{}
@@ -65,6 +74,22 @@ func Read(file string) (List, error) {
 		}
 	}
 	return list, errors.Join(errs...)
+}
+
+// each replaces every stage that is for modules of a role by one for each of them.
+func each(stages []Stage, registry modules.File) []Stage {
+	var all []Stage
+	for _, s := range stages {
+		if s.Each == "" {
+			all = append(all, s)
+			continue
+		}
+		for _, module := range registry.Names(s.Each) {
+			of := strings.NewReplacer("$module", module)
+			all = append(all, Stage{Name: of.Replace(s.Name), Run: of.Replace(s.Run), Seconds: s.Seconds})
+		}
+	}
+	return all
 }
 
 // All returns all stages: those of each run first.

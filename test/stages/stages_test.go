@@ -12,12 +12,59 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-func TestTheListOfTheRepositoryIsValid(t *testing.T) {
-	t.Parallel()
-	if _, err := Read("stages.yaml"); err != nil {
+// readList returns the list of the repository, and its modules.
+func readList(t *testing.T) (List, modules.File) {
+	t.Helper()
+	registry, err := modules.Read("../..")
+	if err != nil {
 		t.Fatal(err)
+	}
+	list, err := Read("stages.yaml", registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list, registry
+}
+
+func TestEveryFrameworkHasItsStages(t *testing.T) {
+	t.Parallel()
+	list, registry := readList(t)
+	for _, framework := range registry.Names(modules.Framework) {
+		for _, name := range []string{"conformance-" + framework, "hostile-" + framework} {
+			if !slices.ContainsFunc(list.InTurn, func(s Stage) bool { return s.Name == name }) {
+				t.Errorf("there is no stage %s", name)
+			}
+		}
+	}
+}
+
+func TestAStageForARoleIsOneForEachModule(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "stages.yaml")
+	content := `inTurn:
+- {name: test-$module, each: framework, run: go test ./$module, seconds: 5}
+- {name: b, run: "true", seconds: 1}
+`
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list, err := Read(file, modules.File{Modules: map[string]modules.Module{
+		"jax": {Role: modules.Framework}, "torch": {Role: modules.Framework}, "common": {Role: modules.Library},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Stage{
+		{Name: "test-jax", Run: "go test ./jax", Seconds: 5},
+		{Name: "test-torch", Run: "go test ./torch", Seconds: 5},
+		{Name: "b", Run: "true", Seconds: 1},
+	}
+	if diff := cmp.Diff(want, list.InTurn); diff != "" {
+		t.Errorf("unexpected stages (-want +got):\n%s", diff)
 	}
 }
 
@@ -37,7 +84,7 @@ func TestReadRefusesStagesThatCannotBeRunOrTold(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tc.list), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Read(file); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := Read(file, modules.File{}); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 		})
@@ -92,10 +139,7 @@ func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
 
 func TestEveryStageHasItsTurn(t *testing.T) {
 	t.Parallel()
-	list, err := Read("stages.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list, _ := readList(t)
 	seen := map[string]bool{}
 	for i := range 200 {
 		due, err := list.Due(tree(i, i), func(string) bool { return false })

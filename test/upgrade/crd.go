@@ -87,18 +87,24 @@ func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) [
 	if !isNewStatus && raw(before.Default) != raw(after.Default) {
 		report("has another default")
 	}
+	for _, finding := range []string{
+		tightened("minimum", before.Minimum, after.Minimum, 1),
+		tightened("maximum", before.Maximum, after.Maximum, -1),
+		tightened("minLength", before.MinLength, after.MinLength, 1),
+		tightened("maxLength", before.MaxLength, after.MaxLength, -1),
+		tightened("minItems", before.MinItems, after.MinItems, 1),
+		tightened("maxItems", before.MaxItems, after.MaxItems, -1),
+		tightened("minProperties", before.MinProperties, after.MinProperties, 1),
+		tightened("maxProperties", before.MaxProperties, after.MaxProperties, -1),
+	} {
+		if finding != "" {
+			report("%s", finding)
+		}
+	}
 	for _, limit := range []struct {
 		name    string
 		tighter bool
 	}{
-		{"minimum", isTighter(before.Minimum, after.Minimum, 1)},
-		{"maximum", isTighter(before.Maximum, after.Maximum, -1)},
-		{"minLength", isTighter(before.MinLength, after.MinLength, 1)},
-		{"maxLength", isTighter(before.MaxLength, after.MaxLength, -1)},
-		{"minItems", isTighter(before.MinItems, after.MinItems, 1)},
-		{"maxItems", isTighter(before.MaxItems, after.MaxItems, -1)},
-		{"minProperties", isTighter(before.MinProperties, after.MinProperties, 1)},
-		{"maxProperties", isTighter(before.MaxProperties, after.MaxProperties, -1)},
 		{"exclusiveMinimum", after.ExclusiveMinimum && !before.ExclusiveMinimum},
 		{"exclusiveMaximum", after.ExclusiveMaximum && !before.ExclusiveMaximum},
 		{"uniqueItems", after.UniqueItems && !before.UniqueItems},
@@ -159,9 +165,19 @@ func values(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchema
 	return schema.AdditionalProperties.Schema
 }
 
-// isTighter says that a limit is new, or further in the direction than it was: 1 for a lower limit, -1 for an upper one.
-func isTighter[N int64 | float64](before, after *N, direction N) bool {
-	return after != nil && (before == nil || (*after-*before)*direction > 0)
+// tightened returns what a limit takes away that is new, or further in the direction than it was: 1 for a lower limit, -1
+// for an upper one. It returns "" if it takes nothing.
+func tightened[N int64 | float64](name string, before, after *N, direction N) string {
+	switch {
+	case after == nil:
+		return ""
+	case before == nil:
+		return "has a new " + name
+	case (*after-*before)*direction > 0:
+		return "has a tighter " + name
+	default:
+		return ""
+	}
 }
 
 func raw(value *apiextensionsv1.JSON) string {

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
 // What a user applies is taken by the API server, as far as it has the APIs that docs/upgrading.md says are needed.
@@ -27,18 +29,25 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 	}
 	policies := slices.ContainsFunc(admission.APIResources, func(r metav1.APIResource) bool { return r.Kind == "MutatingAdmissionPolicy" })
 
-	for _, tc := range []struct {
+	type installation struct {
 		base          string
 		needsPolicies bool
-	}{
-		{base: "pytorch"},
-		{base: "tensorflow"},
-		{base: "deepspeed"},
-		{base: "tensorboard"},
+	}
+	installations := []installation{
 		{base: "scheduler/volcano-before-1.36"},
 		{base: "scheduler/volcano", needsPolicies: true},
 		{base: "scheduler/native", needsPolicies: true},
-	} {
+	}
+	registry, err := modules.Read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, controller := range registry.Controllers() {
+		if controller != "scheduler" {
+			installations = append(installations, installation{base: controller})
+		}
+	}
+	for _, tc := range installations {
 		t.Run(tc.base, func(t *testing.T) {
 			if tc.needsPolicies && !policies {
 				t.Skipf("Kubernetes %s has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1", server.GitVersion)

@@ -33,18 +33,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// previous returns a folder with the source of the version before.
-func previous(t *testing.T) string {
+// previous returns a folder with the source of the version before, and its name.
+func previous(t *testing.T) (folder, revision string) {
 	t.Helper()
-	folder := t.TempDir()
-	_, err := WritePrevious(t.Context(), repo, folder)
+	folder = t.TempDir()
+	revision, err := WritePrevious(t.Context(), repo, folder)
 	if errors.Is(err, ErrSkipped) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return folder
+	return folder, revision
 }
 
 // All that the version before has stored is there after an upgrade, for clients that know no type and for those of the tree, and may
@@ -54,14 +54,18 @@ func TestStoredObjectsSurvive(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("run the tests by `make test`, which builds the API server that they need")
 	}
-	before := previous(t)
+	before, revision := previous(t)
 	c := startAPIServer(t)
 	crds := c.applyCRDs(t, before)
 	manifests, err := filepath.Glob(filepath.Join(before, "examples/*/*.yaml"))
 	if err != nil || len(manifests) == 0 {
 		t.Fatalf("the version before has no example: %v", err)
 	}
-	for _, manifest := range append(manifests, "testdata/podgroup.yaml") { // which jobs make, and nobody else in the examples
+	manifests = append(manifests, "testdata/podgroup.yaml") // which jobs make, and nobody else in the examples
+	if accepted[revision] != nil {
+		manifests = append(manifests, "testdata/unlimited.yaml")
+	}
+	for _, manifest := range manifests {
 		c.kubectl(t, "apply", "-f", manifest)
 	}
 	stored := map[schema.GroupVersionKind][]unstructured.Unstructured{}
@@ -110,6 +114,34 @@ func TestStoredObjectsSurvive(t *testing.T) {
 				compare("patched")
 			})
 		}
+	}
+}
+
+// The command of docs/upgrading.md finds the jobs that the limits of this version would refuse.
+func TestJobsBeyondTheLimitsAreFound(t *testing.T) {
+	t.Parallel()
+	before, revision := previous(t)
+	if accepted[revision] == nil {
+		t.Skip("the version before has the limits")
+	}
+	c := startAPIServer(t)
+	c.applyCRDs(t, before)
+	c.kubectl(t, "apply", "-f", "testdata/unlimited.yaml", "-f", filepath.Join(before, "examples/pytorch/plain.yaml"))
+	c.applyCRDs(t, repo)
+	command := exec.CommandContext(t.Context(), "sh", "-c", `
+kubectl get training -A -o yaml | sed '/^ *resourceVersion:/d' |
+  kubectl create --dry-run=server -f - 2>&1 | grep 'is invalid'
+`)
+	path := os.Getenv("KUBEBUILDER_ASSETS") + ":" + os.Getenv("PATH")
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "PATH="+path)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	const want = `"unlimited" is invalid: [spec.replicaSpecs[0].template.spec.tolerations: ` +
+		`Too many: 65: must have at most 64 items`
+	if got := strings.TrimSpace(string(output)); !strings.Contains(got, want) || strings.Contains(got, "\n") {
+		t.Errorf("the command prints\n%s\nwant one line with\n%s", got, want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tensorstack.dev/jobs/test/internal/modules"
 	"tensorstack.dev/jobs/test/localcluster"
 	"tensorstack.dev/jobs/test/stages"
 )
@@ -39,7 +40,11 @@ What failed and what passed is recorded in TENSORSTACK_CACHE/stages (default: ~/
 			if runner.Root, err = localcluster.FindRepo(""); err != nil {
 				return err
 			}
-			if runner.List, err = stages.Read(filepath.Join(runner.Root, "test/stages/stages.yaml")); err != nil {
+			registry, err := modules.Read(runner.Root)
+			if err != nil {
+				return err
+			}
+			if runner.List, err = stages.Read(filepath.Join(runner.Root, "test/stages/stages.yaml"), registry); err != nil {
 				return err
 			}
 			paths, err := localcluster.DefaultPaths()

@@ -28,3 +28,25 @@ func Files(t testing.TB, root string, patterns ...string) []string {
 	}
 	return files
 }
+
+// Copy copies those files from root into a folder.
+func Copy(t testing.TB, root, folder string, patterns ...string) {
+	t.Helper()
+	for _, file := range Files(t, root, patterns...) {
+		from, to := filepath.Join(root, file), filepath.Join(folder, file)
+		info, err := os.Stat(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, content, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"tensorstack.dev/jobs/test/internal/tree"
+)
+
+var _ = Describe("A new framework", Label("framework"), Serial, func() {
+	It("builds, passes conformance and trains a plain command", func(ctx context.Context) {
+		localClusterOrSkip("its image is one that only the local cluster gets")
+		repository := GinkgoT().TempDir()
+		tree.Copy(GinkgoTB(), root, repository)
+		in := func(command string) {
+			GinkgoHelper()
+			By(command)
+			shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command)
+			shell.Dir = repository
+			// As at a prompt, and not below the make that runs this.
+			shell.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") })
+			output, err := shell.CombinedOutput()
+			Expect(err).NotTo(HaveOccurred(), "%s", output)
+		}
+		in("make new-framework NAME=example")
+		in("make images CONTROLLERS=example")
+		in("KUBEBUILDER_ASSETS=$(bin/localcluster assets) go test -count=1 ./example/...")
+
+		DeferCleanup(func(ctx context.Context) {
+			_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", filepath.Join(repository, "deploy/example"))
+			Expect(err).NotTo(HaveOccurred())
+		})
+		in("hack/install.sh example")
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-f", filepath.Join(repository, "examples/example/plain.yaml"))
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "examplejob/plain", patience)
+		Expect(now(n.output(ctx, "logs", "plain-worker-0"))).
+			To(HaveSuffix("rank 0 of 2, led by plain-worker-0.plain." + string(n) + ".svc.cluster.local"))
+		Expect(now(n.output(ctx, "get", "training", "-o", "name"))).
+			To(Equal("exampletrainingjob.batch.tensorstack.dev/plain"))
+	}, SpecTimeout(20*time.Minute))
+})

@@ -1,0 +1,69 @@
+// Package modules reads versions.yaml, which lists the modules of the repository.
+package modules
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
+// The roles of modules.
+const (
+	Library    = "library"
+	Framework  = "framework"
+	Controller = "controller"
+)
+
+// File is versions.yaml.
+type File struct {
+	// Modules by name.
+	Modules map[string]Module `json:"modules"`
+	// Kubernetes has the versions that the integration tests run on.
+	Kubernetes struct{ Oldest, Newest string } `json:"kubernetes"`
+}
+
+// Module is what versions.yaml has of a module.
+type Module struct {
+	Version string `json:"version"`
+	Role    string `json:"role"`
+	// Common and Kit are the versions that the module requires, empty for none.
+	Common string `json:"common,omitempty"`
+	Kit    string `json:"kit,omitempty"`
+}
+
+// Read reads the versions.yaml of the repository at root. It returns an error if a module has no role or an unknown
+// one.
+func Read(root string) (File, error) {
+	content, err := os.ReadFile(filepath.Join(root, "versions.yaml"))
+	if err != nil {
+		return File{}, err
+	}
+	var f File
+	if err := yaml.Unmarshal(content, &f); err != nil {
+		return File{}, fmt.Errorf("reading versions.yaml: %w", err)
+	}
+	for name, module := range f.Modules {
+		if roles := []string{Library, Framework, Controller}; !slices.Contains(roles, module.Role) {
+			return File{}, fmt.Errorf("versions.yaml: the role of %s is %q, want one of %q", name, module.Role, roles)
+		}
+	}
+	return f, nil
+}
+
+// Names returns the names of the modules that have one of the roles, in alphabetical order.
+func (f File) Names(roles ...string) []string {
+	var names []string
+	for name, module := range f.Modules {
+		if slices.Contains(roles, module.Role) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Controllers returns the names of the modules with a controller, in alphabetical order.
+func (f File) Controllers() []string { return f.Names(Framework, Controller) }

@@ -1,0 +1,104 @@
+// Package mutant finds bugs that are marked beside the code, on the line before the one that they replace:
+//
+//	//mutant:a finished job goes on => case false:
+//	case v.job.Status.Finished():
+//
+// With nothing after the arrow, the line is removed. The word before the colon tells what a bug is for.
+package mutant
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Mutant is a bug: a line of a file, and what takes its place.
+type Mutant struct {
+	// Name of the bug.
+	Name string
+	// path of the file, and the index of the line in it.
+	path string
+	line int
+	// code that takes the place of the line.
+	code string
+}
+
+// Marked returns the mutants that are marked by the word under a directory, by their names.
+func Marked(t testing.TB, root, word string) []Mutant {
+	t.Helper()
+	var found []Mutant
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		marked, err := parse(word, path, string(source))
+		found = append(found, marked...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(found, func(a, b Mutant) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// parse returns the mutants that are marked in a file. It returns an error for a mark that cannot be read.
+func parse(word, path, source string) ([]Mutant, error) {
+	prefix := "//" + word + ":"
+	mark := regexp.MustCompile(`^\s*` + regexp.QuoteMeta(prefix) + `(.+?) =>(?: (.+))?$`)
+	var found []Mutant
+	lines := strings.Split(source, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(strings.TrimSpace(line), prefix) {
+			continue
+		}
+		match := mark.FindStringSubmatch(line)
+		if match == nil {
+			return nil, fmt.Errorf("%s:%d: a mark is %sname => code, and the code may be missing", path, i+1, prefix)
+		}
+		next := i + 1
+		for next < len(lines) && mark.MatchString(lines[next]) {
+			next++
+		}
+		if next == len(lines) || strings.TrimSpace(lines[next]) == match[2] {
+			return nil, fmt.Errorf("%s:%d: %s %q changes nothing", path, i+1, word, match[1])
+		}
+		found = append(found, Mutant{Name: match[1], path: path, line: next, code: match[2]})
+	}
+	return found, nil
+}
+
+// Overlay writes the file with the bug, and returns the path of what tells go to compile it.
+func (m Mutant) Overlay(t testing.TB) string {
+	t.Helper()
+	source, err := os.ReadFile(m.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(source), "\n")
+	lines[m.line] = m.code
+	dir := t.TempDir()
+	mutated := filepath.Join(dir, filepath.Base(m.path))
+	if err := os.WriteFile(mutated, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{m.path: mutated}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return overlay
+}

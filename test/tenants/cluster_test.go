@@ -1,0 +1,123 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+// The tenants. Each has a namespace of its name, and the role edit there and nowhere else.
+const (
+	attacker = "attacker"
+	victim   = "victim"
+)
+
+// cluster is a control plane with controllers and two tenants.
+type cluster struct {
+	*simulated.ControlPlane
+
+	// attacker and victim may do what the tenants may.
+	attacker, victim client.Client
+	// controllers run, or have run.
+	controllers []*controller
+	kubeconfig  string
+}
+
+// start starts a control plane on which the controllers of some modules are installed, with the tenants. It stops after
+// the spec. No controller runs yet.
+func start(ctx context.Context, modules ...string) *cluster {
+	GinkgoHelper()
+	options := simulated.Options{
+		Kind: simulated.None, Dir: GinkgoT().TempDir(), Programs: programs,
+		// The default of the test environment has addresses for 254 Services.
+		APIServer: map[string]string{"service-cluster-ip-range": "10.0.0.0/16"},
+		// Only these: that of Deployments would make pods of the controllers, which run as processes here.
+		ControllerManager: []string{
+			"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,namespace-controller",
+		},
+	}
+	for _, module := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+		options.CRDs = append(options.CRDs, fmt.Sprintf("../../%s/config/crd", module))
+	}
+	for _, module := range modules {
+		if module == "scheduler" {
+			options.Kind = simulated.Native
+		}
+	}
+	plane, err := simulated.Start(ctx, options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(plane.Stop()).To(Succeed()) })
+	plane.Config.QPS = -1
+	plane.Client, err = client.New(plane.Config, client.Options{Scheme: plane.Client.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+
+	c := &cluster{ControlPlane: plane}
+	c.kubeconfig, err = plane.Kubeconfig("admin", "admin", "system:masters")
+	Expect(err).NotTo(HaveOccurred())
+	for _, module := range modules {
+		c.apply(ctx, module)
+	}
+	c.attacker, c.victim = c.tenant(ctx, attacker), c.tenant(ctx, victim)
+	return c
+}
+
+// apply installs the controller of a module as users do, with the roles for them.
+func (c *cluster) apply(ctx context.Context, module string) {
+	GinkgoHelper()
+	folder := "../../deploy/" + module
+	if module == "scheduler" {
+		folder += "/native"
+	}
+	command := exec.CommandContext(ctx, kubectl, "apply", "-k", folder)
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
+	output, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+}
+
+// tenant creates a namespace, and a user of the same name with the role edit in it. It returns the client of that user.
+func (c *cluster) tenant(ctx context.Context, name string) client.Client {
+	GinkgoHelper()
+	Expect(c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+	Expect(c.Client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "edit"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	})).To(Succeed())
+	file, err := c.Kubeconfig(name, name)
+	Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	Expect(err).NotTo(HaveOccurred())
+	config.QPS = -1
+	tenant, err := client.New(config, client.Options{Scheme: c.Client.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return tenant
+}
+
+// inParallel calls do for each number below n, as many at a time as a script might. Once a controller is harmed, it
+// does no more.
+func (c *cluster) inParallel(n int, do func(i int) error) {
+	GinkgoHelper()
+	var group errgroup.Group
+	group.SetLimit(20)
+	for i := range n {
+		group.Go(func() error {
+			if c.harmed() == nil {
+				return do(i)
+			}
+			return nil
+		})
+	}
+	Expect(group.Wait()).To(Succeed())
+}

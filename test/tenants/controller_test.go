@@ -1,0 +1,211 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/test/internal/mutant"
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+// controller is a process that runs as the container of a Deployment would.
+type controller struct {
+	name string
+	// limit is the memory that the container may have, in bytes.
+	limit int64
+	// peak is the most memory that the process has had, in bytes.
+	peak atomic.Int64
+	// ended is how the process ended; nil while it runs.
+	ended atomic.Pointer[error]
+	// unwatch ends the watch of its memory.
+	unwatch func()
+}
+
+// farAbove is how many times its limit a controller may have before it is killed, so that the machine has memory left
+// for others. In a container it would have been killed long before.
+const farAbove = 4
+
+// built are the binaries of controllers, by module and bug.
+var built = map[string]string{}
+
+// build returns the binary of a controller. A bug takes the place of the line that keeps an attack away. The code
+// marks it there by //attack:name => code.
+func build(s service) string {
+	GinkgoHelper()
+	key := s.module + " with " + s.bug
+	if built[key] == "" {
+		var flags []string
+		if s.bug != "" {
+			flags = append(flags, "-overlay="+overlay(s))
+		}
+		binary, err := gexec.Build(fmt.Sprintf("tensorstack.dev/jobs/%[1]s/cmd/%[1]s-controller", s.module), flags...)
+		Expect(err).NotTo(HaveOccurred())
+		built[key] = binary
+	}
+	return built[key]
+}
+
+// overlay returns the file that makes go build compile the bug of a service.
+func overlay(s service) string {
+	GinkgoHelper()
+	var overlays []string
+	for _, root := range []string{"../../common", "../../" + s.module} {
+		absolute, err := filepath.Abs(root)
+		Expect(err).NotTo(HaveOccurred())
+		for _, m := range mutant.Marked(GinkgoTB(), absolute, "attack") {
+			if m.Name == s.bug {
+				overlays = append(overlays, m.Overlay(GinkgoTB()))
+			}
+		}
+	}
+	Expect(overlays).To(HaveLen(1), "marks of the bug %q", s.bug)
+	return overlays[0]
+}
+
+// run starts the controller of a service and returns when it is ready. It has flags, environment and account
+// of the Deployment that was applied.
+func (c *cluster) run(ctx context.Context, s service) *controller {
+	GinkgoHelper()
+	binary := build(s)
+	deployment := &appsv1.Deployment{}
+	name := s.module + "-controller"
+	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: "t9k-" + s.module, Name: name}, deployment)).To(Succeed())
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: name, Labels: deployment.Spec.Template.Labels},
+		Spec:       deployment.Spec.Template.Spec,
+	}
+	Expect(c.Client.Create(ctx, pod)).To(Succeed()) // the controller reads its own image there
+	container := pod.Spec.Containers[0]
+
+	account := pod.Spec.ServiceAccountName
+	kubeconfig, err := c.Kubeconfig(name, fmt.Sprintf("system:serviceaccount:%s:%s", pod.Namespace, account),
+		"system:serviceaccounts", "system:serviceaccounts:"+pod.Namespace)
+	Expect(err).NotTo(HaveOccurred())
+	health, err := simulated.Listen()
+	Expect(err).NotTo(HaveOccurred())
+	argv := append([]string{"/usr/bin/env"}, environment(pod, container)...)
+	argv = append(argv, binary)
+	argv = append(argv, container.Args...)
+	argv = append(argv, "--kubeconfig="+kubeconfig, "--leader-election-namespace="+pod.Namespace,
+		"--metrics-bind-address=0", "--health-probe-bind-address="+health.String(),
+		// A machine for tests may have no time for it when the Lease must be renewed.
+		"--leader-elect-lease-duration=20m", "--leader-elect-renew-deadline=15m")
+	started := &controller{name: name, limit: container.Resources.Limits.Memory().Value()}
+	Expect(started.limit).To(BeNumerically(">", 0), "%s has no memory limit", name)
+	Expect(c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))).To(Succeed())
+	c.controllers = append(c.controllers, started)
+	c.watch(ctx, started)
+	DeferCleanup(func() {
+		started.unwatch()
+		AddReportEntry(started.figure(), ReportEntryVisibilityAlways)
+		if CurrentSpecReport().Failed() {
+			AddReportEntry("the end of the log of "+name, c.LogTail(name))
+		}
+	})
+	return started
+}
+
+// environment returns what the kubelet would set in a container.
+func environment(pod *corev1.Pod, container corev1.Container) []string {
+	GinkgoHelper()
+	var set []string
+	for _, e := range container.Env {
+		value := e.Value
+		switch from := e.ValueFrom; {
+		case from == nil:
+		case from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.name":
+			value = pod.Name
+		case from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.namespace":
+			value = pod.Namespace
+		case from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits.memory":
+			value = strconv.FormatInt(container.Resources.Limits.Memory().Value(), 10)
+		default:
+			Fail("the test does not know how to set " + e.Name)
+		}
+		set = append(set, e.Name+"="+value)
+	}
+	return set
+}
+
+// watch follows the memory of a controller, and how it ends.
+func (c *cluster) watch(ctx context.Context, watched *controller) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	watched.unwatch = func() {
+		cancel()
+		<-done
+	}
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			usage, err := c.Usage(watched.name)
+			if err == nil {
+				watched.peak.Store(max(watched.peak.Load(), usage.PeakResident))
+				if usage.PeakResident > farAbove*watched.limit {
+					err = errors.Join(fmt.Errorf("it was killed at %d times its limit", farAbove), c.Kill(watched.name))
+				}
+			}
+			if err != nil && ctx.Err() == nil {
+				watched.ended.Store(&err)
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+// restart ends a controller, as the update of its Deployment would, and starts it again.
+func (c *cluster) restart(ctx context.Context, restarted *controller) {
+	GinkgoHelper()
+	restarted.unwatch()
+	Expect(c.Terminate(restarted.name)).To(Succeed())
+	Expect(c.Restart(ctx, restarted.name)).To(Succeed())
+	c.watch(ctx, restarted)
+}
+
+// figure returns the peak of a controller's memory, and how it ended if it did.
+func (c *controller) figure() string {
+	text := fmt.Sprintf("%s: peak of %d MiB, of %d MiB", c.name, c.peak.Load()>>20, c.limit>>20)
+	if ended := c.ended.Load(); ended != nil {
+		text += fmt.Sprintf("; it ended: %v", *ended)
+	}
+	return text
+}
+
+// harmed returns an error if a controller has ended or has had more memory than its container may have.
+func (c *cluster) harmed() error {
+	for _, controller := range c.controllers {
+		if controller.ended.Load() != nil || controller.peak.Load() > controller.limit {
+			return errors.New(controller.figure())
+		}
+	}
+	return nil
+}
+
+// expectHarmed waits until a controller has ended or has had more memory than its container may have.
+func (c *cluster) expectHarmed(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, c.harmed).WithTimeout(5 * bound).Should(HaveOccurred())
+}
+
+// expectUnharmed fails the spec if a controller has ended or has had more memory than its container may have.
+func (c *cluster) expectUnharmed() {
+	GinkgoHelper()
+	Expect(c.harmed()).To(Succeed())
+}

@@ -1,0 +1,62 @@
+// Package tenants attacks the controllers as a tenant can who has the built-in role edit in one namespace. It checks
+// that the work of another tenant goes on, and that no controller needs more memory than its container has. The API
+// server is a real one, with RBAC. The controllers are processes that run as their Deployments describe them. There is
+// no kubelet: pods end when a test ends them.
+package tenants
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tensorstack.dev/jobs/test/localcluster"
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+// bound is how long the work of a tenant may wait in an attack. It is no measure of speed: machines for tests are slow.
+const bound = time.Minute
+
+// TestTenants runs the attacks.
+func TestTenants(t *testing.T) {
+	if os.Getenv("TENANTS") == "" {
+		t.Skip("the attacks take minutes and gigabytes of memory; `make tenants` runs them")
+	}
+	log.SetLogger(GinkgoLogr)
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(bound)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = time.Hour
+	RunSpecs(t, "tenants", suite, reporter)
+}
+
+var (
+	// programs are those that control planes consist of.
+	programs simulated.Programs
+	// kubectl is its path.
+	kubectl string
+)
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	repo, err := localcluster.FindRepo("")
+	Expect(err).NotTo(HaveOccurred())
+	paths, err := localcluster.DefaultPaths()
+	Expect(err).NotTo(HaveOccurred())
+	builder := &localcluster.Builder{
+		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: localcluster.NewProgress(os.Stdout),
+	}
+	programs, err = simulated.Build(ctx, builder, simulated.None, simulated.Native)
+	Expect(err).NotTo(HaveOccurred())
+	assets, err := builder.Assets(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	kubectl = filepath.Join(assets, "kubectl")
+	DeferCleanup(gexec.CleanupBuildArtifacts)
+})

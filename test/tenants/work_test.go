@@ -1,0 +1,268 @@
+package tenants
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/kubelet"
+)
+
+// service is what one of the controllers does for tenants.
+type service struct {
+	module string
+	kind   schema.GroupVersionKind
+	// labels are those by which the controller finds its pods and Services.
+	labels map[string]string
+	// object returns an object of its kind that is at rest: the controller has nothing to do for it. The template is
+	// that of the pods, if the kind has one.
+	object func(s service, name string, template corev1.PodTemplateSpec) *unstructured.Unstructured
+	// works has the controller do its work for a new object of the victim, and waits until that is done.
+	works func(ctx context.Context, c *cluster, s service, name string)
+	// bug is one that the code of the controller marks, and that it has in this spec; empty for none.
+	bug string
+}
+
+// with returns the service of a controller with a bug.
+func (s service) with(bug string) service {
+	s.bug = bug
+	return s
+}
+
+// batchKind returns a kind of job.
+func batchKind(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "batch.tensorstack.dev", Version: "v1beta1", Kind: kind}
+}
+
+var (
+	pytorch = service{
+		module: "pytorch", kind: batchKind("PyTorchTrainingJob"),
+		labels: map[string]string{batchv1beta1.LabelJobKind: "PyTorchTrainingJob"}, object: pausedJob, works: jobEnds,
+	}
+	tensorflow = service{
+		module: "tensorflow", kind: batchKind("TensorFlowTrainingJob"),
+		labels: map[string]string{batchv1beta1.LabelJobKind: "TensorFlowTrainingJob"}, object: pausedJob, works: jobEnds,
+	}
+	deepspeed = service{
+		module: "deepspeed", kind: batchKind("DeepSpeedJob"),
+		labels: map[string]string{batchv1beta1.LabelJobKind: "DeepSpeedJob"}, object: pausedJob, works: jobEnds,
+	}
+	tensorboard = service{
+		module: "tensorboard", kind: tensorboardv1beta1.GroupVersion.WithKind("TensorBoard"),
+		labels: map[string]string{tensorboardv1beta1.LabelName: "board"},
+		object: func(s service, name string, _ corev1.PodTemplateSpec) *unstructured.Unstructured {
+			return s.board(name, true)
+		},
+		works: boardRuns,
+	}
+	scheduler = service{
+		module: "scheduler", kind: schedulerv1beta1.GroupVersion.WithKind("PodGroup"),
+		labels: map[string]string{schedulerv1beta1.LabelGroupName: "group"},
+		object: func(s service, name string, _ corev1.PodTemplateSpec) *unstructured.Unstructured {
+			return s.group(name, "of-nobody")
+		},
+		works: groupIsAdmitted,
+	}
+)
+
+// forEachJob is a table with a spec for each kind of job, and forEach one with a spec for each controller.
+func forEachJob(text string, body func(context.Context, service)) {
+	table(text, body, pytorch, tensorflow, deepspeed)
+}
+
+func forEach(text string, body func(context.Context, service)) {
+	table(text, body, pytorch, tensorflow, deepspeed, tensorboard, scheduler)
+}
+
+func table(text string, body func(context.Context, service), services ...service) {
+	arguments := []any{body}
+	for _, s := range services {
+		arguments = append(arguments, Entry("the "+s.module+"-controller", Label(s.module), s))
+	}
+	DescribeTable(text, arguments...)
+}
+
+// runController starts a control plane with the controller of a service.
+func runController(ctx context.Context, s service) *cluster {
+	GinkgoHelper()
+	c := start(ctx, s.module)
+	c.run(ctx, s)
+	return c
+}
+
+// plain is the template of a pod with nothing special.
+func plain() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "training"}}}}
+}
+
+// new returns an object of the kind with a spec.
+func (s service) new(name string, spec map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(s.kind)
+	object.SetName(name)
+	return object
+}
+
+// job returns a job with so many replicas of the template, whose only container gets the name of the main one.
+func (s service) job(name string, replicas int64, template corev1.PodTemplateSpec) *unstructured.Unstructured {
+	GinkgoHelper()
+	template = *template.DeepCopy()
+	template.Spec.Containers[0].Name = s.module
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template)
+	Expect(err).NotTo(HaveOccurred())
+	replicaSpec := map[string]any{"replicas": replicas, "template": content}
+	if s.module == "deepspeed" {
+		return s.new(name, map[string]any{
+			"config": map[string]any{"run": map[string]any{"python": []any{"train.py"}}}, "worker": replicaSpec,
+		})
+	}
+	replicaSpec["type"] = "worker"
+	return s.new(name, map[string]any{"replicaSpecs": []any{replicaSpec}})
+}
+
+func pausedJob(s service, name string, template corev1.PodTemplateSpec) *unstructured.Unstructured {
+	GinkgoHelper()
+	job := s.job(name, 1, template)
+	Expect(unstructured.SetNestedField(job.Object, true, "spec", "runMode", "pause", "enabled")).To(Succeed())
+	return job
+}
+
+// board returns a TensorBoard.
+func (s service) board(name string, suspended bool) *unstructured.Unstructured {
+	return s.new(name, map[string]any{
+		"suspend": suspended,
+		"logDir": map[string]any{"s3": map[string]any{
+			"secretRef": map[string]any{"name": "keys"}, "uri": []any{"s3://bucket/runs"},
+		}},
+	})
+}
+
+// group returns a PodGroup of a queue.
+func (s service) group(name, queue string) *unstructured.Unstructured {
+	return s.new(name, map[string]any{"queue": queue, "minMember": int64(1)})
+}
+
+// create creates an object in the namespace of a tenant, as that tenant.
+func create(ctx context.Context, as client.Client, namespace string, object client.Object) error {
+	object.SetNamespace(namespace)
+	return as.Create(ctx, object)
+}
+
+// works waits until the controller has done its work for a new object of the victim. It gives up when a controller is
+// harmed.
+func (c *cluster) works(ctx context.Context, s service, name string) {
+	GinkgoHelper()
+	By("having the " + s.module + "-controller work for the victim: " + name)
+	s.works(ctx, c, s, name)
+}
+
+// unless returns the error that ends an Eventually if a controller is harmed, and err otherwise.
+func (c *cluster) unless(err error) error {
+	if harmed := c.harmed(); harmed != nil {
+		return StopTrying("a controller is harmed").Wrap(harmed)
+	}
+	return err
+}
+
+// podsOf returns the pods of a job.
+func (c *cluster) podsOf(ctx context.Context, s service, namespace, job string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := c.Client.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{batchv1beta1.LabelJobKind: s.kind.Kind, batchv1beta1.LabelJobName: job})
+	return list.Items, c.unless(err)
+}
+
+// jobEnds has a job of two replicas run and succeed.
+func jobEnds(ctx context.Context, c *cluster, s service, name string) {
+	GinkgoHelper()
+	Expect(create(ctx, c.victim, victim, s.job(name, 2, plain()))).To(Succeed())
+	c.jobHasPods(ctx, s, name)
+	c.jobSucceeds(ctx, s, name)
+}
+
+// jobHasPods waits until the victim's job has its pods.
+func (c *cluster) jobHasPods(ctx context.Context, s service, name string) {
+	GinkgoHelper()
+	pods := func() ([]corev1.Pod, error) { return c.podsOf(ctx, s, victim, name) }
+	Eventually(ctx, pods).WithTimeout(5 * bound).Should(HaveLen(2))
+}
+
+// jobSucceeds has the pods of the victim's job succeed, and waits until the job has.
+func (c *cluster) jobSucceeds(ctx context.Context, s service, name string) {
+	GinkgoHelper()
+	pods, err := c.podsOf(ctx, s, victim, name)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range pods {
+		kubelet.Exit(&pods[i], 0, "", time.Now())
+		Expect(c.Client.Status().Update(ctx, &pods[i])).To(Succeed())
+	}
+	Eventually(ctx, c.phase(ctx, s, name)).Should(Equal("Succeeded"))
+}
+
+// phase returns a function that reads the phase of an object of the victim.
+func (c *cluster) phase(ctx context.Context, s service, name string) func() (string, error) {
+	return func() (string, error) {
+		object := s.new(name, nil)
+		err := c.victim.Get(ctx, client.ObjectKey{Namespace: victim, Name: name}, object)
+		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+		return phase, c.unless(err)
+	}
+}
+
+// boardRuns has a TensorBoard run. Nobody answers for its sidecar, without which it runs, too.
+func boardRuns(ctx context.Context, c *cluster, s service, name string) {
+	GinkgoHelper()
+	Expect(create(ctx, c.victim, victim, s.board(name, false))).To(Succeed())
+	c.runBoard(ctx, victim, name, "127.3.0.2")
+	Eventually(ctx, c.phase(ctx, s, name)).Should(Equal(string(tensorboardv1beta1.TensorBoardRunning)))
+}
+
+// runBoard has the pod of a TensorBoard run, at an address.
+func (c *cluster) runBoard(ctx context.Context, namespace, name, address string) {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	Eventually(ctx, func() error {
+		return c.unless(c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-tb"}, pod))
+	}).Should(Succeed())
+	Expect(c.answerAt(ctx, pod, address)).To(Succeed())
+}
+
+// answerAt has a pod run and be ready at an address.
+func (c *cluster) answerAt(ctx context.Context, pod *corev1.Pod, address string) error {
+	kubelet.Run(pod, "", time.Now())
+	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
+	return c.Client.Status().Update(ctx, pod)
+}
+
+// groupIsAdmitted has a group be admitted to a queue of all namespaces.
+func groupIsAdmitted(ctx context.Context, c *cluster, s service, name string) {
+	GinkgoHelper()
+	queue := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"namespaceSelector": map[string]any{}},
+	}}
+	queue.SetGroupVersionKind(schedulerv1beta1.GroupVersion.WithKind("Queue"))
+	queue.SetName(name)
+	Expect(c.Client.Create(ctx, queue)).To(Succeed())
+	Expect(create(ctx, c.victim, victim, s.group(name, name))).To(Succeed())
+	Eventually(ctx, func() (string, error) {
+		object := s.new(name, nil)
+		err := c.victim.Get(ctx, client.ObjectKey{Namespace: victim, Name: name}, object)
+		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if content := condition.(map[string]any); content["type"] == schedulerv1beta1.ConditionAdmitted {
+				return content["reason"].(string), c.unless(err)
+			}
+		}
+		return "", c.unless(err)
+	}).Should(Equal(schedulerv1beta1.ReasonAdmitted))
+}
