@@ -10,6 +10,7 @@ COPY . .
 RUN GOOS=$TARGETOS GOARCH=$TARGETARCH hack/build.sh $MODULE /image
 
 # An entrypoint cannot have an argument in its name.
+# Written by make generate from versions.yaml, up to the next empty line.
 FROM scratch AS pytorch
 ENTRYPOINT ["/pytorch-controller"]
 FROM scratch AS tensorflow

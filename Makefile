@@ -3,14 +3,18 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-MODULES     := common kit pytorch tensorflow deepspeed tensorboard scheduler test
-FRAMEWORKS  := pytorch tensorflow deepspeed
-CONTROLLERS := $(FRAMEWORKS) tensorboard scheduler
+MODULES     := $(shell hack/modules.sh) test
+FRAMEWORKS  := $(shell hack/modules.sh framework)
+CONTROLLERS := $(shell hack/modules.sh framework controller)
+$(if $(and $(FRAMEWORKS),$(CONTROLLERS)),,$(error versions.yaml cannot be read by hack/modules.sh))
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
+ATTACKS     ?=
 BENCH       ?=
 FUZZTIME    ?= 1m
 PART        ?= 1/1
+NAME        ?=
+KIND        ?=
 DRY_RUN     ?= true
 PLATFORMS   ?= linux/$(shell go env GOARCH)
 KUBERNETES  ?= kubernetes-1.34
@@ -23,7 +27,7 @@ export CGO_ENABLED := 0
 
 .PHONY: help
 help: ## Print what the targets do
-	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Seconds, with warm caches
 
@@ -48,8 +52,14 @@ clean-cache: $(BIN)/localcluster ## Delete what is cached outside of the reposit
 	$(BIN)/localcluster cache --clear
 
 .PHONY: generate
-generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/trimcrd $(BIN)/reference ## Generate deep copies, CRDs and references
+generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/kustomize $(BIN)/trimcrd $(BIN)/reference $(BIN)/registry ## Generate what is generated: deep copies, CRDs, references, lists of modules
 	hack/generate.sh $(CONTROLLERS)
+
+.PHONY: new-framework
+new-framework: ## Write a framework to start from: a module, its installation and an example [NAME=jax KIND=JAXTrainingJob]
+	cd hack/tools && GOWORK=off go run ./newframework -root $(CURDIR) -name "$(NAME)" -kind "$(KIND)"
+	$(MAKE) generate
+	hack/tidy.sh $$(hack/modules.sh library) $(NAME)
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
@@ -94,8 +104,16 @@ integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kube
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster --kubernetes $(KUBERNETES) assets)"; go test -p $(PACKAGES) -timeout 30m $(CONTROLLERS:%=./%/test) ./test/upgrade
 
 .PHONY: fuzz
-fuzz: ## Look for jobs that a controller handles wrongly [FUZZTIME=1m]
-	for c in $(FRAMEWORKS); do (cd $$c && go test -run '^$$' -fuzz FuzzSpec -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .); done
+fuzz: ## Look for input that is handled wrongly: jobs, queues, and what others send [FUZZTIME=1m]
+	FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+.PHONY: fuzz-turn
+fuzz-turn: ## Fuzz one target, which the tree selects [FUZZTIME=1m]
+	FUZZTIME=$(FUZZTIME) hack/fuzz.sh turn
+
+.PHONY: tenants
+tenants: ## Attack the controllers as a tenant of a shared cluster [ATTACKS="pytorch && caches"]
+	TENANTS=true go test -count=1 -timeout 60m -v ./test/tenants -ginkgo.label-filter="$(ATTACKS)"
 
 .PHONY: outside
 outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module as others get it, from a module proxy
@@ -133,7 +151,7 @@ $(BIN)/localcluster: FORCE
 	go build -o $@ ./test/cmd/localcluster
 $(BIN)/ginkgo: FORCE
 	cd test && go build -o $@ github.com/onsi/ginkgo/v2/ginkgo
-$(BIN)/image $(BIN)/pack $(BIN)/reference $(BIN)/trimcrd: $(BIN)/%: FORCE
+$(BIN)/image $(BIN)/pack $(BIN)/reference $(BIN)/registry $(BIN)/trimcrd: $(BIN)/%: FORCE
 	cd hack/tools && GOWORK=off go build -o $@ ./$*
 $(BIN)/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 $(BIN)/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs

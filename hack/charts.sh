@@ -10,17 +10,17 @@ for controller in "$@"; do
 	chart=$charts/$controller-controller
 	mkdir -p "$chart/files"
 	cp -r deploy/chart/templates "$chart"
-	image=$(sed -n 's/^ *image: //p' "$controller/config/manager/deployment.yaml")
-	sed "s#IMAGE#${image%:*}#" deploy/chart/values.yaml >"$chart/values.yaml"
+	version=$(hack/build.sh --version "$controller")
+	sed "s#IMAGE#tensorstack/$controller-controller#" deploy/chart/values.yaml >"$chart/values.yaml"
 	"$programs/kustomize" build "deploy/$controller/crd" >"$chart/files/crd.yaml"
 	"$programs/kustomize" build "$controller/config/servicemonitor" >"$chart/files/servicemonitor.yaml"
 	if [ "$controller" = scheduler ]; then
 		for engine in native volcano; do "$programs/kustomize" build "deploy/scheduler/$engine/controller" >"$chart/files/$engine.yaml"; done
 		cat deploy/chart/engine.values.yaml >>"$chart/values.yaml"
-		sed '/"namespaced"/d' deploy/chart/values.schema.json >"$chart/values.schema.json"
+		sed '/"namespaced"/d; /"networkPolicies": {"$ref"/d' deploy/chart/values.schema.json >"$chart/values.schema.json"
 	else
 		"$programs/kustomize" build "deploy/$controller/controller" >"$chart/files/controller.yaml"
-		cat deploy/chart/namespaced.values.yaml >>"$chart/values.yaml"
+		cat deploy/chart/{namespaced,networkpolicies}.values.yaml >>"$chart/values.yaml"
 		sed '/"engine"/d; /"mutatingAdmissionPolicies"/d' deploy/chart/values.schema.json >"$chart/values.schema.json"
 	fi
 	cat >"$chart/Chart.yaml" <<-END
@@ -28,8 +28,8 @@ for controller in "$@"; do
 		name: $controller-controller
 		description: The $controller-controller of TensorStack Jobs, with its API
 		type: application
-		version: ${image##*:v}
-		appVersion: ${image##*:}
+		version: ${version#v}
+		appVersion: $version
 		kubeVersion: ">=1.34.0-0"
 		home: https://tensorstack.dev/jobs
 	END

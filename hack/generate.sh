@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Generates deep copies, CRDs and the references of the controllers given.
+# Generates deep copies, CRDs, manifests and the references of the controllers given, and the lists of modules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 bin=$root/bin
 mkdir -p docs/api docs/reference
+"$bin/registry" -root .
 (cd common && "$bin/controller-gen" object paths=./api/...)
 for controller in "$@"; do
 	# An API that other modules use is in common, and its objects are generated there already.
@@ -18,7 +19,11 @@ for controller in "$@"; do
 	fi
 	(cd "$module" && "$bin/controller-gen" crd:generateEmbeddedObjectMeta=true paths="$api/..." output:crd:dir="$root/$controller/config/crd")
 	"$bin/trimcrd" "$controller"/config/crd/*_*.yaml
-	# What the tests of a module read is in the module: it is tested without its siblings and the examples too.
+	{
+		echo "# The objects of config/controller, written by make generate: the tests of a module read nothing outside of it."
+		"$bin/kustomize" build "$controller/config/controller"
+	} >"$controller/config/controller.yaml"
+	# A module is tested without its siblings and the examples, too.
 	if [ "$module" = common ]; then
 		mkdir -p "kit/controlplane/crds/$controller"
 		cp "$controller"/config/crd/*_*.yaml "kit/controlplane/crds/$controller"

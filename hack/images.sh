@@ -26,7 +26,7 @@ build() {
 		[ "$platform" != "$native" ] || cp "$folder/$module-controller" "$output/$module-controller"
 		[ "$platform" != "$native" ] || cp "$folder/sbom.cdx.json" "$output/$module-controller.cdx.json"
 	done
-	bin/image -name "$(sed -n 's/^ *image: //p' "$module/config/manager/deployment.yaml")" -revision "$(hack/build.sh --revision "$module")" \
+	bin/image -name "tensorstack/$module-controller:$(hack/build.sh --version "$module")" -revision "$(hack/build.sh --revision "$module")" \
 		-folders "$(IFS=,; echo "${folders[*]}")" -layout "$output/$module-controller.oci" -archive "$output/$module-controller.tar" \
 		>"$output/$module-controller.digest"
 	rm -r "$output/build"

@@ -46,7 +46,7 @@ quietly() {
 
 mkdir "$cache/taken/consumer"
 cd "$cache/taken/consumer"
-cp "$root/hack/consumer/main.go" .
+cp "$root"/hack/consumer/*.go .
 quietly go mod init example.com/consumer
 while read -r path version; do quietly go get "$path@$version"; done <<<"$packed"
 quietly go mod tidy # as everybody does; of tests of dependencies it needs the go.mod only

@@ -2,33 +2,33 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-
-	scheduler "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	tensorboard "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	deepspeed "tensorstack.dev/jobs/deepspeed/api/v1beta1"
-	pytorch "tensorstack.dev/jobs/pytorch/api/v1beta1"
-	tensorflow "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
 func main() {
 	scheme := runtime.NewScheme()
-	err := errors.Join(deepspeed.AddToScheme(scheme), pytorch.AddToScheme(scheme), scheduler.AddToScheme(scheme),
-		tensorboard.AddToScheme(scheme), tensorflow.AddToScheme(scheme))
-	for _, object := range []runtime.Object{
-		&deepspeed.DeepSpeedJob{}, &pytorch.PyTorchTrainingJob{}, &scheduler.PodGroup{}, &scheduler.Queue{}, &tensorboard.TensorBoard{},
-		&tensorflow.TensorFlowTrainingJob{},
-	} {
-		kinds, _, unknown := scheme.ObjectKinds(object)
-		err = errors.Join(err, unknown)
-		fmt.Println(kinds)
+	for _, add := range schemes {
+		if err := add(scheme); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
+	var kinds []string
+	for kind := range scheme.AllKnownTypes() {
+		// A list is an API type of the module; the others with its group and version are of Kubernetes.
+		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList && strings.HasSuffix(kind.Group, "tensorstack.dev") {
+			kinds = append(kinds, kind.GroupVersion().WithKind(single).String())
+		}
+	}
+	slices.Sort(kinds)
+	fmt.Println(strings.Join(kinds, "\n"))
+	if len(kinds) < len(schemes) {
+		fmt.Fprintf(os.Stderr, "Error: %d modules have only %d kinds\n", len(schemes), len(kinds))
 		os.Exit(1)
 	}
 }

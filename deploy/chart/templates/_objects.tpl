@@ -11,6 +11,7 @@ Takes a dict of root and file.
 {{- if $root.Values.namespaced }}{{ include "namespaced" $object }}{{ end }}
 {{- if $object.metadata.namespace }}{{ $_ := set $object.metadata "namespace" $root.Release.Namespace }}{{ end }}
 {{- range $object.subjects }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
+{{- if eq $object.metadata.name (printf "tensorstack-%s" $root.Chart.Name) }}{{ include "role" (dict "values" $root.Values "object" $object) }}{{ end }}
 {{- if eq $object.kind "Deployment" }}{{ include "deployment" (dict "root" $root "object" $object) }}{{ end }}
 {{- if eq $object.kind "ServiceMonitor" }}
 {{- $_ := set $object.metadata "labels" (merge (dict) $root.Values.serviceMonitor.labels $object.metadata.labels) }}
@@ -40,6 +41,15 @@ Takes a dict of root and file.
 {{- end }}
 {{- end }}
 
+{{- /* Rights that only some values need. The binding has no rules. */ -}}
+{{- define "role" -}}
+{{- if and .object.rules (.values.networkPolicies | default dict).enabled }}
+{{- $verbs := list "get" "list" "watch" "create" "patch" }}
+{{- $rule := dict "apiGroups" (list "networking.k8s.io") "resources" (list "networkpolicies") "verbs" $verbs }}
+{{- $_ := set .object "rules" (append .object.rules $rule) }}
+{{- end }}
+{{- end }}
+
 {{- define "deployment" -}}
 {{- $values := .root.Values }}
 {{- $_ := set .object.spec "replicas" (int $values.replicas) }}
@@ -58,5 +68,9 @@ Takes a dict of root and file.
 {{- $_ := set $container "resources" $values.resources }}
 {{- $args := $container.args | default list }}
 {{- if $values.namespaced }}{{ $args = append $args "--namespace=$(POD_NAMESPACE)" }}{{ end }}
+{{- with $values.networkPolicies }}
+{{- if .enabled }}{{ $args = append $args "--network-policies" }}{{ end }}
+{{- with .allowNamespaces }}{{ $args = append $args (printf "--network-policy-allow-namespaces=%s" .) }}{{ end }}
+{{- end }}
 {{- with concat $args $values.args }}{{ $_ := set $container "args" . }}{{ end }}
 {{- end }}

@@ -18,8 +18,8 @@ func TestPackTakesWhatGitDoes(t *testing.T) {
 	root, output := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{
 		"LICENSE": "Apache-2.0\n",
-		"versions.yaml": "modules:\n  common: {version: v0.2.0}\n  kit: {version: v0.3.0}\n" +
-			"  pytorch: {version: v0.1.0, common: v0.1.0, kit: v0.2.0}\n",
+		"versions.yaml": "modules:\n  common: {version: v0.2.0, role: library}\n  kit: {version: v0.3.0, role: library}\n" +
+			"  pytorch: {version: v0.1.0, role: framework, common: v0.1.0, kit: v0.2.0}\n",
 		"pytorch/go.mod":        "module tensorstack.dev/jobs/pytorch\n",
 		".gitignore":            "*.tar\n",
 		"common/go.mod":         "module tensorstack.dev/jobs/common\n\ngo 1.26.0\n",

@@ -81,11 +81,11 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// tagged names the version in the Deployment of a controller.
+// tagged writes the version of a controller into a manifest or a kustomization, which name the image once.
 func tagged(manifest, module, version string) (string, error) {
-	image := regexp.MustCompile(`(?m)^( *image: tensorstack/` + regexp.QuoteMeta(module) + `-controller:)\S+$`)
+	image := regexp.MustCompile(`(\btensorstack/` + regexp.QuoteMeta(module) + `-controller(?::|, newTag: ))v[^\s}]+`)
 	if n := len(image.FindAllString(manifest, -1)); n != 1 {
-		return "", fmt.Errorf("the Deployment names the image of %s-controller %d times, want once", module, n)
+		return "", fmt.Errorf("the image of %s-controller is named %d times, want once", module, n)
 	}
 	return image.ReplaceAllString(manifest, "${1}"+version), nil
 }

@@ -95,8 +95,12 @@ func TestTagged(t *testing.T) {
 	const manifest = "containers:\n  - name: controller\n    image: tensorstack/pytorch-controller:v0.1.0\n    env: []\n"
 	for name, tc := range map[string]struct{ manifest, want, wantError string }{
 		"the tag becomes the version": {manifest: manifest, want: strings.Replace(manifest, "v0.1.0", "v0.2.0", 1)},
-		"another image":               {manifest: strings.Replace(manifest, "pytorch", "jax", 1), wantError: "0 times"},
-		"two of them":                 {manifest: manifest + manifest, wantError: "2 times"},
+		"that of a kustomization, too": {
+			manifest: "images:\n  - {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.1.0}\n",
+			want:     "images:\n  - {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.2.0}\n",
+		},
+		"another image": {manifest: strings.Replace(manifest, "pytorch", "jax", 1), wantError: "0 times"},
+		"two of them":   {manifest: manifest + manifest, wantError: "2 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

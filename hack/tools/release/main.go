@@ -219,10 +219,11 @@ func (r *release) edit() (entries string, err error) {
 		return entries, nil
 	}
 	if !versions.IsLibrary(r.module) {
-		if err := r.change(r.module+"/config/manager/deployment.yaml", func(content string) (string, error) {
-			return tagged(content, r.module, r.version)
-		}); err != nil {
-			return "", err
+		tag := func(content string) (string, error) { return tagged(content, r.module, r.version) }
+		for _, manifest := range []string{"config/controller/kustomization.yaml", "config/controller.yaml"} {
+			if err := r.change(r.module+"/"+manifest, tag); err != nil {
+				return "", err
+			}
 		}
 	}
 	return entries, errors.Join(

@@ -108,7 +108,8 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 	want := strings.TrimSpace(`
 +## v0.2.0 (2026-12-24)
 +image: tensorstack/pytorch-controller:v0.2.0
-+pytorch: {version: v0.2.0, common: v0.1.0, kit: v0.1.0}`)
++- {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.2.0}
++pytorch: {version: v0.2.0, role: framework, common: v0.1.0, kit: v0.1.0}`)
 	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 kit/v0.1.0 pytorch/v0.2.0 | grep '^+[^+]' | sed 's/^+ */+/'")); diff != "" {
 		t.Errorf("unexpected changes (-want +got):\n%s", diff)
 	}
@@ -191,7 +192,7 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 +tensorstack.dev/jobs/common v0.2.0 => ./common
 +## v0.1.0 (2026-12-24)
 +tensorstack.dev/jobs/common v0.2.0
-+tensorflow: {version: v0.1.0, common: v0.2.0, kit: v0.1.0}`)
++tensorflow: {version: v0.1.0, role: framework, common: v0.2.0, kit: v0.1.0}`)
 	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 common/v0.2.0 tensorflow/v0.1.0 | grep '^+[^+]' | sed 's/^+[\t ]*/+/'")); diff != "" {
 		t.Errorf("unexpected changes (-want +got):\n%s", diff)
 	}

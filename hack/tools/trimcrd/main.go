@@ -1,9 +1,15 @@
-// Trimcrd trims CustomResourceDefinitions, in place. It drops the descriptions inside embedded core types: with the text of
-// every field of a pod, a CRD would be too large for the annotation that `kubectl apply` keeps. And it narrows the schemas of
-// ports and quantities to what Go reads: an object that the API server takes and a controller cannot read stops that controller
-// for everybody, since it cannot read a list with that object in it either.
+// Trimcrd trims CustomResourceDefinitions, and the objects that they accept, in place:
 //
 //	trimcrd -core template,resources FILE...
+//
+// It drops the descriptions inside embedded core types: with the text of every field of a pod, a CRD would be too large
+// for the annotation that `kubectl apply` keeps.
+//
+// It narrows the schemas of ports and quantities to what Go reads: an object that the API server accepts and a controller
+// cannot read stops that controller for everybody, since it cannot read a list with that object in it either.
+//
+// It limits the lists, maps and strings of a spec that have no limits of their own: a controller keeps all objects of a
+// kind in memory, where a small item is many times larger than in JSON.
 package main
 
 import (
@@ -42,6 +48,7 @@ func trimFile(file string, embedded map[string]bool) error {
 	}
 	trim(crd, embedded, false, false)
 	narrow(crd)
+	limitSpecs(crd)
 	content, err = yaml.Marshal(crd)
 	if err != nil {
 		return err
@@ -100,5 +107,85 @@ func narrow(node any) {
 		for _, item := range node {
 			narrow(item)
 		}
+	}
+}
+
+// limits are the values of a keyword: by the name of the field, and for all other fields.
+type limits struct {
+	keyword string
+	others  int
+	fields  map[string]int
+}
+
+// script is the longest argument of a program that Linux accepts, in characters.
+const script = 128 << 10
+
+// No real job comes near these limits. Lists whose items may be {} have the tightest: they grow the most when Go reads
+// them.
+var (
+	maxItems = limits{"maxItems", 64, map[string]int{
+		"args": 1024, "command": 1024, "env": 1024, "supplementalGroups": 1024,
+		"containers": 32, "ephemeralContainers": 32, "initContainers": 32, "sources": 32,
+		"hostAliases": 256, "items": 256, "ports": 256, "volumeMounts": 256, "volumes": 256,
+		"values": 4096, // a selector may list every node by name
+	}}
+	maxProperties = limits{"maxProperties", 64, map[string]int{
+		"annotations": 256, "labels": 256, "limits": 32, "overhead": 32, "requests": 32,
+	}}
+	maxLength = limits{"maxLength", 4096, map[string]int{
+		"annotations": script, "args": script, "command": script, "gmsaCredentialSpec": script, "value": script,
+	}}
+	// maxNumber limits the integers and quantities that may be strings.
+	maxNumber = limits{"maxLength", 64, nil}
+)
+
+// set limits the schema of a field, unless it is limited.
+func (l limits) set(schema map[string]any, field string) {
+	if schema[l.keyword] != nil {
+		return
+	}
+	limit, ok := l.fields[field]
+	if !ok {
+		limit = l.others
+	}
+	schema[l.keyword] = limit
+}
+
+// limitSpecs limits what users write. A status has no limits: a controller must be able to write what it has seen.
+func limitSpecs(crd map[string]any) {
+	spec, _ := crd["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, schema := range versions {
+		for _, key := range []string{"schema", "openAPIV3Schema", "properties", "spec"} {
+			node, _ := schema.(map[string]any)
+			schema = node[key]
+		}
+		limit(schema, "spec")
+	}
+}
+
+// limit walks the schema of a field. The items of a list and the values of a map have the limits of its name.
+func limit(node any, field string) {
+	schema, ok := node.(map[string]any)
+	if !ok {
+		return
+	}
+	either, _ := schema["x-kubernetes-int-or-string"].(bool)
+	switch {
+	case either:
+		maxNumber.set(schema, field)
+	case schema["type"] == "array":
+		maxItems.set(schema, field)
+	case schema["type"] == "string" && schema["enum"] == nil:
+		maxLength.set(schema, field)
+	}
+	if schema["additionalProperties"] != nil {
+		maxProperties.set(schema, field)
+	}
+	limit(schema["items"], field)
+	limit(schema["additionalProperties"], field)
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		limit(property, name)
 	}
 }

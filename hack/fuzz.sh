@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Fuzzes for $FUZZTIME (1m) each: all targets, or with the argument "turn" the one that the tree selects, so that the
+# same tree gets the same target wherever it is checked out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mapfile -t targets < <(git grep --untracked -o '^func Fuzz[A-Za-z]*' -- '*_test.go' ':!hack' | sort)
+if [ "${1:-}" = turn ]; then
+	tree=$(git rev-parse 'HEAD^{tree}')
+	targets=("${targets[$((16#${tree:0:8} % ${#targets[@]}))]}")
+fi
+for target in "${targets[@]}"; do
+	package=$(dirname "${target%%:*}") name=${target##* }
+	echo "fuzzing $name of $package"
+	(cd "$package" && go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-1m}" -fuzzminimizetime 10x .)
+done

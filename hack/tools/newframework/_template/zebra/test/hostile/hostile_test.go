@@ -1,0 +1,21 @@
+// Package hostile_test asks a real API server about thousands of odd jobs. It keeps the processors busy, so that it has
+// a package of its own, which runs beside others.
+package hostile_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"tensorstack.dev/jobs/kit/integration"
+	"tensorstack.dev/jobs/zebra"
+)
+
+var (
+	jobs = flag.Int("jobs", 1000, "how many jobs to ask about")
+	seed = flag.Uint64("seed", rand.Uint64(), "what the jobs are drawn from")
+)
+
+func TestTheAPIServerTakesWhatTheControllerMakesOfWhatTheCRDAdmits(t *testing.T) {
+	integration.AskAboutOddJobs(t, zebra.Controller(), "t9k-zebra", *jobs, *seed, "../../testdata/*.yaml")
+}

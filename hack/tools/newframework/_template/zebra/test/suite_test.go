@@ -1,0 +1,18 @@
+// Package test runs the zebra-controller against a real API server: the CRD as it is shipped, the RBAC as it is
+// shipped, and pods that the tests let run and end as a kubelet would.
+package test
+
+import (
+	"testing"
+
+	"tensorstack.dev/jobs/kit/integration"
+	"tensorstack.dev/jobs/zebra"
+	"tensorstack.dev/jobs/zebra/api/v1beta1"
+)
+
+// cluster is where the controller runs.
+var cluster = &integration.Cluster[*v1beta1.ZebraTrainingJob]{
+	Controller: zebra.Controller(), Namespace: "t9k-zebra", Valid: valid,
+}
+
+func TestIntegration(t *testing.T) { cluster.RunSpecs(t) }

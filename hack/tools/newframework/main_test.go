@@ -1,0 +1,123 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/hack/tools/internal/versions"
+)
+
+// newRoot returns a repository that has what a new framework is made of.
+func newRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"versions.yaml": "modules:\n  common: {version: v0.1.0, role: library}\n" +
+			"  tensorflow: {version: v0.4.0, role: framework, common: v0.2.0, kit: v0.3.0}\n" +
+			"  scheduler: {version: v0.1.0, role: controller, common: v0.2.0}\nkubernetes: {}\n",
+		"tensorflow/go.mod": "module tensorstack.dev/jobs/tensorflow\n",
+		"tensorflow/go.sum": "",
+		"tensorflow/config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml": "spec:\n  names:\n" +
+			"    plural: tensorflowtrainingjobs\n    shortNames: [tfjob]\n    singular: tensorflowtrainingjob\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestTheNewFrameworkIsRegisteredAfterTheLast(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	if err := (framework{root: root, name: "jax"}).write(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := versions.Read(filepath.Join(root, "versions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"tensorflow", "jax"}, file.Names(versions.Framework)); diff != "" {
+		t.Errorf("unexpected frameworks (-want +got):\n%s", diff)
+	}
+	want := versions.Module{Version: "v0.1.0", Role: versions.Framework, Common: "v0.2.0", Kit: "v0.3.0"}
+	if diff := cmp.Diff(want, file.Modules["jax"]); diff != "" {
+		t.Errorf("unexpected module (-want +got):\n%s", diff)
+	}
+}
+
+func TestNothingOfTheTemplateIsLeft(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{"": "JaxTrainingJob", "JAXJob": "JAXJob"} {
+		root := newRoot(t)
+		if err := (framework{root: root, name: "jax", kind: kind}).write(); err != nil {
+			t.Fatal(err)
+		}
+		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if found := strings.ToLower(path + string(content)); strings.Contains(found, "zebra") {
+				t.Errorf("%s is still the template's", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		example, err := os.ReadFile(filepath.Join(root, "examples/jax/plain.yaml"))
+		if err != nil || !strings.Contains(string(example), "\nkind: "+want+"\n") {
+			t.Errorf("the example is no %s (%v):\n%s", want, err, example)
+		}
+	}
+}
+
+func TestLinesStayShortWithALongKind(t *testing.T) {
+	t.Parallel()
+	files, err := framework{root: newRoot(t), name: "paddlepaddle", kind: "PaddlePaddleTrainingJob"}.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		for line := range strings.Lines(string(content)) {
+			isMarker := strings.HasPrefix(strings.TrimSpace(line), "// +")
+			if strings.HasSuffix(name, ".go") && len(strings.TrimSuffix(line, "\n")) > 120 && !isMarker {
+				t.Errorf("a line of %s is too long:\n%s", name, line)
+			}
+		}
+	}
+}
+
+func TestNamesThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		framework framework
+		want      string
+	}{
+		"no name":                    {framework{}, `NAME is ""`},
+		"a name with a dash":         {framework{name: "my-jax"}, `NAME is "my-jax"`},
+		"a keyword":                  {framework{name: "func"}, `NAME is "func"`},
+		"a type of Go":               {framework{name: "string"}, `NAME is "string"`},
+		"a package of the template":  {framework{name: "framework"}, `NAME is "framework"`},
+		"a kind that there is":       {framework{name: "jax", kind: "TensorFlowTrainingJob"}, "trainingjob already"},
+		"a short name that there is": {framework{name: "tf"}, "tfjob already"},
+		"a kind in lower case":       {framework{name: "jax", kind: "jaxjob"}, `KIND is "jaxjob"`},
+		"the name of another module": {framework{name: "tensorflow"}, "there is a folder tensorflow already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.framework.root = newRoot(t)
+			if err := tc.framework.write(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+// Registry writes the modules of versions.yaml into the files of the repository that have to list them.
+//
+//	registry -root FOLDER
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"tensorstack.dev/jobs/hack/tools/internal/versions"
+)
+
+func main() {
+	root := flag.String("root", ".", "root of the repository")
+	flag.Parse()
+	if err := write(*root); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+// list is a part of a file that lists modules.
+type list struct {
+	file string
+	// pattern matches the list. A list with no items is not matched, and is then reported as missing.
+	pattern string
+	// many reports whether the file may have the list more than once.
+	many bool
+	// content returns the list of the modules.
+	content func(modules versions.File) string
+}
+
+// marker is the line before a list that ends at the next empty line.
+const marker = "# Written by make generate from versions.yaml, up to the next empty line.\n"
+
+// lists are all of them. The Makefile, the scripts and the tests read versions.yaml instead.
+var lists = []list{
+	{file: "go.work", pattern: `(?m)^use \(\n(?:\t\./\S+\n)+\)$`, content: usedModules},
+	{file: "deploy/all/kustomization.yaml", pattern: marker + `(?:.+\n)+`, content: installedControllers},
+	{file: "Dockerfile", pattern: marker + `(?:.+\n)+`, content: imageStages},
+	{file: ".github/CODEOWNERS", pattern: marker + `(?:.+\n)+`, content: codeOwners},
+	{file: "deploy/monitoring/dashboard.json", pattern: scrapedJobs, many: true, content: scrapeSelector},
+	{file: "deploy/monitoring/prometheusrule.yaml", pattern: scrapedJobs, many: true, content: scrapeSelector},
+	{file: "hack/consumer/schemes.go", pattern: `(?s)^.+$`, content: schemes},
+}
+
+// write brings all lists up to date. It returns an error if a file does not have its list, or has it twice.
+func write(root string) error {
+	modules, err := versions.Read(filepath.Join(root, "versions.yaml"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, l := range lists {
+		file := filepath.Join(root, l.file)
+		before, err := os.ReadFile(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		pattern := regexp.MustCompile(l.pattern)
+		if found := len(pattern.FindAllIndex(before, -1)); found == 0 || found > 1 && !l.many {
+			errs = append(errs, fmt.Errorf("%s has %d lists of modules, want one:\n%s", l.file, found, l.content(modules)))
+			continue
+		}
+		after := pattern.ReplaceAllLiteralString(string(before), l.content(modules))
+		if after != string(before) {
+			errs = append(errs, os.WriteFile(file, []byte(after), 0o644))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// controllersOf returns the modules with a controller.
+func controllersOf(modules versions.File) []string {
+	return modules.Names(versions.Framework, versions.Controller)
+}
+
+// usedModules returns the use block of go.work.
+func usedModules(modules versions.File) string {
+	names := append(modules.Names(versions.Library, versions.Framework, versions.Controller), "test")
+	slices.Sort(names)
+	return "use (\n\t./" + strings.Join(names, "\n\t./") + "\n)"
+}
+
+// installedControllers returns the resources of deploy/all.
+func installedControllers(modules versions.File) string {
+	var resources strings.Builder
+	resources.WriteString(marker + "resources:\n")
+	for _, name := range controllersOf(modules) {
+		if name == "scheduler" { // on the scheduler that every cluster has
+			name += "/native"
+		}
+		fmt.Fprintf(&resources, "  - ../%s\n", name)
+	}
+	return resources.String()
+}
+
+// imageStages returns the stages of the Dockerfile that set an entrypoint, one for each controller.
+func imageStages(modules versions.File) string {
+	var stages strings.Builder
+	stages.WriteString(marker)
+	for _, name := range controllersOf(modules) {
+		fmt.Fprintf(&stages, "FROM scratch AS %[1]s\nENTRYPOINT [\"/%[1]s-controller\"]\n", name)
+	}
+	return stages.String()
+}
+
+// codeOwners returns the lines of CODEOWNERS, one for common and one for each controller.
+func codeOwners(modules versions.File) string {
+	teams := map[string]string{versions.Common: "maintainers"}
+	folders := []string{versions.Common}
+	width := 0
+	for _, name := range controllersOf(modules) {
+		teams[name] = name
+		folders = append(folders, name)
+		width = max(width, len(name)+len("//"))
+	}
+	var owners strings.Builder
+	owners.WriteString(marker)
+	for _, folder := range folders {
+		fmt.Fprintf(&owners, "%-*s @tensorstack/jobs-%s\n", width, "/"+folder+"/", teams[folder])
+	}
+	return owners.String()
+}
+
+// scrapedJobs matches the selector of the jobs of Prometheus that scrape the controllers.
+const scrapedJobs = `\([a-z0-9|-]+\)-controller-metrics`
+
+// scrapeSelector returns that selector.
+func scrapeSelector(modules versions.File) string {
+	return "(" + strings.Join(controllersOf(modules), "|") + ")-controller-metrics"
+}
+
+// schemes returns a file of the program that uses all modules. The types that several modules use are in common.
+func schemes(modules versions.File) string {
+	paths := map[string]string{}
+	for _, name := range modules.Names(versions.Framework) {
+		paths[name] = versions.Prefix + name + "/api/v1beta1"
+	}
+	for _, name := range modules.Names(versions.Controller) {
+		paths[name] = versions.Prefix + versions.Common + "/api/" + name + "/v1beta1"
+	}
+	names := controllersOf(modules)
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(paths[a], paths[b]) })
+	var imports, calls strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&imports, "\t%s %q\n", name, paths[name])
+		fmt.Fprintf(&calls, "\t%s.AddToScheme,\n", name)
+	}
+	return fmt.Sprintf(`// Written by make generate.
+
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+%s)
+
+// schemes add the kinds of each module with an API.
+var schemes = []func(*runtime.Scheme) error{
+%s}
+`, imports.String(), calls.String())
+}
