@@ -40,6 +40,12 @@ func (g groupView) unselected() groupView {
 	return g
 }
 
+// ofClass lets the engine have the group with a PriorityClass.
+func (g groupView) ofClass(class string) groupView {
+	g.ClassInForce = class
+	return g
+}
+
 func (g groupView) withPriority(priority int32) groupView {
 	g.Group.Spec.Priority = &priority
 	return g
@@ -106,6 +112,10 @@ func unschedulable(pod *corev1.Pod) {
 
 func withRole(role string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Labels[v1beta1.LabelRole] = role }
+}
+
+func ofClass(class string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.PriorityClassName = class }
 }
 
 func newQueue(change func(*v1beta1.QueueSpec)) *v1beta1.Queue {

@@ -99,7 +99,7 @@ func (e *native) gates(queue *v1beta1.Queue) bool {
 func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	const ofGroups = 101 // from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
-	return priorityClass{Name: fmt.Sprintf("%snative-%d", classPrefix, value), Value: value, Preemption: corev1.PreemptNever}
+	return priorityClass{Name: fmt.Sprintf("%s%d", nativeClassPrefix, value), Value: value, Preemption: corev1.PreemptNever}
 }
 
 func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -39,11 +40,15 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 	return nil
 }
 
-// ungated returns a pod without the gate, narrowed down to the nodes of its queue.
+// ungated returns a pod without the gate, narrowed down to the nodes of its queue. It has the label of the queue, so that
+// the queue counts it until it ends, also if its group is deleted.
 func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
 	ungated := pod.DeepCopy()
 	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
 	metav1.SetMetaDataAnnotation(&ungated.ObjectMeta, v1beta1.AnnotationReleased, "true")
+	if len(validation.IsValidLabelValue(queue.Name)) == 0 {
+		metav1.SetMetaDataLabel(&ungated.ObjectMeta, v1beta1.LabelQueue, queue.Name)
+	}
 	confine(&ungated.Spec, requirementsOf(queue.Spec.NodeSelector))
 	return ungated
 }

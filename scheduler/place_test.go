@@ -1,11 +1,14 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
 func TestConfine(t *testing.T) {
@@ -48,6 +51,32 @@ func TestConfine(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected terms (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUngated(t *testing.T) {
+	t.Parallel()
+	long := newQueue(nil)
+	long.Name = strings.Repeat("x", 64)
+	for name, tc := range map[string]struct {
+		queue *v1beta1.Queue
+		want  map[string]string
+	}{
+		"a pod has the label of the queue that has let it through": {
+			queue: newQueue(nil), want: map[string]string{v1beta1.LabelQueue: "lab"},
+		},
+		"a name that is longer than a label is none": {queue: long, want: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ungated(newPod(gated), tc.queue)
+			if diff := cmp.Diff(tc.want, got.Labels); diff != "" {
+				t.Errorf("unexpected labels (-want +got):\n%s", diff)
+			}
+			if isGated(got) || !wasReleased(got) {
+				t.Errorf("the pod has the gates %v and the annotations %v", got.Spec.SchedulingGates, got.Annotations)
 			}
 		})
 	}

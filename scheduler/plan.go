@@ -189,8 +189,12 @@ func sufficient(g groupView) metav1.Condition {
 func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 	n := needOf(g.Group.Spec)
 	var placed []*corev1.Pod
+	var foreign *corev1.Pod
 	var unschedulable string
 	for _, pod := range slices.SortedFunc(slices.Values(g.Pods), byAge) {
+		if foreign == nil && isGated(pod) && pod.DeletionTimestamp.IsZero() && g.hasForeignClass(pod) {
+			foreign = pod
+		}
 		if isPlaced(pod) {
 			placed = append(placed, pod)
 		} else if unschedulable == "" {
@@ -205,6 +209,10 @@ func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1beta1.ReasonScheduled, "the pods that the group needs are on nodes"
 	case !g.isAdmitted():
 		c.Reason, c.Message = g.Admission.Reason, missing+": "+g.Admission.Message
+	case foreign != nil:
+		c.Reason = v1beta1.ReasonPriorityClassMismatch
+		c.Message = fmt.Sprintf("%s: pod %s has the PriorityClass %q, and the group has %q: delete the pod",
+			missing, foreign.Name, foreign.Spec.PriorityClassName, g.ClassInForce)
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded
 		c.Message = fmt.Sprintf("%s: the quota of Queue %q has too little %s left", missing, g.Group.Spec.Queue, over.Resource)

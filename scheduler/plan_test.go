@@ -79,6 +79,12 @@ func TestConditionsOfAGroup(t *testing.T) {
 			want:        conditions{"Admitted", "EnoughPods", "QuotaExceeded"},
 			wantMessage: `0 of 2 pods are on nodes: the quota of Queue "lab" has too little cpu left`,
 		},
+		"a pod with the PriorityClass of another group": {
+			queue: newQueue(nil), group: newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
+			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
+			wantMessage: `0 of 1 pods are on nodes: pod a-0 has the PriorityClass "t9k-native-1010", ` +
+				`and the group has "t9k-native-10": delete the pod`,
+		},
 		"pods that do not fit": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable)),
 			want:        conditions{"Admitted", "EnoughPods", "Unschedulable"},

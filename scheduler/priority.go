@@ -19,8 +19,17 @@ import (
 // newClassAge is how long an API server may take to see a new PriorityClass.
 const newClassAge = 30 * time.Second
 
-// classPrefix is that of the names of our PriorityClasses. They are for pods of groups whose queues give them.
-const classPrefix = "t9k-"
+// Prefixes of the names of our PriorityClasses, which are for pods of groups whose queues give them. The policies in
+// config/controller keep other pods from having them.
+const (
+	nativeClassPrefix  = "t9k-native-"
+	volcanoClassPrefix = "t9k-volcano-"
+)
+
+// isOurClass reports whether a PriorityClass is one of ours.
+func isOurClass(name string) bool {
+	return strings.HasPrefix(name, nativeClassPrefix) || strings.HasPrefix(name, volcanoClassPrefix)
+}
 
 // priorityClass is a PriorityClass that an engine knows a priority by. What a class says can never be changed: another meaning is
 // another name.
@@ -63,7 +72,7 @@ func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Tim
 func classOf(pods []*corev1.Pod, class string) (string, error) {
 	active := activeByAge(pods)
 	for _, pod := range active {
-		if named := pod.Spec.PriorityClassName; strings.HasPrefix(named, classPrefix) && named != class {
+		if named := pod.Spec.PriorityClassName; isOurClass(named) && named != class {
 			return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 				"pod %s has the PriorityClass %s, and the queue gives the group %s: delete the pod", pod.Name, named, class)}
 		}
@@ -72,4 +81,10 @@ func classOf(pods []*corev1.Pod, class string) (string, error) {
 		return active[0].Spec.PriorityClassName, nil
 	}
 	return class, nil
+}
+
+// hasForeignClass reports whether a pod of an admitted group has one of our PriorityClasses that the group does not have
+// at the engine. Pods that were created before the group was admitted may have any other class, or none.
+func (g groupView) hasForeignClass(pod *corev1.Pod) bool {
+	return isOurClass(pod.Spec.PriorityClassName) && pod.Spec.PriorityClassName != g.ClassInForce
 }

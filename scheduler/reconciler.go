@@ -79,7 +79,7 @@ func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Named("queue").
 		Watches(&v1beta1.Queue{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.PodGroup{}, handler.EnqueueRequestsFromMapFunc(queueOfGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.queueOfPod)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfPod)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfNamespace), builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(control.Options(workers)).
 		Complete(r)
@@ -93,18 +93,20 @@ func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // it is of that kind
 }
 
-// queueOfPod returns the queue of the pod's group. The pod's own label counts once that is gone.
-func (r *reconciler) queueOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+// queuesOfPod returns the queue of the pod's group, and that of the pod's own label if the group is gone or is of another
+// queue.
+func (r *reconciler) queuesOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
+		requests = request(queue)
+	}
 	var group v1beta1.PodGroup
 	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: pod.GetLabels()[v1beta1.LabelGroupName]}
 	// This runs in an informer: it must not wait for a write of the group.
 	if err := r.client.Get(ctx, key, &group, client.DisableReadYourWritesConsistency); err != nil {
-		if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
-			return request(queue)
-		}
-		return nil // a group wakes its queue when it comes
+		return requests // a group wakes its queue when it comes
 	}
-	return request(group.Spec.Queue)
+	return append(requests, request(group.Spec.Queue)...)
 }
 
 func (r *reconciler) queuesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
@@ -207,7 +209,9 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	return view, err
 }
 
-// orphans returns the pods on nodes that say by their label that they are of the queue, in namespaces that it takes, and whose group is gone.
+// orphans returns the pods on nodes that say by their label that they are of the queue, in namespaces that it takes, and
+// whose group is gone. A group of the same name in another queue may have come instead: the pods that this queue has let
+// through stay its own.
 func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
 	if view.Queue == nil {
 		return nil, nil
@@ -223,13 +227,14 @@ func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod
 		if !holdsNode(pod) {
 			continue
 		}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}, &v1beta1.PodGroup{},
-			client.DisableReadYourWritesConsistency) // it may be of another queue
-		if err == nil {
-			continue
-		}
+		group := &v1beta1.PodGroup{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}, group,
+			client.DisableReadYourWritesConsistency)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
+		}
+		if err == nil && (group.Spec.Queue == view.Queue.Name || !wasReleased(pod)) {
+			continue
 		}
 		selected, err := r.selects(ctx, view.Queue, pod.Namespace)
 		if err != nil {

@@ -187,7 +187,8 @@ func TestLogOfAGroup(t *testing.T) {
 	}
 }
 
-// What is left of a group that was deleted has what it has until it ends.
+// What is left of a group that was deleted has what it has until it ends, also if a group of the name is in another
+// queue by then.
 func TestPodsWhoseGroupIsGone(t *testing.T) {
 	t.Parallel()
 	pod := func(namespace, name, group string, changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -198,10 +199,13 @@ func TestPodsWhoseGroupIsGone(t *testing.T) {
 	}
 	other := newQueue(nil)
 	other.Name = "other"
-	r := &reconciler{engine: &brokenEngine{}, client: newTestClient(t, newGroup("there", 1).Group, other,
+	moved := newGroup("moved", 1).Group
+	moved.Spec.Queue = "other"
+	r := &reconciler{engine: &brokenEngine{}, client: newTestClient(t, newGroup("there", 1).Group, other, moved,
+		pod("team", "let-through", "moved", running, released), pod("team", "of-the-other", "moved", running),
 		pod("team", "left", "gone", running), pod("team", "ended", "gone", succeeded), pod("team", "waits", "gone"),
 		pod("team", "member", "there", running), pod("elsewhere", "not-of-the-queue", "gone", running))}
-	for queue, want := range map[string][]string{"lab": {"left"}, "other": nil} {
+	for queue, want := range map[string][]string{"lab": {"left", "let-through"}, "other": nil} {
 		view, err := r.observe(t.Context(), queue)
 		if err != nil {
 			t.Fatal(err)

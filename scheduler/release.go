@@ -18,7 +18,7 @@ type held struct {
 // release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and once they
 // are on nodes, each that it has more. A queue never exceeds its quota, also while released pods are not on nodes yet.
 // Groups of a greater priority go first, and of equal ones the older; one that does not fit does not hold up those that
-// do. It returns the groups that wait, by name.
+// do. A pod that has the PriorityClass of another group stays. It returns the groups that wait, by name.
 func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) (released []*corev1.Pod, waiting map[string]held) {
 	waiting = map[string]held{}
 	used := usage(groups, orphans, mayHoldNode)
@@ -36,6 +36,8 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 			continue
 		}
 		gated, through := g.split()
+		//attack:pods with the priority of another group are let through =>
+		gated = slices.DeleteFunc(gated, g.hasForeignClass)
 		// Those that the group can do without stand in for others only once they are on nodes.
 		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through), func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
 		needed, more := left.pick(slices.DeleteFunc(slices.Clone(gated), isExtra))

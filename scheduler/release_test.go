@@ -56,6 +56,16 @@ func TestRelease(t *testing.T) {
 			groups: []groupView{newGroup("a", 2, newPod(running, grouped), newPod(gated, extra), newPod(running, extra), newPod(gated, grouped))},
 			want:   []string{"a-3"},
 		},
+		"a pod with the PriorityClass of another group is held, and one with that of its own is not": {
+			groups: []groupView{
+				newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
+				newGroup("b", 1, newPod(gated, ofClass("t9k-native-10"))).ofClass("t9k-native-10"),
+			},
+			want: []string{"b-0"},
+		},
+		"of a group that has no class, since its first pods had none, a pod with that of another group is held": {
+			groups: []groupView{newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010")))},
+		},
 		"a group that lacks pods is not": {
 			groups: []groupView{newGroup("a", 2, waiting)},
 		},

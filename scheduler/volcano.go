@@ -74,7 +74,7 @@ func (e *volcano) gates(queue *v1beta1.Queue) bool {
 // class lets them.
 func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	value := gang.PriorityOf(group.Spec)
-	return priorityClass{Name: fmt.Sprintf("%svolcano-%d", classPrefix, value), Value: value, Preemption: corev1.PreemptLowerPriority}
+	return priorityClass{Name: fmt.Sprintf("%s%d", volcanoClassPrefix, value), Value: value, Preemption: corev1.PreemptLowerPriority}
 }
 
 func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }

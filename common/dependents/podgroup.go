@@ -241,7 +241,7 @@ func needsHelp(reason string) bool {
 	switch reason {
 	case schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded, schedulerv1beta1.ReasonQueueNotFound,
 		schedulerv1beta1.ReasonQueueClosed, schedulerv1beta1.ReasonNamespaceNotSelected,
-		schedulerv1beta1.ReasonEngineNotReady:
+		schedulerv1beta1.ReasonEngineNotReady, schedulerv1beta1.ReasonPriorityClassMismatch:
 		return true
 	default:
 		return false

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -53,6 +55,8 @@ func (s *steps) buildPod(
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
+	dropReserved(pod.Labels)
+	dropReserved(pod.Annotations)
 	maps.Copy(pod.Labels, Labels(s.job.Kind.Kind, s.job.Name))
 	pod.Labels["app.kubernetes.io/component"] = member.Role.Type
 	pod.Labels[batchv1beta1.LabelReplicaType] = member.Role.Type
@@ -78,6 +82,16 @@ func (s *steps) buildPod(
 		}
 	}
 	return pod, nil
+}
+
+// dropReserved deletes the labels or annotations that only the controllers and the scheduler give to pods of jobs. The
+// policies of the scheduler-controller trust the job controllers, so that a template must not say that its pods are
+// members of a PodGroup, or that a Queue has let them through.
+func dropReserved(keys map[string]string) {
+	maps.DeleteFunc(keys, func(key, _ string) bool {
+		//attack:a template of a job says what its pods are to a queue => return false
+		return strings.HasPrefix(key, schedulerv1beta1.GroupVersion.Group+"/")
+	})
 }
 
 // MetaOfOwned returns the metadata of an object that the job owns and that has its name.

@@ -114,8 +114,11 @@ func TestBuildPod(t *testing.T) {
 			template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "mine", Namespace: "elsewhere",
-					Labels:      map[string]string{"team": "vision", "batch.tensorstack.dev/job-name": "other", "app.kubernetes.io/name": "mine"},
-					Annotations: map[string]string{"note": "mine"},
+					Labels: map[string]string{
+						"team": "vision", "batch.tensorstack.dev/job-name": "other", "app.kubernetes.io/name": "mine",
+						"scheduler.tensorstack.dev/group-name": "of-another-job",
+					},
+					Annotations: map[string]string{"note": "mine", "scheduler.tensorstack.dev/released": "true"},
 				},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyAlways, Hostname: "mine", Subdomain: "mine", SchedulerName: "mine", PriorityClassName: "high",

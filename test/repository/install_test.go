@@ -237,7 +237,8 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 	t.Parallel()
 	allowed := []string{
 		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget",
-		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", // the API server carries them out by itself
+		// The API server carries these out by itself.
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
 	for controller, objects := range installations(t) {
 		for _, object := range objects {

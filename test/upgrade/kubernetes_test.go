@@ -15,19 +15,7 @@ import (
 func TestInstallsOnThisKubernetes(t *testing.T) {
 	t.Parallel()
 	s := startAPIServer(t)
-	api, err := discovery.NewDiscoveryClientForConfig(s.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := api.ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
-	admission, err := api.ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies := slices.ContainsFunc(admission.APIResources, func(r metav1.APIResource) bool { return r.Kind == "MutatingAdmissionPolicy" })
+	version, policies := s.mutatingAdmissionPolicies(t)
 
 	type installation struct {
 		base          string
@@ -50,7 +38,7 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 	for _, tc := range installations {
 		t.Run(tc.base, func(t *testing.T) {
 			if tc.needsPolicies && !policies {
-				t.Skipf("Kubernetes %s has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1", server.GitVersion)
+				t.Skipf("Kubernetes %s has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1", version)
 			}
 			s.kubectl(t, "apply", "-k", "../../deploy/"+tc.base)
 		})
@@ -75,7 +63,7 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 	} {
 		t.Run(tc.folder, func(t *testing.T) {
 			if tc.needsPolicies && !policies {
-				t.Skipf("Kubernetes %s has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1", server.GitVersion)
+				t.Skipf("Kubernetes %s has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1", version)
 			}
 			err := s.try(t, "apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", "../../"+tc.folder)
 			if tc.without != "" {
@@ -87,4 +75,24 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mutatingAdmissionPolicies returns the version of Kubernetes, and reports whether it serves these policies.
+func (s *apiServer) mutatingAdmissionPolicies(t *testing.T) (version string, served bool) {
+	t.Helper()
+	api, err := discovery.NewDiscoveryClientForConfig(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := api.ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admission, err := api.ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.GitVersion, slices.ContainsFunc(admission.APIResources, func(r metav1.APIResource) bool {
+		return r.Kind == "MutatingAdmissionPolicy"
+	})
 }

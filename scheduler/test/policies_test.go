@@ -1,0 +1,261 @@
+package test
+
+import (
+	"context"
+	"maps"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+var _ = Describe("The policies for pods", Ordered, func() {
+	var (
+		namespace string
+		tenant    client.Client
+	)
+
+	BeforeAll(func(ctx context.Context) {
+		namespace, tenant = newTenant(ctx)
+		awaitPolicies(ctx, tenant, namespace)
+	})
+
+	DescribeTable("let a tenant", func(ctx context.Context, change func(*corev1.Pod)) {
+		pod := member(namespace)
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+		before := pod.DeepCopy()
+		change(pod)
+		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(Succeed())
+	},
+		Entry("label a pod", labelled("team", "vision")),
+		Entry("annotate a pod", annotated("note", "mine")),
+		Entry("replace the image of a pod", func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "other" }),
+		Entry("remove a gate of its own from a pod", func(pod *corev1.Pod) {
+			pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[:1]
+		}),
+	)
+
+	DescribeTable("do not let a tenant", func(ctx context.Context, change func(*corev1.Pod), why string) {
+		pod := member(namespace)
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+		before := pod.DeepCopy()
+		change(pod)
+		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(MatchError(ContainSubstring(why)))
+	},
+		Entry("take a pod out of its group", unlabelled(v1beta1.LabelGroupName), "metadata.labels:"),
+		Entry("move a pod to another group", labelled(v1beta1.LabelGroupName, "other"), "metadata.labels:"),
+		Entry("take a pod out of its queue", unlabelled(v1beta1.LabelQueue), "metadata.labels:"),
+		Entry("give a pod a role", labelled(v1beta1.LabelRole, "master"), "metadata.labels:"),
+		Entry("mark a pod as released", annotated(v1beta1.AnnotationReleased, "true"), "metadata.annotations:"),
+		Entry("mark a pod as extra", annotated(v1beta1.AnnotationExtra, "true"), "metadata.annotations:"),
+		Entry("remove the gate of the queue", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] },
+			"spec.schedulingGates:"),
+	)
+
+	It("do not let a tenant put a pod into a group after it was created", func(ctx context.Context) {
+		pod := member(namespace)
+		pod.Labels, pod.Spec.SchedulingGates = nil, nil
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+		before := pod.DeepCopy()
+		labelled(v1beta1.LabelGroupName, "group")(pod)
+		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(MatchError(ContainSubstring("metadata.labels:")))
+	})
+
+	It("do not let a tenant create a pod that is marked as released", func(ctx context.Context) {
+		pod := member(namespace)
+		annotated(v1beta1.AnnotationReleased, "true")(pod)
+		Expect(tenant.Create(ctx, pod)).To(MatchError(ContainSubstring("metadata.annotations:")))
+	})
+
+	DescribeTable("let a pod be released by", func(ctx context.Context, config func() *rest.Config) {
+		pod := member(namespace)
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+		before := pod.DeepCopy()
+		pod.Spec.SchedulingGates = nil
+		annotated(v1beta1.AnnotationReleased, "true")(pod)
+		labelled(v1beta1.LabelQueue, "other")(pod)
+		c, err := client.New(config(), client.Options{Scheme: plane.Client.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Patch(ctx, pod, client.MergeFrom(before))).To(Succeed())
+	},
+		Entry("the scheduler-controller", func() *rest.Config { return plane.Controller() }),
+		Entry("an administrator of the cluster", func() *rest.Config { return plane.Config }),
+	)
+
+	DescribeTable("as for the PriorityClasses of queues,", func(ctx context.Context, change func(*corev1.Pod), refused bool) {
+		for _, class := range []string{"t9k-native-10", "t9k-volcano-10"} {
+			pod := member(namespace)
+			pod.Spec.PriorityClassName = class
+			change(pod)
+			if err := tenant.Create(ctx, pod); refused {
+				Expect(err).To(MatchError(ContainSubstring("spec.priorityClassName: the PriorityClasses t9k-native-*")))
+			} else {
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+	},
+		Entry("let pods of a group have them", func(*corev1.Pod) {}, false),
+		Entry("do not let other pods have them", unlabelled(v1beta1.LabelGroupName), true),
+		Entry("do not let pods of another scheduler have them",
+			func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName }, true),
+	)
+
+	It("have nothing against a PriorityClass of the cluster whose name begins with t9k-", func(ctx context.Context) {
+		pod := member(namespace)
+		pod.Labels, pod.Spec.PriorityClassName = nil, "t9k-system"
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+	})
+})
+
+var _ = Describe("In a namespace that requires a queue", Ordered, func() {
+	var (
+		namespace string
+		tenant    client.Client
+	)
+
+	BeforeAll(func(ctx context.Context) {
+		namespace, tenant = newTenant(ctx)
+		labels := []byte(`{"metadata":{"labels":{"scheduler.tensorstack.dev/require-queue":"true"}}}`)
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		Expect(plane.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", labels))).To(Succeed())
+		Eventually(func() error { return tenant.Create(ctx, member(namespace), client.DryRunAll) }).Should(Succeed())
+		Eventually(func() error {
+			pod := member(namespace)
+			pod.Labels = nil
+			return tenant.Create(ctx, pod, client.DryRunAll)
+		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
+	})
+
+	DescribeTable("a pod of a tenant is", func(ctx context.Context, change func(*corev1.Pod), why string) {
+		pod := member(namespace)
+		change(pod)
+		if err := tenant.Create(ctx, pod); why == "" {
+			Expect(err).NotTo(HaveOccurred())
+		} else {
+			Expect(err).To(MatchError(ContainSubstring(why)))
+		}
+	},
+		Entry("created if it is of a group and has the gate", func(*corev1.Pod) {}, ""),
+		Entry("refused without a group", unlabelled(v1beta1.LabelGroupName), "requires that pods are scheduled from a queue"),
+		Entry("refused with another scheduler", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "" },
+			"requires that pods are scheduled from a queue"),
+		Entry("refused if it names its node", func(pod *corev1.Pod) {
+			pod.Spec.NodeName, pod.Spec.SchedulingGates = "node-1", nil
+		}, "spec.nodeName:"),
+		Entry("refused without the gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil }, "spec.schedulingGates:"),
+	)
+
+	It("a controller may create a pod without the gate, since its queue may need none", func(ctx context.Context) {
+		grant(ctx, namespace, "controller", rbacv1.PolicyRule{
+			APIGroups: []string{"scheduler.tensorstack.dev"}, Resources: []string{"podgroups"}, Verbs: []string{"manage-pods"},
+		}, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}})
+		controller := as("controller")
+		Eventually(func() error {
+			pod := member(namespace)
+			pod.Spec.SchedulingGates = nil
+			return controller.Create(ctx, pod)
+		}).Should(Succeed()) // the API server takes a moment to know the role
+	})
+})
+
+// member returns a pod of a group that waits for its queue, and for something else.
+func member(namespace string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, GenerateName: "member-",
+			Labels: map[string]string{v1beta1.LabelGroupName: "group", v1beta1.LabelQueue: "lab"},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName:   v1beta1.SchedulerName,
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: v1beta1.QueueGate}, {Name: "example.com/own"}},
+			Containers:      []corev1.Container{{Name: "main", Image: "image"}},
+		},
+	}
+}
+
+func labelled(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
+}
+
+func unlabelled(key string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Labels = maps.Clone(pod.Labels)
+		delete(pod.Labels, key)
+	}
+}
+
+func annotated(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value) }
+}
+
+// newTenant returns a new namespace, and the client of a user who has in it what the role edit grants.
+func newTenant(ctx context.Context) (namespace string, tenant client.Client) {
+	GinkgoHelper()
+	namespace = newNamespace(ctx, "tenants")
+	// No controller aggregates the role edit here.
+	bind(ctx, namespace, namespace, rbacv1.RoleRef{
+		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
+	})
+	return namespace, as(namespace)
+}
+
+// grant lets a user do in a namespace what the rules say.
+func grant(ctx context.Context, namespace, user string, rules ...rbacv1.PolicyRule) {
+	GinkgoHelper()
+	Expect(plane.Client.Create(ctx, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user}, Rules: rules,
+	})).To(Succeed())
+	bind(ctx, namespace, user, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user})
+}
+
+func bind(ctx context.Context, namespace, user string, role rbacv1.RoleRef) {
+	GinkgoHelper()
+	Expect(plane.Client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user}, RoleRef: role,
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})).To(Succeed())
+}
+
+// as returns the client of a user.
+func as(user string) client.Client {
+	GinkgoHelper()
+	config := rest.CopyConfig(plane.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	c, err := client.New(config, client.Options{Scheme: plane.Client.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// awaitPolicies returns when the API server lets the tenant create pods, and refuses what each policy for pods refuses. It
+// takes a moment to know a policy, a role, or a PriorityClass.
+func awaitPolicies(ctx context.Context, tenant client.Client, namespace string) {
+	GinkgoHelper()
+	for _, class := range []string{"t9k-native-10", "t9k-volcano-10", "t9k-system"} {
+		object := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 10}
+		Expect(client.IgnoreAlreadyExists(plane.Client.Create(ctx, object))).To(Succeed()) // the controller makes some, too
+	}
+	released := member(namespace)
+	annotated(v1beta1.AnnotationReleased, "true")(released)
+	classed := member(namespace)
+	unlabelled(v1beta1.LabelGroupName)(classed)
+	classed.Spec.PriorityClassName = "t9k-native-10"
+	create := func(pod *corev1.Pod) func() error {
+		return func() error { return tenant.Create(ctx, pod.DeepCopy(), client.DryRunAll) }
+	}
+	Eventually(create(member(namespace))).Should(Succeed())
+	for _, pod := range []*corev1.Pod{released, classed} {
+		Eventually(create(pod)).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
+	}
+	for _, class := range []string{"t9k-volcano-10", "t9k-system"} {
+		pod := member(namespace)
+		pod.Spec.PriorityClassName = class
+		Eventually(create(pod)).Should(Succeed())
+	}
+}
