@@ -1,0 +1,267 @@
+// Package access lets a peer use an HTTP handler only if the API server authenticates the peer by its bearer token and
+// authorizes it.
+//
+// The filter of controller-runtime (pkg/metrics/filters) does the same with k8s.io/apiserver, which adds 20 MB to the
+// binary of each controller. This package needs only client-go. It also limits the requests to the API server that
+// peers without a token that is valid can cause.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"tensorstack.dev/jobs/common/fair"
+)
+
+// Limits of a Filter.
+const (
+	// AllowedTTL is how long a token that was allowed is not reviewed again.
+	AllowedTTL = time.Minute
+	// RefusedTTL is how long a token that was refused is not reviewed again.
+	RefusedTTL = 10 * time.Second
+	// MaxAnswers is how many tokens that were allowed a filter remembers, and how many that were refused.
+	MaxAnswers = 256
+	// Timeout is how long a request may wait for its turn and for the review of its token.
+	Timeout = 5 * time.Second
+	// Rate is how many tokens are reviewed in a second, on average. A review is one request to the API server, and a
+	// second one if the token is valid.
+	Rate = 5
+	// Burst is how many tokens are reviewed at once after a time without reviews.
+	Burst = 5
+)
+
+// Filter reviews the tokens of peers, one after another. IP addresses of peers take turns, so that a peer that sends
+// many tokens delays no other peer for long.
+type Filter struct {
+	tokens authenticationclient.TokenReviewInterface
+	access authorizationclient.SubjectAccessReviewInterface
+	path   string
+	logger logr.Logger
+	rate   *fair.Bucket
+
+	turn     chan struct{} // holds a value while a token is reviewed
+	reported string        // the error that was logged last; guarded by turn
+
+	mu      sync.Mutex
+	allowed answers
+	refused answers
+}
+
+// New returns a filter that asks the API server of a configuration. A peer needs the right to get the path, as a
+// nonResourceURL. The filter does not use the rate limit of the configuration, as it has its own.
+func New(config *rest.Config, path string, logger logr.Logger) (*Filter, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	authentication, err := authenticationclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	authorization, err := authorizationclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	return newFilter(authentication.TokenReviews(), authorization.SubjectAccessReviews(), path, logger), nil
+}
+
+func newFilter(
+	tokens authenticationclient.TokenReviewInterface, access authorizationclient.SubjectAccessReviewInterface,
+	path string, logger logr.Logger,
+) *Filter {
+	return &Filter{
+		tokens: tokens, access: access, path: path, logger: logger,
+		rate: fair.NewBucket(Rate, Burst), turn: make(chan struct{}, 1),
+		allowed: answers{ttl: AllowedTTL, of: map[key]answer{}}, refused: answers{ttl: RefusedTTL, of: map[key]answer{}},
+	}
+}
+
+// Protect returns a handler that calls the given one only for peers that are allowed. Others get status 401 if the
+// token is missing or not valid, 403 if its user has no right to the path, and 503 if the API server did not say so in
+// time.
+func (f *Filter) Protect(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		status := f.statusOf(request)
+		if status == http.StatusOK {
+			handler.ServeHTTP(w, request)
+			return
+		}
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		http.Error(w, http.StatusText(status), status)
+	})
+}
+
+// statusOf returns 200 if a request is allowed, and otherwise the status to answer it with.
+func (f *Filter) statusOf(request *http.Request) int {
+	token := bearerToken(request)
+	if token == "" {
+		return http.StatusUnauthorized
+	}
+	hash := key(sha256.Sum256([]byte(token)))
+	if status, ok := f.remembered(hash); ok {
+		return status
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), Timeout)
+	defer cancel()
+	if f.rate.Wait(ctx, addressOf(request)) != nil {
+		return http.StatusServiceUnavailable
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return http.StatusServiceUnavailable
+	}
+	if status, ok := f.remembered(hash); ok { // another request had the same token
+		return status
+	}
+	status, err := f.review(ctx, token)
+	if err != nil {
+		if request.Context().Err() == nil { // the peer waits for an answer
+			f.report(err, token)
+		}
+		return http.StatusServiceUnavailable
+	}
+	f.reported = ""
+	f.remember(hash, status)
+	return status
+}
+
+// bearerToken returns the token of a request. Empty means none.
+func bearerToken(request *http.Request) string {
+	scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// addressOf returns the IP address of a peer.
+func addressOf(request *http.Request) string {
+	host, _, err := net.SplitHostPort(request.RemoteAddr)
+	if err != nil {
+		return request.RemoteAddr
+	}
+	return host
+}
+
+// review asks the API server who has a token, and then whether that user has the right. It returns 200, 401 or 403.
+func (f *Filter) review(ctx context.Context, token string) (int, error) {
+	question := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	reviewed, err := f.tokens.Create(ctx, question, metav1.CreateOptions{})
+	if err != nil {
+		return 0, err
+	}
+	if !reviewed.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	user := reviewed.Status.User
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for name, values := range user.Extra {
+		extra[name] = authorizationv1.ExtraValue(values)
+	}
+	access, err := f.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: f.path, Verb: "get"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return 0, err
+	}
+	if !access.Status.Allowed || access.Status.Denied {
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}
+
+// report logs an error, unless the one before was the same: peers decide how many there are. An error of the API server
+// might quote the token.
+func (f *Filter) report(err error, token string) {
+	text := strings.ReplaceAll(err.Error(), token, "(token)")
+	if text == f.reported {
+		return
+	}
+	f.reported = text
+	f.logger.Error(errors.New(text), "cannot review who asks for "+f.path+", which is refused until the API server answers")
+}
+
+// remembered returns the answer to a token, if it was reviewed recently.
+func (f *Filter) remembered(hash key) (status int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if status, ok = f.allowed.get(hash, now); ok {
+		return status, true
+	}
+	return f.refused.get(hash, now)
+}
+
+// remember keeps an answer. Tokens that are refused cannot displace those that are allowed.
+func (f *Filter) remember(hash key, status int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := &f.refused
+	if status == http.StatusOK {
+		kept = &f.allowed
+	}
+	kept.add(hash, status, time.Now())
+}
+
+// key is the hash of a token, so that the filter keeps no tokens.
+type key [sha256.Size]byte
+
+type answer struct {
+	status  int
+	expires time.Time
+}
+
+// answers are at most MaxAnswers, each of which holds for the ttl.
+type answers struct {
+	ttl time.Duration
+	of  map[key]answer
+}
+
+func (a *answers) get(hash key, now time.Time) (status int, ok bool) {
+	found, ok := a.of[hash]
+	return found.status, ok && now.Before(found.expires)
+}
+
+func (a *answers) add(hash key, status int, now time.Time) {
+	if len(a.of) >= MaxAnswers {
+		maps.DeleteFunc(a.of, func(_ key, old answer) bool { return !now.Before(old.expires) })
+	}
+	if _, known := a.of[hash]; !known && len(a.of) >= MaxAnswers {
+		delete(a.of, a.oldest())
+	}
+	a.of[hash] = answer{status, now.Add(a.ttl)}
+}
+
+// oldest returns the token whose answer expires first.
+func (a *answers) oldest() key {
+	var first key
+	var expires time.Time
+	for hash, old := range a.of {
+		if expires.IsZero() || old.expires.Before(expires) {
+			first, expires = hash, old.expires
+		}
+	}
+	return first
+}
