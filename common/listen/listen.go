@@ -5,6 +5,7 @@ package listen
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"maps"
 	"net"
 	"net/http"
@@ -27,13 +28,17 @@ const (
 	ShutdownTimeout = 2 * time.Second
 )
 
-// NewServer returns a server that limits the size of requests, and the time that they take. The context of a request
-// ends when a listener of TCP closes its connection, even if the peer has begun to send the next request.
+// NewServer returns a server that limits the size of requests, and the time that they take, as well as that of a TLS
+// handshake. The context of a request ends when a listener of TCP closes its connection, even if the peer has begun to
+// send the next request. The listener may be wrapped by tls.NewListener.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: MaxHeader,
 		ReadTimeout: Timeout, WriteTimeout: Timeout, IdleTimeout: IdleTimeout,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if encrypted, ok := c.(*tls.Conn); ok {
+				c = encrypted.NetConn()
+			}
 			if c, ok := c.(*conn); ok {
 				ctx, c.end = context.WithCancel(ctx)
 			}

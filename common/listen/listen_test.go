@@ -2,10 +2,13 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +28,14 @@ func start(t *testing.T, most int, handler http.HandlerFunc) (address string) {
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return l.Addr().String()
+}
+
+// certified returns the configuration of a TLS server, with a certificate.
+func certified(t *testing.T) *tls.Config {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	return &tls.Config{Certificates: server.TLS.Certificates, MinVersion: tls.VersionTLS13}
 }
 
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
@@ -80,6 +91,30 @@ func TestWhatIsDoneForAPeerEndsWithItsConnection(t *testing.T) {
 	}
 }
 
+func TestWhatIsDoneForAPeerEndsWithItsTLSConnection(t *testing.T) {
+	tcp, err := TCP(t.Context(), "127.0.0.1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, ended := make(chan struct{}), make(chan struct{})
+	server := NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	server.WriteTimeout = 0
+	go func() { _ = server.Serve(tls.NewListener(tcp, certified(t))) }()
+	t.Cleanup(func() { _ = server.Close() })
+	address := tcp.Addr().String()
+	insecure := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+	c := tls.Client(listentest.Dial(t, "127.0.77.1", address), insecure)
+	_, _ = io.WriteString(c, listentest.Get("/"))
+	<-began
+	_, _ = io.WriteString(c, listentest.Get("/"))
+	listentest.Dial(t, "127.0.77.1", address)
+	<-ended
+}
+
 func TestARequestWithALargeHeaderIsRefused(t *testing.T) {
 	c := listentest.Dial(t, "127.0.77.1", start(t, 1, noContent))
 	if status := listentest.Ask(t, c, listentest.Large(MaxHeader)); status != http.StatusRequestHeaderFieldsTooLarge {
@@ -106,6 +141,35 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append([]byte("answer "), body...))
 }
 
+// closedAfter returns how long a server keeps the connection of a peer, to the second. It must run in a bubble of
+// synctest.
+func closedAfter(t *testing.T, listenAt func(net.Listener) net.Listener, sent string, reads bool) time.Duration {
+	t.Helper()
+	server := NewServer(http.HandlerFunc(echo))
+	server.ErrorLog = log.New(io.Discard, "", 0)
+	closed := make(chan struct{})
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(closed)
+		}
+	}
+	listener := make(pipes, 1)
+	near, far := net.Pipe()
+	listener <- far
+	go func() { _ = server.Serve(listenAt(listener)) }()
+	begin := time.Now()
+	go func() { _, _ = io.WriteString(near, sent) }()
+	if reads {
+		go func() { _, _ = io.Copy(io.Discard, near) }()
+	}
+	<-closed
+	took := time.Since(begin).Round(time.Second)
+	_ = near.Close()
+	close(listener)
+	_ = server.Close()
+	return took
+}
+
 func TestAPeerHasLimitedTime(t *testing.T) {
 	const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 	get := listentest.Get("/")
@@ -123,29 +187,25 @@ func TestAPeerHasLimitedTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := NewServer(http.HandlerFunc(echo))
-				closed := make(chan struct{})
-				server.ConnState = func(_ net.Conn, state http.ConnState) {
-					if state == http.StateClosed {
-						close(closed)
-					}
-				}
-				listener := make(pipes, 1)
-				near, far := net.Pipe()
-				listener <- far
-				go func() { _ = server.Serve(listener) }()
-				begin := time.Now()
-				go func() { _, _ = io.WriteString(near, tc.sent) }()
-				if tc.reads {
-					go func() { _, _ = io.Copy(io.Discard, near) }()
-				}
-				<-closed
-				if took := time.Since(begin).Round(time.Second); took < tc.want || took > tc.want+time.Second {
+				plain := func(l net.Listener) net.Listener { return l }
+				if took := closedAfter(t, plain, tc.sent, tc.reads); took < tc.want || took > tc.want+time.Second {
 					t.Errorf("the connection was closed after %s, want %s", took, tc.want)
 				}
-				_ = near.Close()
-				close(listener)
-				_ = server.Close()
+			})
+		})
+	}
+}
+
+func TestATLSHandshakeHasLimitedTime(t *testing.T) {
+	config := certified(t)
+	const half = "\x16\x03\x01\x02\x00\x01\x00" // the beginning of a ClientHello of 512 bytes
+	for name, sent := range map[string]string{"a peer that sends nothing": "", "a peer that sends half a ClientHello": half} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				encrypted := func(l net.Listener) net.Listener { return tls.NewListener(l, config) }
+				if took := closedAfter(t, encrypted, sent, true); took != Timeout {
+					t.Errorf("the connection was closed after %s, want %s", took, Timeout)
+				}
 			})
 		})
 	}
