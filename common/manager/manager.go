@@ -47,7 +47,13 @@ type Program struct {
 
 // Options are the settings that all controllers have, each with a flag of its own.
 type Options struct {
-	MetricsBindAddress      string
+	MetricsBindAddress string
+	// MetricsSecure serves the metrics over TLS, and only to those whose bearer token the API server knows and whose user
+	// has the right to get /metrics.
+	MetricsSecure bool
+	// MetricsCertDir is a folder with the certificate of secure metrics, tls.crt and tls.key. Empty means one that is
+	// self-signed.
+	MetricsCertDir          string
 	HealthProbeBindAddress  string
 	PprofBindAddress        string
 	LeaderElect             bool
@@ -109,6 +115,12 @@ func Command(p Program) *cobra.Command {
 	flags := cmd.Flags()
 	flags.Bool("version", false, "print the version, and what it is built from") // cobra's own has the name of the program in its usage
 	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress, "address of the Prometheus metrics; 0 turns them off")
+	flags.BoolVar(&options.MetricsSecure, "metrics-secure", options.MetricsSecure,
+		"serve the metrics over TLS, and only to those who send a bearer token of a user or ServiceAccount with the right "+
+			"to get the nonResourceURL /metrics. The controller needs the rights of its component securemetrics")
+	flags.StringVar(&options.MetricsCertDir, "metrics-cert-dir", options.MetricsCertDir,
+		"folder with the certificate of the metrics for --metrics-secure, tls.crt and tls.key, which is read again when "+
+			"it changes (default: one that the controller signs itself, and that nobody can verify)")
 	flags.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", options.HealthProbeBindAddress, "address of /healthz and /readyz; 0 turns them off")
 	flags.StringVar(&options.PprofBindAddress, "pprof-bind-address", options.PprofBindAddress, "address of /debug/pprof, the profiles of this program, for whoever reaches it, such as 127.0.0.1:6060; 0 turns it off")
 	flags.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect, "take part in a leader election, so that of several copies one works")
@@ -164,6 +176,7 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	rest.AddUserAgent(config, p.Name)
 	electionConfig := rest.CopyConfig(config) // its requests must not wait for those of namespaces
 	electionConfig.QPS, electionConfig.Burst = options.QPS, options.Burst
+	reviewConfig := rest.CopyConfig(config) // nor must those about peers of the metrics, which have a limit of their own
 	shareRequests(config, options.QPS, options.Burst)
 
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -194,7 +207,16 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 			return fmt.Errorf("finding the controller's own image, which pods of its objects run too (--image): %w", err)
 		}
 	}
-	servers, err := servers(ctx, options)
+	secure, err := newSecurity(reviewConfig, options, logger)
+	if err != nil {
+		return err
+	}
+	if secure != nil && secure.watcher != nil {
+		if err := mgr.Add(secure.watcher); err != nil {
+			return err
+		}
+	}
+	servers, err := servers(ctx, options, secure)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -19,6 +20,8 @@ import (
 )
 
 const (
+	// metricsServer is the name of the server of metrics.
+	metricsServer = "metrics"
 	// maxConnections is how many connections each of the servers keeps. The kubelet and Prometheus have one or two.
 	maxConnections = 32
 	// maxProfileQuestion is the size of the body of a request for profiles, in bytes: addresses to name.
@@ -27,18 +30,22 @@ const (
 
 // servers returns the servers of metrics, health probes and profiles, as far as they have an address. They listen
 // already. Those of controller-runtime keep any number of connections, take 20 MiB for a header of 1 MiB, and keep the
-// Lease for 30 s after SIGTERM if a peer has sent half a request.
-func servers(ctx context.Context, options Options) ([]*ctrlmanager.Server, error) {
+// Lease for 30 s after SIGTERM if a peer has sent half a request. Nil means that the metrics are not secure.
+func servers(ctx context.Context, options Options, secure *security) ([]*ctrlmanager.Server, error) {
 	profiles := listen.NewServer(profiles())
 	// The context of a request ends at the ReadTimeout. A profile may take longer, and moves the WriteTimeout.
 	profiles.ReadHeaderTimeout, profiles.ReadTimeout = profiles.ReadTimeout, 0
 	metricsAddress := cmp.Or(options.MetricsBindAddress, metricsserver.DefaultBindAddress)
+	scraped := scrapes(metrics.Registry)
+	if secure != nil {
+		scraped = secure.filter.Protect(scraped)
+	}
 	var all []*ctrlmanager.Server
 	for _, s := range []struct {
 		name, flag, address string
 		server              *http.Server
 	}{
-		{"metrics", "metrics-bind-address", metricsAddress, listen.NewServer(scrapes(metrics.Registry))},
+		{metricsServer, "metrics-bind-address", metricsAddress, listen.NewServer(scraped)},
 		{"health probe", "health-probe-bind-address", options.HealthProbeBindAddress, listen.NewServer(probes())},
 		{"pprof", "pprof-bind-address", options.PprofBindAddress, profiles},
 	} {
@@ -48,6 +55,9 @@ func servers(ctx context.Context, options Options) ([]*ctrlmanager.Server, error
 		listener, err := listen.TCP(ctx, s.address, maxConnections)
 		if err != nil {
 			return nil, fmt.Errorf("listening (--%s): %w", s.flag, err)
+		}
+		if s.name == metricsServer && secure != nil {
+			listener, s.server.ErrorLog = tls.NewListener(listener, secure.tls), secure.errorLog()
 		}
 		all = append(all, &ctrlmanager.Server{
 			Name: s.name, Server: s.server, Listener: listener, ShutdownTimeout: ptr.To(listen.ShutdownTimeout),
@@ -60,7 +70,7 @@ func servers(ctx context.Context, options Options) ([]*ctrlmanager.Server, error
 func scrapes(registry prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	options := promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}
-	mux.Handle("/metrics", inTurn(promhttp.HandlerFor(registry, options)))
+	mux.Handle(metricsPath, inTurn(promhttp.HandlerFor(registry, options)))
 	return mux
 }
 

@@ -24,7 +24,7 @@ func listening(t *testing.T) []*ctrlmanager.Server {
 	t.Helper()
 	options, address := DefaultOptions(), "127.0.0.1:0"
 	options.MetricsBindAddress, options.HealthProbeBindAddress, options.PprofBindAddress = address, address, address
-	all, err := servers(t.Context(), options)
+	all, err := servers(t.Context(), options, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestServersThatAreTurnedOffDoNotListen(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	options.MetricsBindAddress, options.HealthProbeBindAddress, options.PprofBindAddress = "0", "0", ""
-	all, err := servers(t.Context(), options)
+	all, err := servers(t.Context(), options, nil)
 	if len(all) > 0 || err != nil {
 		t.Errorf("got %d servers, %v, want none", len(all), err)
 	}
@@ -134,7 +134,7 @@ func TestAnAddressThatIsTakenIsNamedByItsFlag(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	options.MetricsBindAddress = startServers(t)["metrics"].Listener.Addr().String()
-	if _, err := servers(t.Context(), options); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+	if _, err := servers(t.Context(), options, nil); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
 		t.Errorf("got %v, want an error that names the flag", err)
 	}
 }

@@ -1,0 +1,359 @@
+package manager
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"tensorstack.dev/jobs/common/listen"
+	"tensorstack.dev/jobs/common/listen/listentest"
+)
+
+const prometheusToken = "token-of-prometheus"
+
+// reviewer returns the configuration of a client of an API server that knows one token, whose user may get metrics.
+func reviewer(t *testing.T) *rest.Config {
+	t.Helper()
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, r *http.Request, review any, decide func()) {
+		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+			t.Error(err)
+		}
+		decide()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(review)
+	}
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
+		var review authenticationv1.TokenReview
+		answer(w, r, &review, func() {
+			review.Status.Authenticated = review.Spec.Token == prometheusToken
+			review.Status.User.Username = "prometheus"
+		})
+	})
+	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
+		var review authorizationv1.SubjectAccessReview
+		answer(w, r, &review, func() { review.Status.Allowed = review.Spec.User == "prometheus" })
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+}
+
+// secureServer returns the address of a server of secure metrics, which serves until the test ends.
+func secureServer(t *testing.T, certDir string, logger logr.Logger) (address string, secure *security) {
+	t.Helper()
+	options := DefaultOptions()
+	options.MetricsBindAddress, options.HealthProbeBindAddress = "127.0.0.1:0", "0"
+	options.MetricsSecure, options.MetricsCertDir = true, certDir
+	secure, err := newSecurity(reviewer(t), options, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := servers(t.Context(), options, secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = all[0].Server.Serve(all[0].Listener) }()
+	t.Cleanup(func() { _ = all[0].Server.Close() })
+	return all[0].Listener.Addr().String(), secure
+}
+
+// encrypted connects by TLS to a server whose certificate it does not verify.
+func encrypted(t *testing.T, address string, config *tls.Config) *tls.Conn {
+	t.Helper()
+	config.InsecureSkipVerify = true
+	return tls.Client(listentest.Dial(t, "127.0.77.1", address), config)
+}
+
+// withToken returns a request for a path with a bearer token.
+func withToken(path, token string) string {
+	return strings.Replace(listentest.Get(path), "\r\n\r\n", "\r\nAuthorization: Bearer "+token+"\r\n\r\n", 1)
+}
+
+func TestSecureMetricsNeedATokenOverTLS(t *testing.T) {
+	t.Parallel()
+	address, _ := secureServer(t, "", logr.Discard())
+	for name, tc := range map[string]struct {
+		request string
+		want    int
+	}{
+		"a peer without a token gets no metrics":             {listentest.Get("/metrics"), 401},
+		"a peer with a token that is not valid gets none":    {withToken("/metrics", "forged"), 401},
+		"Prometheus gets metrics":                            {withToken("/metrics", prometheusToken), 200},
+		"a peer without a token does not see other paths":    {listentest.Get("/"), 401},
+		"there is nothing else for Prometheus":               {withToken("/", prometheusToken), 404},
+		"a peer with a large header is refused":              {listentest.Large(listen.MaxHeader), 431},
+		"a peer without a token gets none by another method": {strings.Replace(listentest.Get("/metrics"), "GET", "POST", 1), 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := listentest.Ask(t, encrypted(t, address, &tls.Config{}), tc.request); got != tc.want {
+				t.Errorf("got status %d, want %d", got, tc.want)
+			}
+		})
+	}
+	t.Run("a peer without TLS is refused", func(t *testing.T) {
+		t.Parallel()
+		c := listentest.Dial(t, "127.0.77.1", address)
+		if got := listentest.Ask(t, c, withToken("/metrics", prometheusToken)); got != http.StatusBadRequest {
+			t.Errorf("got status %d, want %d", got, http.StatusBadRequest)
+		}
+	})
+}
+
+func TestSecureMetricsHaveTLSAsStrongAsThePeerCan(t *testing.T) {
+	t.Parallel()
+	address, _ := secureServer(t, "", logr.Discard())
+	type result struct {
+		Version  uint16
+		Protocol string
+		Refused  bool
+	}
+	for name, tc := range map[string]struct {
+		config *tls.Config
+		want   result
+	}{
+		"TLS 1.3 if the peer has it":              {&tls.Config{}, result{Version: tls.VersionTLS13}},
+		"TLS 1.2 if the peer has no later one":    {&tls.Config{MaxVersion: tls.VersionTLS12}, result{Version: tls.VersionTLS12}},
+		"nothing below TLS 1.2":                   {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, result{Refused: true}},
+		"HTTP/1.1 if the peer has HTTP/2 as well": {&tls.Config{NextProtos: []string{"h2", "http/1.1"}}, result{tls.VersionTLS13, "http/1.1", false}},
+		"no HTTP/2": {&tls.Config{NextProtos: []string{"h2"}}, result{Refused: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := encrypted(t, address, tc.config)
+			var got result
+			if err := c.HandshakeContext(t.Context()); err != nil {
+				got.Refused = true
+			} else {
+				got.Version, got.Protocol = c.ConnectionState().Version, c.ConnectionState().NegotiatedProtocol
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected connection (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSecureMetricsAreThereWhilePeersHoldConnections(t *testing.T) {
+	t.Parallel()
+	address, _ := secureServer(t, "", logr.Discard())
+	listentest.Crowd(t, address, maxConnections)
+	got := listentest.Ask(t, encrypted(t, address, &tls.Config{}), withToken("/metrics", prometheusToken))
+	if got != http.StatusOK {
+		t.Errorf("got status %d, want %d", got, http.StatusOK)
+	}
+}
+
+// writeCertificate writes a new certificate for a host into a folder, as the kubelet does for a Secret.
+func writeCertificate(t *testing.T, folder, host string) {
+	t.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey(host, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := os.MkdirTemp(folder, "version-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{certFile: certificate, keyFile: key} {
+		if err := os.WriteFile(filepath.Join(version, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join("data", name), filepath.Join(folder, name)); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+	}
+	next := filepath.Join(folder, "next")
+	if err := os.Symlink(filepath.Base(version), next); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, filepath.Join(folder, "data")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// servedHost returns the host that the certificate of a server is for.
+func servedHost(t *testing.T, address string) string {
+	t.Helper()
+	c := encrypted(t, address, &tls.Config{})
+	if err := c.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(c.ConnectionState().PeerCertificates[0].DNSNames, ",")
+}
+
+func TestCertificateOfAFolderIsServedAndReadAgain(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	writeCertificate(t, folder, "first")
+	address, secure := secureServer(t, folder, logr.Discard())
+	changes := make(chan string, 10)
+	secure.watcher.RegisterCallback(func(certificate tls.Certificate) { changes <- strings.Join(certificate.Leaf.DNSNames, ",") })
+	got := []string{<-changes, servedHost(t, address)}
+	writeCertificate(t, folder, "second")
+	if err := secure.watcher.ReadCertificate(); err != nil { // as it does every 10 s, and when a file changes
+		t.Fatal(err)
+	}
+	got = append(got, <-changes, servedHost(t, address))
+	if diff := cmp.Diff([]string{"first", "first", "second", "second"}, got); diff != "" {
+		t.Errorf("unexpected certificates (-want +got):\n%s", diff)
+	}
+}
+
+func TestCertificateOfAFolderCanBeVerified(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	writeCertificate(t, folder, "metrics.example.org")
+	address, _ := secureServer(t, folder, logr.Discard())
+	roots, err := certutil.NewPool(filepath.Join(folder, certFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := tls.Client(listentest.Dial(t, "127.0.77.1", address), &tls.Config{RootCAs: roots, ServerName: "metrics.example.org"})
+	if err := c.HandshakeContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsThatCannotBeSecureAreAnErrorThatNamesTheFlag(t *testing.T) {
+	t.Parallel()
+	empty, wrong := t.TempDir(), t.TempDir()
+	for _, name := range []string{certFile, keyFile} {
+		if err := os.WriteFile(filepath.Join(wrong, name), []byte("wrong"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		secure  bool
+		certDir string
+		want    string
+	}{
+		"a folder without a certificate":       {true, empty, "reading the certificate of the metrics (--metrics-cert-dir): "},
+		"a certificate that cannot be read":    {true, wrong, "reading the certificate of the metrics (--metrics-cert-dir): "},
+		"a certificate for plain HTTP is none": {false, empty, "--metrics-cert-dir needs --metrics-secure"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := newSecurity(&rest.Config{}, Options{MetricsSecure: tc.secure, MetricsCertDir: tc.certDir}, logr.Discard())
+			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("got error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestMetricsAreNotSecureByDefault(t *testing.T) {
+	t.Parallel()
+	secure, err := newSecurity(&rest.Config{}, DefaultOptions(), logr.Discard())
+	if secure != nil || err != nil {
+		t.Errorf("got %v, %v, want nil", secure, err)
+	}
+}
+
+func TestLogHasNoTokenOfAPeer(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	logger := withoutQuotes(zap.New(chattyLogger(&out)))
+	options := DefaultOptions()
+	options.MetricsSecure = true
+	secure, err := newSecurity(reviewer(t), options, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := ctrl.LoggerInto(t.Context(), logger)
+	handler := secure.filter.Protect(http.NotFoundHandler())
+	for _, token := range []string{prometheusToken, "token-that-is-forged"} {
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet, metricsPath, nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+	}
+	if !strings.Contains(out.String(), `"msg":"Request Body"`) {
+		t.Errorf("client-go logs no requests any more, which this test needs: %s", &out)
+	}
+	for _, secret := range []string{prometheusToken, "token-that-is-forged"} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("the log has a token: %s", &out)
+		}
+	}
+}
+
+func TestAHandshakeThatFailsIsLoggedForDevelopersOnly(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		options []zap.Opts
+		want    int
+	}{
+		"the log of a controller": {nil, 0},
+		"a debug log":             {[]zap.Opts{zap.UseDevMode(true), zap.JSONEncoder()}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			s := &security{logger: zap.New(append(tc.options, zap.WriteTo(&out))...)}
+			s.errorLog().Print("http: TLS handshake error from 10.0.0.1:1234: EOF")
+			if got := strings.Count(out.String(), "TLS handshake error"); got != tc.want {
+				t.Errorf("there are %d lines about the handshake, want %d: %s", got, tc.want, &out)
+			}
+		})
+	}
+}
+
+// slowSigner counts the signatures that have begun, and makes them when the test says so.
+type slowSigner struct {
+	crypto.Signer
+	begun *atomic.Int32
+	end   <-chan struct{}
+}
+
+func (s slowSigner) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	s.begun.Add(1)
+	<-s.end
+	return nil, nil
+}
+
+func TestSignaturesOfHandshakesTakeTurns(t *testing.T) {
+	t.Parallel()
+	const peers = 4
+	synctest.Test(t, func(t *testing.T) {
+		var begun atomic.Int32
+		end := make(chan struct{})
+		config := tlsConfig(func() (*tls.Certificate, error) {
+			return &tls.Certificate{PrivateKey: slowSigner{begun: &begun, end: end}}, nil
+		})
+		for range peers {
+			certificate, err := config.GetCertificate(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = certificate.PrivateKey.(crypto.Signer).Sign(nil, nil, nil) }()
+		}
+		for want := range int32(peers) {
+			synctest.Wait()
+			if got := begun.Load(); got != want+1 {
+				t.Errorf("%d signatures have begun when %d were made", got, want)
+			}
+			end <- struct{}{}
+		}
+	})
+}
