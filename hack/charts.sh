@@ -14,6 +14,7 @@ for controller in "$@"; do
 	sed "s#IMAGE#tensorstack/$controller-controller#" deploy/chart/values.yaml >"$chart/values.yaml"
 	"$programs/kustomize" build "deploy/$controller/crd" >"$chart/files/crd.yaml"
 	"$programs/kustomize" build "$controller/config/servicemonitor" >"$chart/files/servicemonitor.yaml"
+	"$programs/kustomize" build "$controller/config/securemetrics" >"$chart/files/securemetrics.yaml"
 	if [ "$controller" = scheduler ]; then
 		for engine in native volcano; do "$programs/kustomize" build "deploy/scheduler/$engine/controller" >"$chart/files/$engine.yaml"; done
 		cat deploy/chart/engine.values.yaml >>"$chart/values.yaml"

@@ -109,6 +109,63 @@ func TestChartMakesNetworkPoliciesAsTheComponentDoes(t *testing.T) {
 	}
 }
 
+func TestChartServesSecureMetricsAsTheComponentDoes(t *testing.T) {
+	t.Parallel()
+	for _, controller := range readVersions(t).Controllers() {
+		t.Run(controller, func(t *testing.T) {
+			t.Parallel()
+			folder := "deploy/" + controller + "/controller"
+			if controller == "scheduler" {
+				folder = "deploy/scheduler/native/controller"
+			}
+			namespace := "t9k-" + controller
+			components := fmt.Sprintf(`namespace: %[1]s
+components: [ROOT/%[2]s/config/servicemonitor, ROOT/%[2]s/config/securemetrics]`, namespace, controller)
+			got := templated(t, controller, namespace, "serviceMonitor.enabled=true,metrics.secure=true,crds.install=false")
+			want := without("Namespace", onTop(t, folder, components))
+			same(t, withoutNamespace(want), withoutNamespace(got))
+		})
+	}
+}
+
+// withoutNamespace removes the namespace of the objects that are for Prometheus, which the chart does not set.
+func withoutNamespace(objects []unstructured.Unstructured) []unstructured.Unstructured {
+	for _, object := range objects {
+		if object.GetKind() == "Service" || object.GetKind() == "ServiceMonitor" {
+			unstructured.RemoveNestedField(object.Object, "metadata", "namespace")
+		}
+	}
+	return objects
+}
+
+// The chart names the objects of the cluster after the namespace, so that releases in several namespaces do not share
+// them.
+func TestChartOfOneNamespaceServesSecureMetricsByRightsInTheCluster(t *testing.T) {
+	t.Parallel()
+	for _, controller := range unqueued(t) {
+		t.Run(controller, func(t *testing.T) {
+			t.Parallel()
+			component := "namespace: team\ncomponents: [ROOT/" + controller + "/config/securemetrics]"
+			want := onTop(t, "deploy/"+controller+"/namespaced", component)
+			clusterScoped := 0
+			for _, object := range want {
+				if !strings.HasPrefix(object.GetKind(), "ClusterRole") {
+					continue
+				}
+				clusterScoped++
+				object.SetName(object.GetName() + "-team")
+				if role, found, _ := unstructured.NestedString(object.Object, "roleRef", "name"); found {
+					_ = unstructured.SetNestedField(object.Object, role+"-team", "roleRef", "name")
+				}
+			}
+			if clusterScoped != 3 {
+				t.Errorf("the component has %d objects of the cluster, want 3", clusterScoped)
+			}
+			same(t, want, templated(t, controller, "team", "namespaced=true,metrics.secure=true,crds.install=false"))
+		})
+	}
+}
+
 func TestValuesChangeTheDeployment(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -139,7 +196,7 @@ func TestValuesChangeTheContainer(t *testing.T) {
 	t.Parallel()
 	values := "image.repository=registry.example.org/ml/pytorch-controller,image.tag=v9.9.9,image.pullPolicy=Always," +
 		"args={--workers=64},resources.limits.memory=2Gi,namespaced=true," +
-		"networkPolicies.enabled=true,networkPolicies.allowNamespaces=team=ops"
+		"networkPolicies.enabled=true,networkPolicies.allowNamespaces=team=ops,metrics.secure=true"
 	all := containerOf(t, templated(t, "pytorch", "t9k-pytorch", values))
 	got := map[string]any{}
 	for _, field := range []string{"image", "imagePullPolicy", "args", "resources"} {
@@ -148,7 +205,8 @@ func TestValuesChangeTheContainer(t *testing.T) {
 	want := map[string]any{
 		"image": "registry.example.org/ml/pytorch-controller:v9.9.9", "imagePullPolicy": "Always",
 		"args": []any{
-			"--namespace=$(POD_NAMESPACE)", "--network-policies", "--network-policy-allow-namespaces=team=ops", "--workers=64",
+			"--namespace=$(POD_NAMESPACE)", "--network-policies", "--network-policy-allow-namespaces=team=ops", "--metrics-secure",
+			"--workers=64",
 		},
 		"resources": map[string]any{
 			"requests": map[string]any{"cpu": "100m", "memory": "64Mi"}, "limits": map[string]any{"memory": "2Gi"},
@@ -176,6 +234,9 @@ func TestChartRefusesValuesThatItDoesNotHave(t *testing.T) {
 		"Volcano elsewhere than where it looks": {"scheduler", "engine=volcano", "looks for the controller in namespace t9k-scheduler"},
 		"NetworkPolicies of queues": {
 			"scheduler", "networkPolicies.enabled=true", "additional properties 'networkPolicies' not allowed",
+		},
+		"secure metrics that are written wrong": {
+			"pytorch", "metrics.tls=true", "at '/metrics': additional properties 'tls' not allowed",
 		},
 		"half a digest":                 {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
 		"a value that is written wrong": {"pytorch", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},

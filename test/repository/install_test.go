@@ -349,6 +349,111 @@ func TestComponentsForNetworkPoliciesOfAllControllersGoTogether(t *testing.T) {
 	}
 }
 
+// A component may be put on the installation of all controllers. Each changes its own controller, and has no more rights
+// than it needs.
+func TestComponentsForSecureMetricsOfAllControllersGoTogether(t *testing.T) {
+	t.Parallel()
+	type secured struct {
+		Flags     int
+		Endpoints []any
+		Subjects  []any
+		Role      any
+		Reviews   []any
+		Reads     []any
+	}
+	want, got := map[string]secured{}, map[string]*secured{}
+	content := "components:\n"
+	rule := func(group, resource string) any {
+		return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": []any{"create"}}
+	}
+	for _, controller := range readVersions(t).Controllers() {
+		content += "  - ROOT/" + controller + "/config/servicemonitor\n  - ROOT/" + controller + "/config/securemetrics\n"
+		got[controller] = &secured{}
+		want[controller] = secured{
+			Flags: 1,
+			Endpoints: []any{map[string]any{
+				"port": "metrics", "scheme": "https", "tlsConfig": map[string]any{"insecureSkipVerify": true},
+				"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+			}},
+			Subjects: []any{map[string]any{
+				"kind": "ServiceAccount", "name": controller + "-controller", "namespace": "t9k-" + controller,
+			}},
+			Role: "tensorstack-" + controller + "-metrics-auth",
+			Reviews: []any{
+				rule("authentication.k8s.io", "tokenreviews"), rule("authorization.k8s.io", "subjectaccessreviews"),
+			},
+			Reads: []any{map[string]any{"nonResourceURLs": []any{"/metrics"}, "verbs": []any{"get"}}},
+		}
+	}
+	for _, object := range onTop(t, "deploy/all", content) {
+		name := strings.TrimPrefix(object.GetName(), "tensorstack-")
+		controller, part, _ := strings.Cut(name, "-")
+		of, ok := got[controller]
+		if !ok {
+			continue
+		}
+		list := func(fields ...string) []any {
+			found, _, _ := unstructured.NestedSlice(object.Object, fields...)
+			return found
+		}
+		switch object.GetKind() + " " + part {
+		case "Deployment controller":
+			args := containerOf(t, []unstructured.Unstructured{object})["args"].([]any)
+			for _, arg := range args {
+				if arg == "--metrics-secure" {
+					of.Flags++
+				}
+			}
+		case "ServiceMonitor controller":
+			of.Endpoints = list("spec", "endpoints")
+		case "ClusterRoleBinding metrics-auth":
+			of.Subjects = list("subjects")
+			of.Role, _, _ = unstructured.NestedFieldNoCopy(object.Object, "roleRef", "name")
+		case "ClusterRole metrics-auth":
+			of.Reviews = list("rules")
+		case "ClusterRole metrics-reader":
+			of.Reads = list("rules")
+		}
+	}
+	found := map[string]secured{}
+	for controller, of := range got {
+		found[controller] = *of
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("unexpected secure metrics (-want +got):\n%s", diff)
+	}
+}
+
+// A controller of one namespace has rights of the cluster for its secure metrics, and for nothing else.
+func TestSecureMetricsOfOneNamespaceAddRightsToReviewAlone(t *testing.T) {
+	t.Parallel()
+	for _, controller := range unqueued(t) {
+		installed := kustomized(t, "deploy/"+controller+"/namespaced")
+		component := "namespace: team\ncomponents: [ROOT/" + controller + "/config/securemetrics]"
+		var added []string
+		for _, object := range onTop(t, "deploy/"+controller+"/namespaced", component) {
+			sameKind := func(other unstructured.Unstructured) bool {
+				return other.GetKind() == object.GetKind() && other.GetName() == object.GetName()
+			}
+			if !slices.ContainsFunc(installed, sameKind) {
+				added = append(added, id(object))
+			}
+			subjects, _, _ := unstructured.NestedSlice(object.Object, "subjects")
+			for _, subject := range subjects {
+				if namespace := subject.(map[string]any)["namespace"]; namespace != "team" {
+					t.Errorf("%s is for a ServiceAccount of namespace %v, want team", id(object), namespace)
+				}
+			}
+		}
+		prefix := "tensorstack-" + controller + "-metrics-"
+		want := []string{"ClusterRole//" + prefix + "auth", "ClusterRole//" + prefix + "reader", "ClusterRoleBinding//" + prefix + "auth"}
+		slices.Sort(added)
+		if diff := cmp.Diff(want, added); diff != "" {
+			t.Errorf("unexpected objects of %s (-want +got):\n%s", controller, diff)
+		}
+	}
+}
+
 // The configuration of Volcano's scheduler names the Service by which it reaches the controller.
 func TestVolcanoFindsTheController(t *testing.T) {
 	t.Parallel()

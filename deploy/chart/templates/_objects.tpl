@@ -1,21 +1,20 @@
 {{- /*
 The objects of a file, as the release has them. The files are what kustomize makes of deploy/, so that a chart installs what
 `kubectl apply -k` does; here is all that the values change in it.
-Takes a dict of root and file.
+Takes a dict of root, file and clusterScoped: whether the objects belong to the cluster even if the controller is confined to a namespace.
 */ -}}
 {{- define "objects" -}}
 {{- $root := .root }}
+{{- $scope := ternary "ofrelease" "namespaced" (.clusterScoped | default false) }}
 {{- range splitList "\n---\n" ($root.Files.Get .file) }}
 {{- $object := fromYaml . }}
 {{- if eq (include "wanted" (dict "values" $root.Values "kind" $object.kind)) "true" }}
-{{- if $root.Values.namespaced }}{{ include "namespaced" $object }}{{ end }}
+{{- if $root.Values.namespaced }}{{ include $scope (dict "root" $root "object" $object) }}{{ end }}
 {{- if $object.metadata.namespace }}{{ $_ := set $object.metadata "namespace" $root.Release.Namespace }}{{ end }}
 {{- range $object.subjects }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
 {{- if eq $object.metadata.name (printf "tensorstack-%s" $root.Chart.Name) }}{{ include "role" (dict "values" $root.Values "object" $object) }}{{ end }}
 {{- if eq $object.kind "Deployment" }}{{ include "deployment" (dict "root" $root "object" $object) }}{{ end }}
-{{- if eq $object.kind "ServiceMonitor" }}
-{{- $_ := set $object.metadata "labels" (merge (dict) $root.Values.serviceMonitor.labels $object.metadata.labels) }}
-{{- end }}
+{{- if eq $object.kind "ServiceMonitor" }}{{ include "servicemonitor" (dict "values" $root.Values "object" $object) }}{{ end }}
 ---
 {{ toYaml $object }}
 {{- end }}
@@ -34,11 +33,20 @@ Takes a dict of root and file.
 
 {{- /* Rights in the cluster become rights in the namespace. */ -}}
 {{- define "namespaced" -}}
+{{- with .object }}
 {{- if hasPrefix "ClusterRole" .kind }}
 {{- $_ := set . "kind" (trimPrefix "Cluster" .kind) }}
 {{- $_ := set .metadata "namespace" "the release's" }}
 {{- with .roleRef }}{{ $_ := set . "kind" "Role" }}{{ end }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Objects of the cluster have the namespace in their name, so that releases in several namespaces do not share them. */ -}}
+{{- define "ofrelease" -}}
+{{- $suffix := printf "-%s" .root.Release.Namespace }}
+{{- $_ := set .object.metadata "name" (print .object.metadata.name $suffix) }}
+{{- with .object.roleRef }}{{ $_ := set . "name" (print .name $suffix) }}{{ end }}
 {{- end }}
 
 {{- /* Rights that only some values need. The binding has no rules. */ -}}
@@ -47,6 +55,16 @@ Takes a dict of root and file.
 {{- $verbs := list "get" "list" "watch" "create" "patch" }}
 {{- $rule := dict "apiGroups" (list "networking.k8s.io") "resources" (list "networkpolicies") "verbs" $verbs }}
 {{- $_ := set .object "rules" (append .object.rules $rule) }}
+{{- end }}
+{{- end }}
+
+{{- define "servicemonitor" -}}
+{{- $_ := set .object.metadata "labels" (merge (dict) .values.serviceMonitor.labels .object.metadata.labels) }}
+{{- if .values.metrics.secure }}
+{{- $endpoint := index .object.spec.endpoints 0 }}
+{{- $_ := set $endpoint "scheme" "https" }}
+{{- $_ := set $endpoint "bearerTokenFile" "/var/run/secrets/kubernetes.io/serviceaccount/token" }}
+{{- $_ := set $endpoint "tlsConfig" (dict "insecureSkipVerify" true) }}
 {{- end }}
 {{- end }}
 
@@ -72,5 +90,6 @@ Takes a dict of root and file.
 {{- if .enabled }}{{ $args = append $args "--network-policies" }}{{ end }}
 {{- with .allowNamespaces }}{{ $args = append $args (printf "--network-policy-allow-namespaces=%s" .) }}{{ end }}
 {{- end }}
+{{- if $values.metrics.secure }}{{ $args = append $args "--metrics-secure" }}{{ end }}
 {{- with concat $args $values.args }}{{ $_ := set $container "args" . }}{{ end }}
 {{- end }}
