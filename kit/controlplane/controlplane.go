@@ -232,14 +232,15 @@ func (c *ControlPlane) apply(ctx context.Context, file string) error {
 }
 
 // Grant gives the controller the rights of a kustomize component, such as ../config/networkpolicies: it patches the
-// ClusterRole as the component does.
+// ClusterRole as the component does, and creates the objects that the component adds.
 func (c *ControlPlane) Grant(ctx context.Context, component string) error {
 	content, err := os.ReadFile(filepath.Join(component, "kustomization.yaml")) //nolint:gosec // the test names the folder
 	if err != nil {
 		return err
 	}
 	var parsed struct {
-		Patches []struct {
+		Resources []string
+		Patches   []struct {
 			Target struct{ Name string }
 			Patch  string
 		}
@@ -248,7 +249,12 @@ func (c *ControlPlane) Grant(ctx context.Context, component string) error {
 		return fmt.Errorf("reading %s: %w", component, err)
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tensorstack-" + c.serviceAccount}}
-	granted := false
+	for _, file := range parsed.Resources {
+		if err := c.apply(ctx, filepath.Join(component, file)); err != nil {
+			return fmt.Errorf("applying %s of %s: %w", file, component, err)
+		}
+	}
+	granted := len(parsed.Resources) > 0
 	for _, p := range parsed.Patches {
 		if p.Target.Name != role.Name {
 			continue
@@ -263,7 +269,7 @@ func (c *ControlPlane) Grant(ctx context.Context, component string) error {
 		granted = true
 	}
 	if !granted {
-		return fmt.Errorf("%s has no patch of the ClusterRole %s", component, role.Name)
+		return fmt.Errorf("%s has neither objects nor a patch of the ClusterRole %s", component, role.Name)
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ type Controller struct {
 	ConfigFolder string
 	// Components are the folders, in ConfigFolder, of kustomize components whose rights the controller has, too.
 	Components []string
+	// Options changes the options of the controller; nil for the defaults.
+	Options func(*manager.Options)
 	// Wrap is put around what the controller asks of the API server; nil for nothing.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
@@ -59,8 +61,12 @@ func (c Controller) Start() *controlplane.ControlPlane {
 	if c.Wrap != nil {
 		restricted.Wrap(c.Wrap)
 	}
+	options := plane.Options()
+	if c.Options != nil {
+		c.Options(&options)
+	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Run(ctx, c.Program, restricted, plane.Options(), logger) }()
+	go func() { stopped <- manager.Run(ctx, c.Program, restricted, options, logger) }()
 	ginkgo.DeferCleanup(func() {
 		stop()
 		gomega.Eventually(stopped).Should(gomega.Receive(gomega.BeNil()))
