@@ -199,7 +199,9 @@ func TestAPeerHasLimitedTime(t *testing.T) {
 func TestATLSHandshakeHasLimitedTime(t *testing.T) {
 	config := certified(t)
 	const half = "\x16\x03\x01\x02\x00\x01\x00" // the beginning of a ClientHello of 512 bytes
-	for name, sent := range map[string]string{"a peer that sends nothing": "", "a peer that sends half a ClientHello": half} {
+	for name, sent := range map[string]string{
+		"a peer that sends nothing": "", "a peer that sends half a ClientHello": half,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				encrypted := func(l net.Listener) net.Listener { return tls.NewListener(l, config) }

@@ -50,7 +50,8 @@ func reviewer(t *testing.T) *rest.Config {
 			review.Status.User.Username = "prometheus"
 		})
 	})
-	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
+	const accessReviews = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
+	mux.HandleFunc(accessReviews, func(w http.ResponseWriter, r *http.Request) {
 		var review authorizationv1.SubjectAccessReview
 		answer(w, r, &review, func() { review.Status.Allowed = review.Spec.User == "prometheus" })
 	})
@@ -93,6 +94,7 @@ func withToken(path, token string) string {
 func TestSecureMetricsNeedATokenOverTLS(t *testing.T) {
 	t.Parallel()
 	address, _ := secureServer(t, "", logr.Discard())
+	post := strings.Replace(listentest.Get("/metrics"), "GET", "POST", 1)
 	for name, tc := range map[string]struct {
 		request string
 		want    int
@@ -103,7 +105,7 @@ func TestSecureMetricsNeedATokenOverTLS(t *testing.T) {
 		"a peer without a token does not see other paths":    {listentest.Get("/"), 401},
 		"there is nothing else for Prometheus":               {withToken("/", prometheusToken), 404},
 		"a peer with a large header is refused":              {listentest.Large(listen.MaxHeader), 431},
-		"a peer without a token gets none by another method": {strings.Replace(listentest.Get("/metrics"), "GET", "POST", 1), 401},
+		"a peer without a token gets none by another method": {post, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,10 +135,16 @@ func TestSecureMetricsHaveTLSAsStrongAsThePeerCan(t *testing.T) {
 		config *tls.Config
 		want   result
 	}{
-		"TLS 1.3 if the peer has it":              {&tls.Config{}, result{Version: tls.VersionTLS13}},
-		"TLS 1.2 if the peer has no later one":    {&tls.Config{MaxVersion: tls.VersionTLS12}, result{Version: tls.VersionTLS12}},
-		"nothing below TLS 1.2":                   {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, result{Refused: true}},
-		"HTTP/1.1 if the peer has HTTP/2 as well": {&tls.Config{NextProtos: []string{"h2", "http/1.1"}}, result{tls.VersionTLS13, "http/1.1", false}},
+		"TLS 1.3 if the peer has it": {&tls.Config{}, result{Version: tls.VersionTLS13}},
+		"TLS 1.2 if the peer has no later one": {
+			&tls.Config{MaxVersion: tls.VersionTLS12}, result{Version: tls.VersionTLS12},
+		},
+		"nothing below TLS 1.2": {
+			&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, result{Refused: true},
+		},
+		"HTTP/1.1 if the peer has HTTP/2 as well": {
+			&tls.Config{NextProtos: []string{"h2", "http/1.1"}}, result{tls.VersionTLS13, "http/1.1", false},
+		},
 		"no HTTP/2": {&tls.Config{NextProtos: []string{"h2"}}, result{Refused: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +217,9 @@ func TestCertificateOfAFolderIsServedAndReadAgain(t *testing.T) {
 	writeCertificate(t, folder, "first")
 	address, secure := secureServer(t, folder, logr.Discard())
 	changes := make(chan string, 10)
-	secure.watcher.RegisterCallback(func(certificate tls.Certificate) { changes <- strings.Join(certificate.Leaf.DNSNames, ",") })
+	secure.watcher.RegisterCallback(func(certificate tls.Certificate) {
+		changes <- strings.Join(certificate.Leaf.DNSNames, ",")
+	})
 	got := []string{<-changes, servedHost(t, address)}
 	writeCertificate(t, folder, "second")
 	if err := secure.watcher.ReadCertificate(); err != nil { // as it does every 10 s, and when a file changes
@@ -230,7 +240,8 @@ func TestCertificateOfAFolderCanBeVerified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := tls.Client(listentest.Dial(t, "127.0.77.1", address), &tls.Config{RootCAs: roots, ServerName: "metrics.example.org"})
+	verifying := &tls.Config{RootCAs: roots, ServerName: "metrics.example.org"}
+	c := tls.Client(listentest.Dial(t, "127.0.77.1", address), verifying)
 	if err := c.HandshakeContext(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -238,6 +249,7 @@ func TestCertificateOfAFolderCanBeVerified(t *testing.T) {
 
 func TestMetricsThatCannotBeSecureAreAnErrorThatNamesTheFlag(t *testing.T) {
 	t.Parallel()
+	const unread = "reading the certificate of the metrics (--metrics-cert-dir): "
 	empty, wrong := t.TempDir(), t.TempDir()
 	for _, name := range []string{certFile, keyFile} {
 		if err := os.WriteFile(filepath.Join(wrong, name), []byte("wrong"), 0o600); err != nil {
@@ -249,8 +261,8 @@ func TestMetricsThatCannotBeSecureAreAnErrorThatNamesTheFlag(t *testing.T) {
 		certDir string
 		want    string
 	}{
-		"a folder without a certificate":       {true, empty, "reading the certificate of the metrics (--metrics-cert-dir): "},
-		"a certificate that cannot be read":    {true, wrong, "reading the certificate of the metrics (--metrics-cert-dir): "},
+		"a folder without a certificate":       {true, empty, unread},
+		"a certificate that cannot be read":    {true, wrong, unread},
 		"a certificate for plain HTTP is none": {false, empty, "--metrics-cert-dir needs --metrics-secure"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -134,7 +134,8 @@ func TestAnAddressThatIsTakenIsNamedByItsFlag(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	options.MetricsBindAddress = startServers(t)["metrics"].Listener.Addr().String()
-	if _, err := servers(t.Context(), options, nil); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+	_, err := servers(t.Context(), options, nil)
+	if err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
 		t.Errorf("got %v, want an error that names the flag", err)
 	}
 }

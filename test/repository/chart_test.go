@@ -205,8 +205,8 @@ func TestValuesChangeTheContainer(t *testing.T) {
 	want := map[string]any{
 		"image": "registry.example.org/ml/pytorch-controller:v9.9.9", "imagePullPolicy": "Always",
 		"args": []any{
-			"--namespace=$(POD_NAMESPACE)", "--network-policies", "--network-policy-allow-namespaces=team=ops", "--metrics-secure",
-			"--workers=64",
+			"--namespace=$(POD_NAMESPACE)", "--network-policies", "--network-policy-allow-namespaces=team=ops",
+			"--metrics-secure", "--workers=64",
 		},
 		"resources": map[string]any{
 			"requests": map[string]any{"cpu": "100m", "memory": "64Mi"}, "limits": map[string]any{"memory": "2Gi"},

@@ -14,10 +14,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 )
 
 // controllers returns the folders of what is installed for each controller, by the engine for that of queues.
@@ -349,8 +352,8 @@ func TestComponentsForNetworkPoliciesOfAllControllersGoTogether(t *testing.T) {
 	}
 }
 
-// A component may be put on the installation of all controllers. Each changes its own controller, and has no more rights
-// than it needs.
+// The components may be put on the installation of all controllers. Each changes its own controller, and gives no more
+// rights than that needs.
 func TestComponentsForSecureMetricsOfAllControllersGoTogether(t *testing.T) {
 	t.Parallel()
 	type secured struct {
@@ -424,6 +427,41 @@ func TestComponentsForSecureMetricsOfAllControllersGoTogether(t *testing.T) {
 	}
 }
 
+// The Prometheus operator takes the fields of the example, which asks for a certificate that Prometheus can verify.
+func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
+	t.Parallel()
+	objects := kustomized(t, "examples/install/secure-metrics")
+	want := any([]any{"--metrics-secure", "--metrics-cert-dir=/etc/metrics"})
+	if diff := cmp.Diff(want, containerOf(t, objects)["args"]); diff != "" {
+		t.Errorf("unexpected flags (-want +got):\n%s", diff)
+	}
+	var endpoints []monitoringv1.Endpoint
+	for _, object := range objects {
+		if object.GetKind() != "ServiceMonitor" {
+			continue
+		}
+		var monitor monitoringv1.ServiceMonitor
+		err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &monitor, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoints = monitor.Spec.Endpoints
+	}
+	if len(endpoints) != 1 {
+		t.Fatalf("there are %d endpoints, want 1", len(endpoints))
+	}
+	got := endpoints[0].TLSConfig.SafeTLSConfig
+	verified := monitoringv1.SafeTLSConfig{
+		ServerName: ptr.To("pytorch-controller-metrics.t9k-pytorch.svc"),
+		CA: monitoringv1.SecretOrConfigMap{Secret: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "pytorch-controller-metrics"}, Key: "ca.crt",
+		}},
+	}
+	if diff := cmp.Diff(verified, got); diff != "" {
+		t.Errorf("unexpected TLS configuration (-want +got):\n%s", diff)
+	}
+}
+
 // A controller of one namespace has rights of the cluster for its secure metrics, and for nothing else.
 func TestSecureMetricsOfOneNamespaceAddRightsToReviewAlone(t *testing.T) {
 	t.Parallel()
@@ -446,7 +484,9 @@ func TestSecureMetricsOfOneNamespaceAddRightsToReviewAlone(t *testing.T) {
 			}
 		}
 		prefix := "tensorstack-" + controller + "-metrics-"
-		want := []string{"ClusterRole//" + prefix + "auth", "ClusterRole//" + prefix + "reader", "ClusterRoleBinding//" + prefix + "auth"}
+		want := []string{
+			"ClusterRole//" + prefix + "auth", "ClusterRole//" + prefix + "reader", "ClusterRoleBinding//" + prefix + "auth",
+		}
 		slices.Sort(added)
 		if diff := cmp.Diff(want, added); diff != "" {
 			t.Errorf("unexpected objects of %s (-want +got):\n%s", controller, diff)

@@ -60,6 +60,7 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 		{folder: "examples/install/monitored", without: "ServiceMonitor"},
 		{folder: "examples/install/one-namespace"},
 		{folder: "examples/install/registry"},
+		{folder: "examples/install/secure-metrics", without: "ServiceMonitor"},
 	} {
 		t.Run(tc.folder, func(t *testing.T) {
 			if tc.needsPolicies && !policies {

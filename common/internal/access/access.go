@@ -200,7 +200,7 @@ func (f *Filter) report(err error, token string) {
 		return
 	}
 	f.reported = text
-	f.logger.Error(errors.New(text), "cannot review who asks for "+f.path+", which is refused until the API server answers")
+	f.logger.Error(errors.New(text), "the API server cannot review a peer, which is refused")
 }
 
 // remembered returns the answer to a token, if it was reviewed recently.

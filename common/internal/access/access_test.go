@@ -136,6 +136,7 @@ func TestOnlyAllowedPeersGetMetrics(t *testing.T) {
 	unauthorized := result{http.StatusUnauthorized, "Unauthorized\n", "Bearer", 0}
 	rejected := unauthorized
 	rejected.Reviews = 1
+	forbidden := result{http.StatusForbidden, "Forbidden\n", "", 1}
 	for name, tc := range map[string]struct {
 		authorization string
 		want          result
@@ -144,8 +145,8 @@ func TestOnlyAllowedPeersGetMetrics(t *testing.T) {
 		"a peer with an empty token gets 401":         {"Bearer ", unauthorized},
 		"a peer with a password gets 401":             {"Basic dG9rZW4gb2YgcHJvbWV0aGV1cw==", unauthorized},
 		"a token that is not valid gets 401":          {"Bearer forged", rejected},
-		"a user without the right gets 403":           {"Bearer token of a tenant", result{403, "Forbidden\n", "", 1}},
-		"a user with a right that is denied gets 403": {"Bearer token of prometheus denied", result{403, "Forbidden\n", "", 1}},
+		"a user without the right gets 403":           {"Bearer token of a tenant", forbidden},
+		"a user with a right that is denied gets 403": {"Bearer token of prometheus denied", forbidden},
 		"a user with the right gets metrics":          {"Bearer token of prometheus", result{200, "metrics", "", 1}},
 		"the scheme may be in lower case":             {"bearer token of prometheus", result{200, "metrics", "", 1}},
 	} {
@@ -193,7 +194,7 @@ func TestAnAnswerHoldsForSomeTime(t *testing.T) {
 				time.Sleep(tc.ttl - time.Nanosecond)
 				again := status(t, f, tc.token)
 				if got := server.reviews(); got != 1 || again != first {
-					t.Errorf("within %s the token was reviewed %d times, want 1, and got status %d after %d", tc.ttl, got, again, first)
+					t.Errorf("within %s there are %d reviews, want 1, and status %d after %d", tc.ttl, got, again, first)
 				}
 				time.Sleep(time.Nanosecond)
 				status(t, f, tc.token)
