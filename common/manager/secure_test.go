@@ -331,7 +331,7 @@ func TestAHandshakeThatFailsIsLoggedForDevelopersOnly(t *testing.T) {
 	}
 }
 
-// slowSigner counts the signatures that have begun, and makes them when the test says so.
+// slowSigner counts the signatures that have begun. Each ends when something is sent to the channel.
 type slowSigner struct {
 	crypto.Signer
 	begun *atomic.Int32

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/utils/ptr"
 )
 
 // controllers returns the folders of what is installed for each controller, by the engine for that of queues.
@@ -452,7 +451,7 @@ func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 	}
 	got := endpoints[0].TLSConfig.SafeTLSConfig
 	verified := monitoringv1.SafeTLSConfig{
-		ServerName: ptr.To("pytorch-controller-metrics.t9k-pytorch.svc"),
+		ServerName: new("pytorch-controller-metrics.t9k-pytorch.svc"),
 		CA: monitoringv1.SecretOrConfigMap{Secret: &corev1.SecretKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "pytorch-controller-metrics"}, Key: "ca.crt",
 		}},

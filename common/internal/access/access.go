@@ -2,8 +2,8 @@
 // authorizes it.
 //
 // The filter of controller-runtime (pkg/metrics/filters) does the same with k8s.io/apiserver, which adds 20 MB to the
-// binary of each controller. This package needs only client-go. It also limits the requests to the API server that
-// peers without a token that is valid can cause.
+// binary of each controller. This package needs only client-go. It also limits how many requests to the API server
+// peers without a valid token can cause.
 package access
 
 import (
@@ -94,7 +94,7 @@ func newFilter(
 }
 
 // Protect returns a handler that calls the given one only for peers that are allowed. Others get status 401 if the
-// token is missing or not valid, 403 if its user has no right to the path, and 503 if the API server did not say so in
+// token is missing or not valid, 403 if its user has no right to the path, and 503 if the API server did not answer in
 // time.
 func (f *Filter) Protect(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -233,7 +233,7 @@ type answer struct {
 	expires time.Time
 }
 
-// answers are at most MaxAnswers, each of which holds for the ttl.
+// answers are at most MaxAnswers. Each holds for the ttl.
 type answers struct {
 	ttl time.Duration
 	of  map[key]answer
