@@ -3,7 +3,7 @@
 #	docker build --build-arg MODULE=pytorch --build-arg VERSION="$(hack/build.sh --version pytorch)" \
 #		--build-arg REVISION="$(hack/build.sh --revision pytorch)" --tag tensorstack/pytorch-controller:v0.1.0 .
 ARG MODULE
-FROM --platform=$BUILDPLATFORM golang:1.26.8 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a AS build
 ARG MODULE REVISION TARGETOS TARGETARCH
 WORKDIR /src
 COPY . .

@@ -39,7 +39,7 @@ manager=tensorstack.dev/jobs/common/manager
 mkdir -p "$output"
 # Nothing of the binary depends on who builds it: this is the Go of the Dockerfile, which the go command fetches if it is another one, and
 # what Go does by default.
-GOTOOLCHAIN=go$(sed -n 's/^FROM .*golang:\([0-9.]*\) .*/\1/p' Dockerfile)
+GOTOOLCHAIN=go$(sed -n 's/^FROM .*golang:\([0-9.]*\)@sha256:.*/\1/p' Dockerfile)
 export GOTOOLCHAIN GOFLAGS='' GOEXPERIMENT='' GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
 # The versions that the module's own go.mod pins, whatever else is in go.work; of common, what is here. Only tests need
 # the kit.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"tensorstack.dev/jobs/test/internal/tree"
 )
 
@@ -50,6 +52,26 @@ func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
 	}
 	if digests[0] != digests[1] {
 		t.Errorf("the digests are %s and %s", digests[0], digests[1])
+	}
+}
+
+// A registry may move a tag to another image, but not a digest. hack/build.sh reads the version of Go from the tag.
+func TestDockerfilePinsImagesByDigest(t *testing.T) {
+	t.Parallel()
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unpinned []string
+	pinned := regexp.MustCompile(`^\S+:\d+\.\d+\.\d+@sha256:[0-9a-f]{64}$`)
+	from := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`)
+	for _, image := range from.FindAllStringSubmatch(string(dockerfile), -1) {
+		if image[1] != "scratch" && image[1] != "$MODULE" && !pinned.MatchString(image[1]) {
+			unpinned = append(unpinned, image[1])
+		}
+	}
+	if diff := cmp.Diff([]string(nil), unpinned); diff != "" {
+		t.Errorf("images that have no version, or no digest (-want +got):\n%s", diff)
 	}
 }
 
