@@ -12,22 +12,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/mod/module"
-	"golang.org/x/mod/zip"
 
+	"tensorstack.dev/jobs/hack/tools/internal/modulezip"
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
 )
-
-const license = "LICENSE"
 
 func main() {
 	root := flag.String("root", ".", "root of the repository")
@@ -81,12 +75,8 @@ func packModule(root, name string, m module.Version, output string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	files, err := filesOf(root, name)
-	if err != nil {
-		return err
-	}
 	var archive bytes.Buffer
-	if err := zip.Create(&archive, m, files); err != nil {
+	if err := modulezip.Create(&archive, root, name, m); err != nil {
 		return err
 	}
 	goMod, err := os.ReadFile(filepath.Join(root, name, "go.mod"))
@@ -109,30 +99,3 @@ func packModule(root, name string, m module.Version, output string) error {
 		listed, list.Close(), write(m.Version+".info", info), write(m.Version+".mod", goMod), write(m.Version+".zip", archive.Bytes()),
 	)
 }
-
-// filesOf returns the files of a module that git has or would take.
-func filesOf(root, name string) ([]zip.File, error) {
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = filepath.Join(root, name)
-	output, err := list.Output()
-	if err != nil {
-		return nil, fmt.Errorf("listing the files of the module: %w", err)
-	}
-	// It is the license of all modules, and each has to come with one.
-	files := []zip.File{file{path: license, on: filepath.Join(root, license)}}
-	for p := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
-		on := filepath.Join(root, name, filepath.FromSlash(p))
-		if _, err := os.Lstat(on); errors.Is(err, os.ErrNotExist) {
-			continue // it is deleted, and that not yet committed
-		}
-		files = append(files, file{path: path.Clean(p), on: on})
-	}
-	return files, nil
-}
-
-// file implements zip.File.
-type file struct{ path, on string }
-
-func (f file) Path() string                 { return f.path }
-func (f file) Lstat() (os.FileInfo, error)  { return os.Lstat(f.on) }
-func (f file) Open() (io.ReadCloser, error) { return os.Open(f.on) }

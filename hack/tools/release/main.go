@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -18,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,11 +29,13 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"tensorstack.dev/jobs/hack/tools/internal/modulezip"
+	"tensorstack.dev/jobs/hack/tools/internal/provenance"
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
 )
 
 func main() {
-	r := release{out: os.Stdout, date: time.Now().UTC().Format(time.DateOnly)}
+	r := release{out: os.Stdout, warnings: os.Stderr, date: time.Now().UTC().Format(time.DateOnly)}
 	flag.StringVar(&r.root, "root", ".", "root of the repository")
 	flag.StringVar(&r.module, "module", "", "module to release")
 	flag.StringVar(&r.version, "version", "", "version to give it")
@@ -49,7 +53,7 @@ func main() {
 type release struct {
 	root, module, version, date string
 	dry                         bool
-	out                         io.Writer
+	out, warnings               io.Writer
 
 	// tree is the work tree in which the release is made.
 	tree string
@@ -92,7 +96,7 @@ func (r *release) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	artefacts, err := r.render(ctx)
+	files, err := r.render(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,14 +109,31 @@ func (r *release) run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(r.out, "%s\n\nIt would be tagged %s:\n\n%s\n%s", diff, r.tag(), message, artefacts)
+		fmt.Fprintf(r.out, "%s\n\nIt would be tagged %s:\n\n%s\n%s", diff, r.tag(), message, written(files))
 		return errors.Join(obstacles...)
 	}
-	if err := r.commit(ctx, message); err != nil {
+	commit, err := r.commit(ctx, message)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "Committed and tagged %s. Nothing is pushed yet:\n\n  git push origin HEAD\n  git push origin %s\n\n%s", r.tag(), r.tag(), artefacts)
+	statement, err := r.provenance(commit, files)
+	if err != nil {
+		return err
+	}
+	files = append(files, statement)
+	const push = "Committed and tagged %[1]s. Nothing is pushed yet:\n\n  git push origin HEAD\n  git push origin %[1]s\n\n%[2]s"
+	fmt.Fprintf(r.out, push, r.tag(), written(files))
+	fmt.Fprintf(r.warnings, "Warning: nothing is signed. Who has the key signs it: make sign MODULE=%s KEY=cosign.key\n", r.module)
 	return nil
+}
+
+// written returns the lines that name the files.
+func written(files []string) string {
+	var lines strings.Builder
+	for _, file := range files {
+		fmt.Fprintf(&lines, "Written: %s\n", filepath.Join(artefacts, file))
+	}
+	return lines.String()
 }
 
 // check looks at what is asked for.
@@ -297,34 +318,75 @@ func components(module string) map[string]string {
 	}
 }
 
-// render writes what users install without this repository, and says where.
-func (r *release) render(ctx context.Context) (written string, err error) {
-	folder := filepath.Join(r.root, "bin/release")
+// artefacts is the folder for what users get of a release.
+const artefacts = "bin/release"
+
+// render writes what users get of a release without this repository, and returns the names of the files.
+func (r *release) render(ctx context.Context) (files []string, err error) {
+	folder := filepath.Join(r.root, artefacts)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
 	parts := components(r.module)
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		source := parts[name]
-		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(r.tree, "deploy", source))
+		source := filepath.Join(r.tree, "deploy", parts[name])
+		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), source)
 		if err != nil {
-			return "", fmt.Errorf("rendering deploy/%s: %w", source, err)
+			return nil, fmt.Errorf("rendering deploy/%s: %w", parts[name], err)
 		}
 		manifests, err := objects.AsYaml()
 		if err != nil {
-			return "", fmt.Errorf("rendering deploy/%s: %w", source, err)
+			return nil, fmt.Errorf("rendering deploy/%s: %w", parts[name], err)
 		}
-		file := filepath.Join("bin/release", name+"-components.yaml")
-		if err := os.WriteFile(filepath.Join(r.root, file), manifests, 0o644); err != nil {
+		file := name + "-components.yaml"
+		if err := os.WriteFile(filepath.Join(folder, file), manifests, 0o644); err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	if !versions.IsLibrary(r.module) {
+		chart, err := r.chart(ctx, folder)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, chart)
+	}
+	archive, err := r.archive(folder)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, archive), nil
+}
+
+// archive writes the module into a folder, as a module proxy serves it, and returns the name of the file.
+func (r *release) archive(folder string) (name string, err error) {
+	name = fmt.Sprintf("%s-%s.zip", r.module, r.version)
+	var content bytes.Buffer
+	m := module.Version{Path: versions.Prefix + r.module, Version: r.version}
+	if err := modulezip.Create(&content, r.tree, r.module, m); err != nil {
+		return "", fmt.Errorf("packing the module: %w", err)
+	}
+	return name, os.WriteFile(filepath.Join(folder, name), content.Bytes(), 0o644)
+}
+
+// provenance writes from which commit the files were made, and returns the name of the file. It is signed with them.
+func (r *release) provenance(commit string, files []string) (name string, err error) {
+	var subjects []provenance.Subject
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(r.root, artefacts, file))
+		if err != nil {
 			return "", err
 		}
-		written += "Written: " + file + "\n"
+		subjects = append(subjects, provenance.SubjectOf(file, content))
 	}
-	if versions.IsLibrary(r.module) {
-		return written, nil
+	statement, err := provenance.Statement(provenance.Build{
+		Type: provenance.Release, Module: r.module, Version: r.version, Commit: commit, GoVersion: runtime.Version(),
+	}, subjects...)
+	if err != nil {
+		return "", fmt.Errorf("writing the provenance: %w", err)
 	}
-	chart, err := r.chart(ctx, folder)
-	return written + "Written: " + filepath.Join("bin/release", chart) + "\n", err
+	name = fmt.Sprintf("%s-%s.provenance.json", r.module, r.version)
+	return name, os.WriteFile(filepath.Join(r.root, artefacts, name), statement, 0o644)
 }
 
 // chart packs the chart of a controller into a folder and returns the name of its file.
@@ -343,20 +405,20 @@ func (r *release) chart(ctx context.Context, folder string) (name string, err er
 	return name, os.WriteFile(filepath.Join(folder, name), content, 0o644)
 }
 
-// commit brings the release from its work tree to the branch that is checked out.
-func (r *release) commit(ctx context.Context, message string) error {
-	if _, err := r.git(ctx, r.tree, "commit", "--quiet", "--allow-empty", "--message", fmt.Sprintf("Release %s %s", r.module, r.version)); err != nil {
-		return err
+// commit brings the release from its work tree to the branch that is checked out, and returns the ID of the commit.
+func (r *release) commit(ctx context.Context, message string) (head string, err error) {
+	subject := fmt.Sprintf("Release %s %s", r.module, r.version)
+	if _, err := r.git(ctx, r.tree, "commit", "--quiet", "--allow-empty", "--message", subject); err != nil {
+		return "", err
 	}
-	head, err := r.git(ctx, r.tree, "rev-parse", "HEAD")
-	if err != nil {
-		return err
+	if head, err = r.git(ctx, r.tree, "rev-parse", "HEAD"); err != nil {
+		return "", err
 	}
 	if _, err := r.git(ctx, r.root, "merge", "--quiet", "--ff-only", head); err != nil {
-		return err
+		return "", err
 	}
 	_, err = r.git(ctx, r.root, "tag", "--annotate", r.tag(), "--message", message, head)
-	return err
+	return head, err
 }
 
 func (r *release) git(ctx context.Context, folder string, args ...string) (string, error) {

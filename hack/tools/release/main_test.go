@@ -1,16 +1,20 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/hack/tools/internal/provenance"
 )
 
 // sh runs a command in a folder and returns what it prints.
@@ -63,7 +67,7 @@ func objects(manifests string) []string {
 func run(t *testing.T, r release) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	r.out, r.date = &out, "2026-12-24"
+	r.out, r.warnings, r.date = &out, &out, "2026-12-24"
 	err := r.run(t.Context())
 	return out.String(), err
 }
@@ -95,8 +99,16 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "git push origin pytorch/v0.2.0\n\nWritten: bin/release/pytorch-components.yaml\nWritten: bin/release/pytorch-controller-0.2.0.tgz\n"; !strings.HasSuffix(out, want) {
-		t.Errorf("it does not end with how to push and what is written:\n%s", out)
+	want := `git push origin pytorch/v0.2.0
+
+Written: bin/release/pytorch-components.yaml
+Written: bin/release/pytorch-controller-0.2.0.tgz
+Written: bin/release/pytorch-v0.2.0.zip
+Written: bin/release/pytorch-v0.2.0.provenance.json
+Warning: nothing is signed. Who has the key signs it: make sign MODULE=pytorch KEY=cosign.key
+`
+	if !strings.HasSuffix(out, want) {
+		t.Errorf("it does not end with how to push, what is written and that nothing is signed:\n%s", out)
 	}
 	tags := sh(t, root, "git tag; git status --porcelain")
 	if diff := cmp.Diff("common/v0.1.0\nkit/v0.1.0\npytorch/v0.2.0", tags); diff != "" {
@@ -105,7 +117,7 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease kit v0.1.0\nRelease common v0.1.0\nAll of it", sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
 		t.Errorf("unexpected commits (-want +got):\n%s", diff)
 	}
-	want := strings.TrimSpace(`
+	want = strings.TrimSpace(`
 +## v0.2.0 (2026-12-24)
 +image: tensorstack/pytorch-controller:v0.2.0
 +- {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.2.0}
@@ -125,6 +137,7 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 			t.Errorf("the components have no %q", object)
 		}
 	}
+	checkProvenance(t, root)
 	// They are what the other way of installing it applies.
 	if diff := cmp.Diff(objects(sh(t, root, "bin/kustomize build deploy/pytorch")), objects(string(components))); diff != "" {
 		t.Errorf("unexpected components (-of the folder +got):\n%s", diff)
@@ -134,6 +147,60 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 		if !strings.Contains(chart, line) {
 			t.Errorf("the chart has no %q", line)
 		}
+	}
+}
+
+// checkProvenance checks that the provenance of pytorch v0.2.0 names its files and the tagged commit.
+func checkProvenance(t *testing.T, root string) {
+	t.Helper()
+	statement, err := os.ReadFile(filepath.Join(root, "bin/release/pytorch-v0.2.0.provenance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build, subjects, err := provenance.Read(statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := provenance.Build{
+		Type: provenance.Release, Module: "pytorch", Version: "v0.2.0",
+		Commit: sh(t, root, "git rev-parse 'pytorch/v0.2.0^{commit}'"), GoVersion: runtime.Version(),
+	}
+	if diff := cmp.Diff(want, build); diff != "" {
+		t.Errorf("unexpected provenance (-want +got):\n%s", diff)
+	}
+	var sums strings.Builder
+	for _, s := range subjects {
+		fmt.Fprintf(&sums, "%s  bin/release/%s\n", s.SHA256, s.Name)
+	}
+	files := "bin/release/pytorch-components.yaml bin/release/pytorch-controller-0.2.0.tgz bin/release/pytorch-v0.2.0.zip"
+	if diff := cmp.Diff(sh(t, root, "sha256sum "+files), strings.TrimSpace(sums.String())); diff != "" {
+		t.Errorf("unexpected subjects (-sha256sum +provenance):\n%s", diff)
+	}
+	archive, err := zip.OpenReader(filepath.Join(root, "bin/release/pytorch-v0.2.0.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	if _, err := archive.Open("tensorstack.dev/jobs/pytorch@v0.2.0/go.mod"); err != nil {
+		t.Errorf("the archive of the module: %v", err)
+	}
+}
+
+// Who builds the tagged sources again can compare the digests.
+func TestReleaseWritesTheSameFilesAgain(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	var sums [2]string
+	for i := range sums {
+		_, err := run(t, release{root: root, module: "pytorch", version: "v0.2.0", dry: true})
+		if err == nil || !strings.Contains(err.Error(), "release common first") {
+			t.Fatalf("the error is %v, want that common is not released", err)
+		}
+		sums[i] = sh(t, root, "cd bin/release; sha256sum *")
+		sh(t, root, "rm -r bin/release")
+	}
+	if diff := cmp.Diff(sums[0], sums[1]); diff != "" {
+		t.Errorf("the files differ (-first +second):\n%s", diff)
 	}
 }
 
@@ -251,7 +318,7 @@ func TestSchedulerHasComponentsForEachEngine(t *testing.T) {
 	if _, err := run(t, release{root: root, module: "scheduler", version: "v0.2.0", dry: true}); err == nil {
 		t.Error("a dry run does not tell what is in the way: common is not released")
 	}
-	if diff := cmp.Diff("scheduler-controller-0.2.0.tgz\nscheduler-native-components.yaml\nscheduler-volcano-components.yaml", sh(t, root, "ls bin/release")); diff != "" {
+	if diff := cmp.Diff("scheduler-controller-0.2.0.tgz\nscheduler-native-components.yaml\nscheduler-v0.2.0.zip\nscheduler-volcano-components.yaml", sh(t, root, "ls bin/release")); diff != "" {
 		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
 }

@@ -1,0 +1,194 @@
+// Package provenance writes and reads the provenance of release artefacts: in-toto statements with SLSA provenance of
+// version 1. docs/releasing.md describes their fields.
+package provenance
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	slsa "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	intoto "github.com/in-toto/attestation/go/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+const (
+	// PredicateType is that of the statements.
+	PredicateType = "https://slsa.dev/provenance/v1"
+	// PayloadType is that of the statements in a DSSE envelope.
+	PayloadType = "application/vnd.in-toto+json"
+
+	repository = "https://tensorstack.dev/jobs"
+	// builder is a maintainer, on a machine that nobody else vouches for.
+	builder = repository + "/builders/maintainer"
+	// goPackage is what the SBOMs call the standard library of Go, too.
+	goPackage = "pkg:golang/std@"
+)
+
+// BuildType is how artefacts are made.
+type BuildType string
+
+// The build types.
+const (
+	// Release is `make release`, which makes the archive of a module, the chart and the manifests.
+	Release BuildType = repository + "/buildtypes/release/v1"
+	// Image is `make images`, which makes the images and SBOMs.
+	Image BuildType = repository + "/buildtypes/image/v1"
+)
+
+// Build is how artefacts were made.
+type Build struct {
+	Type BuildType
+	// Module and Version are what was released.
+	Module, Version string
+	// Commit is the whole ID of the commit with the sources.
+	Commit string
+	// GoVersion is that of Go, such as go1.26.8.
+	GoVersion string
+	// Platforms of images, such as linux/amd64. Empty for a release.
+	Platforms []string
+}
+
+// Subject is an artefact.
+type Subject struct {
+	Name string
+	// SHA256 is the digest, in hexadecimal.
+	SHA256 string
+}
+
+// SubjectOf returns a file as a subject.
+func SubjectOf(name string, content []byte) Subject {
+	sum := sha256.Sum256(content)
+	return Subject{Name: name, SHA256: hex.EncodeToString(sum[:])}
+}
+
+// Statement returns the statement that a build made some artefacts, as JSON. It has no time and no random number, so
+// that the same artefacts of the same build give the same bytes.
+func Statement(b Build, subjects ...Subject) ([]byte, error) {
+	if len(b.Commit) != 40 {
+		return nil, fmt.Errorf("%q is not the whole ID of a commit", b.Commit)
+	}
+	parameters := map[string]any{"module": b.Module, "version": b.Version}
+	if len(b.Platforms) > 0 {
+		platforms := make([]any, len(b.Platforms))
+		for i, p := range b.Platforms {
+			platforms[i] = p
+		}
+		parameters["platforms"] = platforms
+	}
+	external, err := structpb.NewStruct(parameters)
+	if err != nil {
+		return nil, err
+	}
+	predicate := &slsa.Provenance{
+		BuildDefinition: &slsa.BuildDefinition{
+			BuildType:          string(b.Type),
+			ExternalParameters: external,
+			ResolvedDependencies: []*intoto.ResourceDescriptor{
+				{
+					Uri:    "git+" + repository + "@refs/tags/" + b.Module + "/" + b.Version,
+					Digest: map[string]string{"gitCommit": b.Commit},
+				},
+				{Name: "go", Uri: goPackage + strings.TrimPrefix(b.GoVersion, "go")},
+			},
+		},
+		RunDetails: &slsa.RunDetails{Builder: &slsa.Builder{Id: builder}},
+	}
+	if err := predicate.Validate(); err != nil {
+		return nil, err
+	}
+	fields, err := fieldsOf(predicate)
+	if err != nil {
+		return nil, err
+	}
+	s := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: PredicateType, Predicate: fields}
+	for _, subject := range subjects {
+		s.Subject = append(s.Subject, &intoto.ResourceDescriptor{
+			Name: subject.Name, Digest: map[string]string{"sha256": subject.SHA256},
+		})
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return marshal(s)
+}
+
+// fieldsOf returns a predicate as the fields of a statement.
+func fieldsOf(predicate *slsa.Provenance) (*structpb.Struct, error) {
+	content, err := protojson.Marshal(predicate)
+	if err != nil {
+		return nil, err
+	}
+	fields := &structpb.Struct{}
+	return fields, protojson.Unmarshal(content, fields)
+}
+
+// marshal returns a statement as JSON. The library puts spaces at random places, so that nobody relies on its bytes.
+func marshal(s *intoto.Statement) ([]byte, error) {
+	content, err := protojson.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, content, "", "  "); err != nil {
+		return nil, err
+	}
+	indented.WriteByte('\n')
+	return indented.Bytes(), nil
+}
+
+// Read returns what a statement of this package says. It returns an error for any other statement.
+func Read(statement []byte) (Build, []Subject, error) {
+	s := &intoto.Statement{}
+	if err := protojson.Unmarshal(statement, s); err != nil {
+		return Build{}, nil, err
+	}
+	if err := s.Validate(); err != nil {
+		return Build{}, nil, err
+	}
+	if s.GetPredicateType() != PredicateType {
+		return Build{}, nil, fmt.Errorf("it is a statement of %s, want %s", s.GetPredicateType(), PredicateType)
+	}
+	content, err := protojson.Marshal(s.GetPredicate())
+	if err != nil {
+		return Build{}, nil, err
+	}
+	p := &slsa.Provenance{}
+	if err := protojson.Unmarshal(content, p); err != nil {
+		return Build{}, nil, err
+	}
+	if err := p.Validate(); err != nil {
+		return Build{}, nil, err
+	}
+	definition := p.GetBuildDefinition()
+	parameters := definition.GetExternalParameters().GetFields()
+	b := Build{
+		Type:    BuildType(definition.GetBuildType()),
+		Module:  parameters["module"].GetStringValue(),
+		Version: parameters["version"].GetStringValue(),
+	}
+	for _, platform := range parameters["platforms"].GetListValue().GetValues() {
+		b.Platforms = append(b.Platforms, platform.GetStringValue())
+	}
+	for _, dependency := range definition.GetResolvedDependencies() {
+		if commit := dependency.GetDigest()["gitCommit"]; commit != "" {
+			b.Commit = commit
+		}
+		if version, ok := strings.CutPrefix(dependency.GetUri(), goPackage); ok {
+			b.GoVersion = "go" + version
+		}
+	}
+	if b.Commit == "" {
+		return Build{}, nil, errors.New("it names no commit")
+	}
+	var subjects []Subject
+	for _, subject := range s.GetSubject() {
+		subjects = append(subjects, Subject{Name: subject.GetName(), SHA256: subject.GetDigest()["sha256"]})
+	}
+	return b, subjects, nil
+}
