@@ -16,6 +16,7 @@ PART        ?= 1/1
 NAME        ?=
 KIND        ?=
 DRY_RUN     ?= true
+KEY         ?=
 PLATFORMS   ?= linux/$(shell go env GOARCH)
 KUBERNETES  ?= kubernetes-1.34
 # Packages that are tested at a time: those with an API server mostly wait for it.
@@ -65,6 +66,7 @@ new-framework: ## Write a framework to start from: a module, its installation an
 tidy: ## Tidy the go.mod of every module
 	hack/tidy.sh $(MODULES)
 	cd hack/tools && GOWORK=off go mod tidy
+	cd hack/cosign && GOWORK=off go mod tidy
 	cd hack/prose && GOWORK=off go mod tidy
 
 .PHONY: lint
@@ -88,11 +90,16 @@ charts: $(BIN)/helm $(BIN)/kustomize ## Make a Helm chart of each controller in 
 release: $(BIN)/helm $(BIN)/kustomize ## Show what a release of a module changes, or make it [MODULE=pytorch VERSION=v0.2.0 DRY_RUN=true]
 	cd hack/tools && GOWORK=off go run ./release -root $(CURDIR) -module "$(MODULE)" -version "$(VERSION)" -dry-run=$(DRY_RUN)
 
+.PHONY: sign
+sign: ## Sign the release of a module with a key of cosign: its files, its image and their provenance [MODULE=pytorch KEY=cosign.key]
+	cd hack/tools && GOWORK=off go build -o $(BIN)/sign ./sign
+	$(BIN)/sign -module "$(MODULE)" -key "$(KEY)"
+
 ##@ Minutes
 
 .PHONY: test
 # The first three packages read files that Go's cache does not know of.
-test: $(BIN)/localcluster charts ## Run the unit and integration tests of every module
+test: $(BIN)/localcluster $(BIN)/cosign charts ## Run the unit and integration tests of every module
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; \
 		go test -count=1 ./test/repository ./test/mutants ./test/upgrade & uncached=$$!; status=0; \
 		go test -p $(PACKAGES) -timeout 30m $$(go list $(MODULES:%=./%/...) | grep -vE '/test/(repository|mutants|style|upgrade)$$') || status=1; \
@@ -160,6 +167,9 @@ $(BIN)/helm: PACKAGE := helm.sh/helm/v4/cmd/helm
 $(BIN)/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
 $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/golangci-lint $(BIN)/helm $(BIN)/kustomize: FORCE
 	cd hack/tools && GOWORK=off go build -o $@ $(PACKAGE)
+
+$(BIN)/cosign: FORCE
+	cd hack/cosign && GOWORK=off go build -o $@ github.com/sigstore/cosign/v3/cmd/cosign
 
 # It parses Go with a library in C.
 $(BIN)/vale: FORCE
