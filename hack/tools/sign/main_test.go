@@ -212,7 +212,7 @@ const (
 	ofImage = "bin/pytorch-controller.provenance.sigstore.json"
 )
 
-// verification is a command of a user who verifies, of which cosign prints something.
+// verification is a command of a user who verifies, and a part of its output.
 type verification struct {
 	name string
 	args []string
@@ -547,7 +547,7 @@ func TestNothingOfTheKeyIsInArtefactsOrOutput(t *testing.T) {
 	}
 }
 
-// A signature says that an artefact was made from the tagged sources. All is signed or nothing.
+// Only artefacts of the tagged sources are signed, and all of them or none.
 func TestSignRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
