@@ -575,7 +575,7 @@ func TestSignRefuses(t *testing.T) {
 		},
 		{
 			name: "a key that is not encrypted", want: "is not a private key that cosign has encrypted",
-			change: "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 >$KEY",
+			change: "printf -- '-----BEGIN PRIVATE KEY-----\\nc2VjcmV0\\n-----END PRIVATE KEY-----\\n' >$KEY",
 		},
 		{name: "a public key", change: "cp ${KEY%.key}.pub $KEY", want: "is not a private key that cosign has encrypted"},
 		{name: "a damaged key", change: "sed -i '3s/^..../AAAA/' $KEY", want: "or the file is damaged"},
