@@ -18,7 +18,7 @@ import (
 
 const (
 	// passwordVariable has the password of the key, as for cosign.
-	passwordVariable = "COSIGN_PASSWORD" //nolint:gosec // it is the name, not a password
+	passwordVariable = "COSIGN_PASSWORD"
 	// environment begins the name of a key that is in a variable, as for cosign.
 	environment = "env://"
 )
