@@ -99,9 +99,15 @@ func (e *extender) handler() http.Handler {
 	return mux
 }
 
+// read reads a question.
+func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+}
+
 func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 	// The question is read first, so that nobody waits for a peer that sends slowly.
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+	//attack:questions are read one by one => e.answering <- struct{}{}; body, err := read(w, r); <-e.answering
+	body, err := read(w, r)
 	if err != nil {
 		http.Error(w, "the question cannot be read: "+err.Error(), http.StatusBadRequest)
 		return

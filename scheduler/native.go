@@ -59,7 +59,9 @@ func (e *native) hindrance(ctx context.Context, there []groupView) (map[string]h
 		case meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
 			return nil, nil
 		case silent[g.Group.Namespace].Message == "":
-			silent[g.Group.Namespace] = e.hindranceOfSilence(boundSince(g.Pods))
+			meaning := e.hindranceOfSilence(boundSince(g.Pods))
+			//attack:a group that kube-scheduler does not report holds up all => silent[""] = meaning
+			silent[g.Group.Namespace] = meaning
 		}
 	}
 	return silent, nil
@@ -99,7 +101,8 @@ func (e *native) gates(queue *v1beta1.Queue) bool {
 func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	const ofGroups = 101 // from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
-	return priorityClass{Name: fmt.Sprintf("%s%d", nativeClassPrefix, value), Value: value, Preemption: corev1.PreemptNever}
+	name := fmt.Sprintf("%s%d", nativeClassPrefix, value)
+	return priorityClass{Name: name, Value: value, Preemption: corev1.PreemptNever}
 }
 
 func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {

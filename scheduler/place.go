@@ -40,8 +40,8 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 	return nil
 }
 
-// ungated returns a pod without the gate, narrowed down to the nodes of its queue. It has the label of the queue, so that
-// the queue counts it until it ends, also if its group is deleted.
+// ungated returns a pod without the gate, narrowed down to the nodes of its queue. It has the label of the queue, which
+// counts it until it ends, also if its group is deleted.
 func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
 	ungated := pod.DeepCopy()
 	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })

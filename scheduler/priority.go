@@ -72,6 +72,7 @@ func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Tim
 func classOf(pods []*corev1.Pod, class string) (string, error) {
 	active := activeByAge(pods)
 	for _, pod := range active {
+		//attack:a group has the priority that its pods name => if named := pod.Spec.PriorityClassName; false {
 		if named := pod.Spec.PriorityClassName; isOurClass(named) && named != class {
 			return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 				"pod %s has the PriorityClass %s, and the queue gives the group %s: delete the pod", pod.Name, named, class)}
@@ -83,8 +84,8 @@ func classOf(pods []*corev1.Pod, class string) (string, error) {
 	return class, nil
 }
 
-// hasForeignClass reports whether a pod of an admitted group has one of our PriorityClasses that the group does not have
-// at the engine. Pods that were created before the group was admitted may have any other class, or none.
+// hasForeignClass reports whether a pod of an admitted group has one of our PriorityClasses, and not the one that the
+// group has at the engine. Pods that were created before the group was admitted may have any other class, or none.
 func (g groupView) hasForeignClass(pod *corev1.Pod) bool {
 	return isOurClass(pod.Spec.PriorityClassName) && pod.Spec.PriorityClassName != g.ClassInForce
 }

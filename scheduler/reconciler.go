@@ -93,8 +93,8 @@ func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // it is of that kind
 }
 
-// queuesOfPod returns the queue of the pod's group, and that of the pod's own label if the group is gone or is of another
-// queue.
+// queuesOfPod returns the queue of the pod's group, and that of the pod's own label, which counts if the group is gone or
+// is of another queue.
 func (r *reconciler) queuesOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
@@ -209,9 +209,9 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	return view, err
 }
 
-// orphans returns the pods on nodes that say by their label that they are of the queue, in namespaces that it takes, and
-// whose group is gone. A group of the same name in another queue may have come instead: the pods that this queue has let
-// through stay its own.
+// orphans returns the pods on nodes that have the label of the queue, in namespaces that it takes, and whose group is
+// gone. A group of the same name in another queue may have come instead: the pods that this queue has let through stay
+// its own.
 func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
 	if view.Queue == nil {
 		return nil, nil
@@ -228,8 +228,8 @@ func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod
 			continue
 		}
 		group := &v1beta1.PodGroup{}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}, group,
-			client.DisableReadYourWritesConsistency)
+		key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.LabelGroupName]}
+		err := r.client.Get(ctx, key, group, client.DisableReadYourWritesConsistency)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}

@@ -36,7 +36,6 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 			continue
 		}
 		gated, through := g.split()
-		//attack:pods with the priority of another group are let through =>
 		gated = slices.DeleteFunc(gated, g.hasForeignClass)
 		// Those that the group can do without stand in for others only once they are on nodes.
 		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through), func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
@@ -73,6 +72,7 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {
+		//attack:pods of namespaces that a queue does not select count against its quota => if false {
 		if !g.Selected {
 			continue
 		}

@@ -92,6 +92,7 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	if err == nil && !isOurs(there, queue) {
 		return report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh")
 	}
+	//attack:a queue names what pods request => ofNodes, nodesErr := sumOf(view.pods()), error(nil)
 	ofNodes, nodesErr := e.resourcesOfNodes(ctx)
 	if nodesErr != nil {
 		return nodesErr

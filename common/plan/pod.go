@@ -85,11 +85,10 @@ func (s *steps) buildPod(
 }
 
 // dropReserved deletes the labels or annotations that only the controllers and the scheduler give to pods of jobs. The
-// policies of the scheduler-controller trust the job controllers, so that a template must not say that its pods are
-// members of a PodGroup, or that a Queue has let them through.
+// policies of the scheduler-controller trust the job controllers. So a template must not put its pods into a PodGroup,
+// or mark them as released by a Queue.
 func dropReserved(keys map[string]string) {
 	maps.DeleteFunc(keys, func(key, _ string) bool {
-		//attack:a template of a job says what its pods are to a queue => return false
 		return strings.HasPrefix(key, schedulerv1beta1.GroupVersion.Group+"/")
 	})
 }

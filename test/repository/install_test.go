@@ -240,7 +240,8 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 	allowed := []string{
 		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget",
 		// The API server carries these out by itself.
-		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
 	for controller, objects := range installations(t) {
 		for _, object := range objects {
@@ -261,20 +262,10 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
 		created := map[string]bool{}
-		for _, object := range objects {
-			_, ofUsers := object.GetLabels()["rbac.authorization.k8s.io/aggregate-to-edit"]
-			if kind := object.GetKind(); ofUsers || kind != "Role" && kind != "ClusterRole" {
-				continue
-			}
-			var role rbacv1.ClusterRole // a Role has the same rules
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
-				t.Fatal(err)
-			}
-			for _, rule := range role.Rules {
-				for _, resource := range rule.Resources {
-					if slices.Contains(rule.Verbs, "create") || slices.Contains(rule.Verbs, "*") {
-						created[resource] = true
-					}
+		for _, rule := range rulesOfController(t, objects) {
+			for _, resource := range rule.Resources {
+				if slices.Contains(rule.Verbs, "create") || slices.Contains(rule.Verbs, "*") {
+					created[resource] = true
 				}
 			}
 		}
@@ -295,6 +286,41 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 			t.Errorf("%s may create %q, want %q", controller, got, want)
 		}
 	}
+}
+
+// Whoever may create a job or a TensorBoard must not read through a controller what the namespace keeps from its users.
+func TestControllersReadNeitherSecretsNorConfigMaps(t *testing.T) {
+	t.Parallel()
+	for controller, objects := range installations(t) {
+		for _, rule := range rulesOfController(t, objects) {
+			for _, resource := range rule.Resources {
+				keepsSecrets := slices.Contains([]string{"secrets", "configmaps", "*"}, resource)
+				if verbs := slices.DeleteFunc(slices.Clone(rule.Verbs), func(verb string) bool {
+					return verb == "create" || verb == "delete"
+				}); keepsSecrets && len(verbs) > 0 {
+					t.Errorf("%s may %q %s", controller, verbs, resource)
+				}
+			}
+		}
+	}
+}
+
+// rulesOfController returns what the roles of a controller, and not those of users, allow.
+func rulesOfController(t *testing.T, objects []unstructured.Unstructured) []rbacv1.PolicyRule {
+	t.Helper()
+	var rules []rbacv1.PolicyRule
+	for _, object := range objects {
+		_, ofUsers := object.GetLabels()["rbac.authorization.k8s.io/aggregate-to-edit"]
+		if kind := object.GetKind(); ofUsers || kind != "Role" && kind != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, role.Rules...)
+	}
+	return rules
 }
 
 // ownsTensorBoards reports whether a controller has the component for jobs that may own a TensorBoard.

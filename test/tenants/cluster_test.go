@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,25 +37,28 @@ type cluster struct {
 }
 
 // start starts a control plane on which the controllers of some modules are installed, with the tenants. It stops after
-// the spec. No controller runs yet.
+// the spec. No controller runs yet. The engine of the scheduler-controller is kube-scheduler.
 func start(ctx context.Context, modules ...string) *cluster {
 	GinkgoHelper()
+	kind := simulated.None
+	if slices.Contains(modules, scheduler.module) {
+		kind = simulated.Native
+	}
+	return startOn(ctx, kind, modules...)
+}
+
+// startOn does the same with an engine.
+func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *cluster {
+	GinkgoHelper()
 	options := simulated.Options{
-		Kind: simulated.None, Dir: GinkgoT().TempDir(), Programs: programs,
+		Kind: kind, Dir: GinkgoT().TempDir(), Programs: programs,
 		// The default of the test environment has addresses for 254 Services.
 		APIServer: map[string]string{"service-cluster-ip-range": "10.0.0.0/16"},
-		// Only these: that of Deployments would make pods of the controllers, which run as processes here.
-		ControllerManager: []string{
-			"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,namespace-controller",
-		},
+		// That of Deployments would make pods of the controllers, which run as processes here.
+		ControllerManager: []string{"--controllers=*,-deployment-controller"},
 	}
 	for _, module := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
 		options.CRDs = append(options.CRDs, fmt.Sprintf("../../%s/config/crd", module))
-	}
-	for _, module := range modules {
-		if module == "scheduler" {
-			options.Kind = simulated.Native
-		}
 	}
 	plane, err := simulated.Start(ctx, options)
 	Expect(err).NotTo(HaveOccurred())
@@ -77,8 +81,8 @@ func start(ctx context.Context, modules ...string) *cluster {
 func (c *cluster) apply(ctx context.Context, module string) {
 	GinkgoHelper()
 	folder := "../../deploy/" + module
-	if module == "scheduler" {
-		folder += "/native"
+	if module == scheduler.module {
+		folder += "/" + string(c.Kind)
 	}
 	command := exec.CommandContext(ctx, kubectl, "apply", "-k", folder)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)

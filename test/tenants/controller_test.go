@@ -103,6 +103,9 @@ func (c *cluster) run(ctx context.Context, s service) *controller {
 		"--metrics-bind-address=0", "--health-probe-bind-address="+health.String(),
 		// A machine for tests may have no time for it when the Lease must be renewed.
 		"--leader-elect-lease-duration=20m", "--leader-elect-renew-deadline=15m")
+	if c.ExtenderAddress != "" {
+		argv = append(argv, "--extender-bind-address="+c.ExtenderAddress)
+	}
 	started := &controller{name: name, limit: container.Resources.Limits.Memory().Value()}
 	Expect(started.limit).To(BeNumerically(">", 0), "%s has no memory limit", name)
 	Expect(c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))).To(Succeed())

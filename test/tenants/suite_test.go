@@ -46,6 +46,16 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
+	builder := buildPrograms(ctx, simulated.None, simulated.Native)
+	assets, err := builder.Assets(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	kubectl = filepath.Join(assets, "kubectl")
+	DeferCleanup(gexec.CleanupBuildArtifacts)
+})
+
+// buildPrograms builds what control planes with the engines consist of.
+func buildPrograms(ctx context.Context, kinds ...simulated.Kind) *localcluster.Builder {
+	GinkgoHelper()
 	repo, err := localcluster.FindRepo("")
 	Expect(err).NotTo(HaveOccurred())
 	paths, err := localcluster.DefaultPaths()
@@ -53,10 +63,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	builder := &localcluster.Builder{
 		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: localcluster.NewProgress(os.Stdout),
 	}
-	programs, err = simulated.Build(ctx, builder, simulated.None, simulated.Native)
+	programs, err = simulated.Build(ctx, builder, kinds...)
 	Expect(err).NotTo(HaveOccurred())
-	assets, err := builder.Assets(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	kubectl = filepath.Join(assets, "kubectl")
-	DeferCleanup(gexec.CleanupBuildArtifacts)
-})
+	return builder
+}

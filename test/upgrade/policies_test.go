@@ -16,8 +16,8 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// The API of PodGroups and the controller, which has the policies, can be installed and removed in any order. Whatever is
-// there, a tenant creates and changes pods of a PodGroup. Before Kubernetes 1.36, no policy reads a PodGroup.
+// The API of PodGroups and the controller, which has the policies, can be installed and removed in any order. Whatever
+// is there, a tenant creates and changes pods of a PodGroup. Before Kubernetes 1.36, no policy reads a PodGroup.
 func TestPoliciesRefuseNoPodsWhileTheSchedulerComesAndGoes(t *testing.T) {
 	t.Parallel()
 	type step struct{ command, part string }
@@ -43,8 +43,8 @@ func TestPoliciesRefuseNoPodsWhileTheSchedulerComesAndGoes(t *testing.T) {
 			}
 			tenant := s.tenant(t)
 			for _, step := range steps {
-				// No controller deletes the namespace here.
-				s.kubectl(t, step.command, "-k", "../../deploy/scheduler/"+step.part, "--wait="+strconv.FormatBool(step.part == "crd"))
+				wait := "--wait=" + strconv.FormatBool(step.part == "crd") // no controller deletes the namespace here
+				s.kubectl(t, step.command, "-k", "../../deploy/scheduler/"+step.part, wait)
 				if step.part != "crd" {
 					awaitGate(t, tenant, step.command == "apply")
 				}
@@ -67,7 +67,8 @@ func TestPoliciesRefuseNoPodsWhileTheSchedulerComesAndGoes(t *testing.T) {
 func (s *apiServer) tenant(t *testing.T) client.Client {
 	t.Helper()
 	s.kubectl(t, "create", "namespace", "team")
-	s.kubectl(t, "create", "rolebinding", "tenant", "--namespace=team", "--clusterrole=system:aggregate-to-edit", "--user=tenant")
+	s.kubectl(t, "create", "rolebinding", "tenant", "--namespace=team",
+		"--clusterrole=system:aggregate-to-edit", "--user=tenant")
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "tenant"}
 	tenant, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
@@ -81,7 +82,8 @@ func (s *apiServer) tenant(t *testing.T) client.Client {
 func podOfGroup() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "team", GenerateName: "pod-", Labels: map[string]string{schedulerv1beta1.LabelGroupName: "group"},
+			Namespace: "team", GenerateName: "pod-",
+			Labels: map[string]string{schedulerv1beta1.LabelGroupName: "group"},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "image"}}},
 	}
