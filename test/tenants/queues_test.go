@@ -197,10 +197,7 @@ func startQueues(ctx context.Context, kind simulated.Kind, s service) *cluster {
 		"open":   {"namespaceSelector": map[string]any{}},
 		"urgent": {"namespaceSelector": ofVictim, "quota": quota, "priority": int64(20)},
 	} {
-		queue := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-		queue.SetGroupVersionKind(schedulerv1beta1.GroupVersion.WithKind("Queue"))
-		queue.SetName(name)
-		Expect(c.Client.Create(ctx, queue)).To(Succeed())
+		c.createQueue(ctx, name, spec)
 	}
 	Eventually(ctx, func() (gates int, err error) {
 		pod := podOf("probe", "1")
@@ -283,13 +280,7 @@ func (c *cluster) reason(ctx context.Context, namespace, name, condition string)
 	return func() (string, error) {
 		group := scheduler.new(name, nil)
 		err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, group)
-		conditions, _, _ := unstructured.NestedSlice(group.Object, "status", "conditions")
-		for _, one := range conditions {
-			if content := one.(map[string]any); content["type"] == condition {
-				return content["reason"].(string), c.unless(err)
-			}
-		}
-		return "", c.unless(err)
+		return reasonOf(group, condition), c.unless(err)
 	}
 }
 

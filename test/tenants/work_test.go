@@ -247,22 +247,31 @@ func (c *cluster) answerAt(ctx context.Context, pod *corev1.Pod, address string)
 // groupIsAdmitted has a group be admitted to a queue of all namespaces.
 func groupIsAdmitted(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
-	queue := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{"namespaceSelector": map[string]any{}},
-	}}
-	queue.SetGroupVersionKind(schedulerv1beta1.GroupVersion.WithKind("Queue"))
-	queue.SetName(name)
-	Expect(c.Client.Create(ctx, queue)).To(Succeed())
+	c.createQueue(ctx, name, map[string]any{"namespaceSelector": map[string]any{}})
 	Expect(create(ctx, c.victim, victim, s.group(name, name))).To(Succeed())
 	Eventually(ctx, func() (string, error) {
 		object := s.new(name, nil)
 		err := c.victim.Get(ctx, client.ObjectKey{Namespace: victim, Name: name}, object)
-		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-		for _, condition := range conditions {
-			if content := condition.(map[string]any); content["type"] == schedulerv1beta1.ConditionAdmitted {
-				return content["reason"].(string), c.unless(err)
-			}
-		}
-		return "", c.unless(err)
+		return reasonOf(object, schedulerv1beta1.ConditionAdmitted), c.unless(err)
 	}).Should(Equal(schedulerv1beta1.ReasonAdmitted))
+}
+
+// createQueue creates a queue as an administrator.
+func (c *cluster) createQueue(ctx context.Context, name string, spec map[string]any) {
+	GinkgoHelper()
+	queue := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	queue.SetGroupVersionKind(schedulerv1beta1.GroupVersion.WithKind("Queue"))
+	queue.SetName(name)
+	Expect(c.Client.Create(ctx, queue)).To(Succeed())
+}
+
+// reasonOf returns the reason of a condition; empty if the object does not have the condition.
+func reasonOf(object *unstructured.Unstructured, condition string) string {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, one := range conditions {
+		if content := one.(map[string]any); content["type"] == condition {
+			return content["reason"].(string)
+		}
+	}
+	return ""
 }
