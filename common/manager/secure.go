@@ -80,7 +80,7 @@ func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, // both sides choose 1.3 if they can
 		NextProtos: []string{"http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			found, err := certificate()
 			if err != nil {
 				return nil, err
@@ -90,7 +90,7 @@ func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 				return nil, fmt.Errorf("the key of the certificate is a %T, which cannot sign", found.PrivateKey)
 			}
 			inTurn := *found
-			inTurn.PrivateKey = signerInTurn{signer, turn}
+			inTurn.PrivateKey = signerInTurn{signer, turn, hello.Context().Done()}
 			return &inTurn, nil
 		},
 	}
@@ -101,13 +101,19 @@ func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 type signerInTurn struct {
 	crypto.Signer
 	turn chan struct{} // holds a value while a signature is made
+	// closed is closed with the connection, which then holds no memory while others have the turn.
+	closed <-chan struct{}
 }
 
 // Sign implements crypto.Signer.
 func (s signerInTurn) Sign(random io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	return s.Signer.Sign(random, digest, options)
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		return s.Signer.Sign(random, digest, options)
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
 }
 
 // errorLog returns what a server logs its errors to. Most of them are handshakes that failed, and peers decide how many

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/tls"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"testing/synctest"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -349,16 +351,10 @@ func TestSignaturesOfHandshakesTakeTurns(t *testing.T) {
 	const peers = 4
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
-		end := make(chan struct{})
-		config := tlsConfig(func() (*tls.Certificate, error) {
-			return &tls.Certificate{PrivateKey: slowSigner{begun: &begun, end: end}}, nil
-		})
+		end, turn := make(chan struct{}), make(chan struct{}, 1)
 		for range peers {
-			certificate, err := config.GetCertificate(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { _, _ = certificate.PrivateKey.(crypto.Signer).Sign(nil, nil, nil) }()
+			signer := signerInTurn{slowSigner{begun: &begun, end: end}, turn, nil}
+			go func() { _, _ = signer.Sign(nil, nil, nil) }()
 		}
 		for want := range int32(peers) {
 			synctest.Wait()
@@ -368,4 +364,40 @@ func TestSignaturesOfHandshakesTakeTurns(t *testing.T) {
 			end <- struct{}{}
 		}
 	})
+}
+
+// Whoever opens connections faster than signatures are made must not fill the memory with those that were closed.
+func TestAHandshakeDoesNotWaitForItsTurnWhenItsConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	failures := make(chan string, 1)
+	logger := funcr.New(func(_, line string) { failures <- line }, funcr.Options{Verbosity: 1})
+	listener, err := listen.TCP(t.Context(), "127.0.0.1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := selfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	greeted, end := make(chan struct{}), make(chan struct{})
+	config := tlsConfig(func() (*tls.Certificate, error) {
+		greeted <- struct{}{}
+		certificate, err := pair()
+		slow := *certificate
+		slow.PrivateKey = slowSigner{certificate.PrivateKey.(crypto.Signer), new(atomic.Int32), end}
+		return &slow, err
+	})
+	server := listen.NewServer(http.NotFoundHandler())
+	server.ErrorLog = (&security{logger: logger}).errorLog()
+	go func() { _ = server.Serve(tls.NewListener(listener, config)) }()
+	t.Cleanup(func() { _ = server.Close() })
+	for range 3 { // the first one has the turn, and the last one takes the place of the second
+		c := encrypted(t, listener.Addr().String(), &tls.Config{})
+		go func() { _ = c.HandshakeContext(t.Context()) }()
+		<-greeted
+	}
+	if got := <-failures; !strings.Contains(got, context.Canceled.Error()) {
+		t.Errorf("the handshake ended with %s, want %q", got, context.Canceled)
+	}
+	close(end)
 }
