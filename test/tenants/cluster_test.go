@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -80,11 +81,35 @@ func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *clust
 // apply installs the controller of a module as users do, with the roles for them.
 func (c *cluster) apply(ctx context.Context, module string) {
 	GinkgoHelper()
+	c.kubectl(ctx, "apply", "-k", c.deployment(module))
+}
+
+// deployment returns the folder of the kustomization that installs the controller of a module.
+func (c *cluster) deployment(module string) string {
 	folder := "../../deploy/" + module
 	if module == scheduler.module {
 		folder += "/" + string(c.Kind)
 	}
-	command := exec.CommandContext(ctx, kubectl, "apply", "-k", folder)
+	return folder
+}
+
+// addComponent changes an installed controller by one of its components, as users do: by a kustomization of theirs.
+func (c *cluster) addComponent(ctx context.Context, s service, component string) {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	relative := func(path string) string {
+		return must(filepath.Rel(must(filepath.EvalSymlinks(folder)), must(filepath.Abs(path))))
+	}
+	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil,
+		"resources: [%s]\ncomponents: [%s]\n",
+		relative(c.deployment(s.module)), relative("../../"+s.module+"/config/"+component)), 0o600)).To(Succeed())
+	c.kubectl(ctx, "apply", "-k", folder)
+}
+
+// kubectl runs kubectl as the administrator.
+func (c *cluster) kubectl(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	command := exec.CommandContext(ctx, kubectl, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s", output)

@@ -76,8 +76,8 @@ func overlay(s service) string {
 }
 
 // run starts the controller of a service and returns when it is ready. It has flags, environment and account
-// of the Deployment that was applied.
-func (c *cluster) run(ctx context.Context, s service) *controller {
+// of the Deployment that was applied, and more flags.
+func (c *cluster) run(ctx context.Context, s service, flags ...string) *controller {
 	GinkgoHelper()
 	binary := build(s)
 	deployment := &appsv1.Deployment{}
@@ -106,19 +106,28 @@ func (c *cluster) run(ctx context.Context, s service) *controller {
 	if c.ExtenderAddress != "" {
 		argv = append(argv, "--extender-bind-address="+c.ExtenderAddress)
 	}
+	argv = append(argv, flags...)
 	started := &controller{name: name, limit: container.Resources.Limits.Memory().Value()}
 	Expect(started.limit).To(BeNumerically(">", 0), "%s has no memory limit", name)
-	Expect(c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))).To(Succeed())
+	c.runLimited(ctx, started, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))
+	return started
+}
+
+// runLimited starts a program and returns when it is ready. It is harmed by more memory than its limit.
+func (c *cluster) runLimited(
+	ctx context.Context, started *controller, argv []string, ready func(context.Context) error,
+) {
+	GinkgoHelper()
+	Expect(c.Run(ctx, started.name, argv, ready)).To(Succeed())
 	c.controllers = append(c.controllers, started)
 	c.watch(ctx, started)
 	DeferCleanup(func() {
 		started.unwatch()
 		AddReportEntry(started.figure(), ReportEntryVisibilityAlways)
 		if CurrentSpecReport().Failed() {
-			AddReportEntry("the end of the log of "+name, c.LogTail(name))
+			AddReportEntry("the end of the log of "+started.name, c.LogTail(started.name))
 		}
 	})
-	return started
 }
 
 // environment returns what the kubelet would set in a container.

@@ -1,0 +1,74 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Whoever makes a controller act on another tenant's namespace gets no more than the rights of the controller.
+var _ = Describe("The rights of", Label("rights"), func() {
+	forEach("a controller do not reach what a tenant hides", func(ctx context.Context, s service) {
+		c := start(ctx, s.module)
+		for _, right := range hidden {
+			Expect(c.mayInVictim(ctx, s, right)).To(BeFalse(), "%+v", right)
+		}
+	})
+
+	It("a controller would reach what a tenant hides if its role had them", Label("tensorboard"),
+		func(ctx context.Context) {
+			c := start(ctx, tensorboard.module)
+			role := &rbacv1.ClusterRole{}
+			Expect(c.Client.Get(ctx, client.ObjectKey{Name: "tensorstack-tensorboard-controller"}, role)).To(Succeed())
+			for _, right := range hidden {
+				resource := right.Resource
+				if right.Subresource != "" {
+					resource += "/" + right.Subresource
+				}
+				role.Rules = append(role.Rules, rbacv1.PolicyRule{
+					Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{resource},
+				})
+			}
+			Expect(c.Client.Update(ctx, role)).To(Succeed())
+			for _, right := range hidden {
+				Eventually(ctx, func() (bool, error) { return c.mayInVictim(ctx, tensorboard, right) }).
+					Should(BeTrue(), "%+v", right)
+			}
+		})
+})
+
+// hidden are rights by which a controller could read what a tenant hides, or become more than it is.
+var hidden = []authorizationv1.ResourceAttributes{
+	{Verb: "get", Resource: "secrets"},
+	{Verb: "list", Resource: "secrets"},
+	{Verb: "watch", Resource: "secrets"},
+	{Verb: "patch", Resource: "secrets"},
+	{Verb: "get", Resource: "configmaps"},
+	{Verb: "list", Resource: "configmaps"},
+	{Verb: "patch", Resource: "configmaps"},
+	{Verb: "get", Resource: "pods", Subresource: "log"},
+	{Verb: "create", Resource: "pods", Subresource: "exec"},
+	{Verb: "create", Resource: "pods", Subresource: "ephemeralcontainers"},
+	{Verb: "create", Resource: "serviceaccounts", Subresource: "token"},
+	{Verb: "impersonate", Resource: "serviceaccounts"},
+	{Verb: "create", Group: rbacv1.GroupName, Resource: "rolebindings"},
+	{Verb: "escalate", Group: rbacv1.GroupName, Resource: "roles"},
+}
+
+// mayInVictim reports whether a controller has a right in the namespace of the victim.
+func (c *cluster) mayInVictim(ctx context.Context, s service, right authorizationv1.ResourceAttributes) (bool, error) {
+	right.Namespace = victim
+	namespace := "t9k-" + s.module
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               fmt.Sprintf("system:serviceaccount:%s:%s-controller", namespace, s.module),
+		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		ResourceAttributes: &right,
+	}}
+	err := c.Client.Create(ctx, review)
+	return review.Status.Allowed, err
+}
