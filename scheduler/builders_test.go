@@ -46,6 +46,12 @@ func (g groupView) ofClass(class string) groupView {
 	return g
 }
 
+// ofOneClass lets the engine schedule only pods with the PriorityClass of the group.
+func (g groupView) ofOneClass() groupView {
+	g.NeedsOneClass = true
+	return g
+}
+
 func (g groupView) withPriority(priority int32) groupView {
 	g.Group.Spec.Priority = &priority
 	return g

@@ -22,6 +22,8 @@ type engine interface {
 	gates(queue *v1beta1.Queue) bool
 	// priorityClass is the class of the group's pods, by which the engine knows their priority.
 	priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass
+	// needsOneClass reports whether the engine schedules only pods that have the PriorityClass of their group.
+	needsOneClass() bool
 	// queueLimits are conditions that say what the engine cannot do of a queue's spec.
 	queueLimits(queue *v1beta1.Queue) []metav1.Condition
 	// groupLimits are conditions that say what the engine cannot do of a group's spec.

@@ -105,6 +105,9 @@ func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) pr
 	return priorityClass{Name: name, Value: value, Preemption: corev1.PreemptNever}
 }
 
+// needsOneClass: kube-scheduler tries no pod of a group while one has another priority than the group.
+func (e *native) needsOneClass() bool { return true }
+
 func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 	limits := []metav1.Condition{notSupported(v1beta1.ConditionFairShareHonoured,
 		"kube-scheduler does not know queues: of those of the same priority, groups go by their own priorities and ages, not by the queues' shares")}

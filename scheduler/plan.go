@@ -41,6 +41,8 @@ type groupView struct {
 	Class priorityClass
 	// ClassInForce is the PriorityClass that the engine has for the group, which its new pods must have.
 	ClassInForce string
+	// NeedsOneClass reports whether the engine schedules only pods that have the class in force.
+	NeedsOneClass bool
 	// Hindrance says why the engine cannot know of the group or schedule it, empty if it can.
 	Hindrance string
 	// Unknown says that it is not known whether the engine knows of the group.
@@ -211,7 +213,8 @@ func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 		c.Reason, c.Message = g.Admission.Reason, missing+": "+g.Admission.Message
 	case foreign != nil:
 		c.Reason = v1beta1.ReasonPriorityClassMismatch
-		c.Message = fmt.Sprintf("%s: pod %s has the PriorityClass %q, and the group has %q: delete the pod",
+		c.Message = fmt.Sprintf("%s: pod %s has the PriorityClass %q, and the group has %q: delete the pod, and name no PriorityClass "+
+			"for its successor",
 			missing, foreign.Name, foreign.Spec.PriorityClassName, g.ClassInForce)
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded

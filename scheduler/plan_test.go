@@ -83,7 +83,14 @@ func TestConditionsOfAGroup(t *testing.T) {
 			queue: newQueue(nil), group: newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
 			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
 			wantMessage: `0 of 1 pods are on nodes: pod a-0 has the PriorityClass "t9k-native-1010", ` +
-				`and the group has "t9k-native-10": delete the pod`,
+				`and the group has "t9k-native-10": delete the pod, and name no PriorityClass for its successor`,
+		},
+		"a pod without the PriorityClass of its group, on an engine that needs one": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod(gated, ofClass("t9k-native-10")), newPod(gated)).
+				ofClass("t9k-native-10").ofOneClass(),
+			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
+			wantMessage: `0 of 2 pods are on nodes: pod a-1 has the PriorityClass "", and the group has "t9k-native-10": ` +
+				`delete the pod, and name no PriorityClass for its successor`,
 		},
 		"pods that do not fit": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable)),

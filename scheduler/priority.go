@@ -84,8 +84,10 @@ func classOf(pods []*corev1.Pod, class string) (string, error) {
 	return class, nil
 }
 
-// hasForeignClass reports whether a pod of an admitted group has one of our PriorityClasses, and not the one that the
-// group has at the engine. Pods that were created before the group was admitted may have any other class, or none.
+// hasForeignClass reports whether a pod of an admitted group must not be scheduled, since it does not have the class
+// that the group has at the engine. That is so if the pod has another one of our classes, and whatever the pod has if
+// the engine needs one class. So it is with a pod that somebody created just after the group was admitted, before the
+// API server knew the class.
 func (g groupView) hasForeignClass(pod *corev1.Pod) bool {
-	return isOurClass(pod.Spec.PriorityClassName) && pod.Spec.PriorityClassName != g.ClassInForce
+	return pod.Spec.PriorityClassName != g.ClassInForce && (g.NeedsOneClass || isOurClass(pod.Spec.PriorityClassName))
 }

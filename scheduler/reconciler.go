@@ -289,6 +289,7 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 		}
 		isNewClass, err := g.Class.ensure(ctx, r.client, r.clock.Now())
 		if err == nil {
+			g.NeedsOneClass = r.engine.needsOneClass()
 			g.ClassInForce, err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.Class.Name)
 		}
 		if refused, ok := errors.AsType[*report.RefusedError](err); ok || owned.IsRefused(err) {

@@ -40,8 +40,13 @@ func (e *brokenEngine) hindrance(context.Context, []groupView) (map[string]hindr
 	return nil, nil
 }
 
-func (e *brokenEngine) syncGroup(_ context.Context, group *v1beta1.PodGroup, _ []*corev1.Pod, class string) (string, error) {
-	return class, e.problems[group.Name]
+func (e *brokenEngine) syncGroup(
+	_ context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string,
+) (string, error) {
+	if err := e.problems[group.Name]; err != nil {
+		return class, err
+	}
+	return classOf(pods, class)
 }
 
 // newTestClient knows a queue "lab" that takes the namespace "team", and objects there.

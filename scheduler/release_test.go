@@ -63,6 +63,13 @@ func TestRelease(t *testing.T) {
 			},
 			want: []string{"b-0"},
 		},
+		"a pod without the PriorityClass of its group is held if the engine needs one": {
+			groups: []groupView{
+				newGroup("a", 2, newPod(gated, ofClass("t9k-native-10")), newPod(gated)).ofClass("t9k-native-10").ofOneClass(),
+				newGroup("b", 2, newPod(gated, ofClass("t9k-volcano-10")), newPod(gated)).ofClass("t9k-volcano-10"),
+			},
+			want: []string{"b-0", "b-1"},
+		},
 		"of a group that has no class, since its first pods had none, a pod with that of another group is held": {
 			groups: []groupView{newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010")))},
 		},

@@ -77,6 +77,9 @@ func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) prior
 	return priorityClass{Name: fmt.Sprintf("%s%d", volcanoClassPrefix, value), Value: value, Preemption: corev1.PreemptLowerPriority}
 }
 
+// needsOneClass: Volcano goes by the PriorityClass of the group alone.
+func (e *volcano) needsOneClass() bool { return false }
+
 func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
 
 func (e *volcano) groupLimits(groupView) []metav1.Condition { return nil }

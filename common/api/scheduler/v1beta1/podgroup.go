@@ -206,7 +206,7 @@ const (
 	ReasonScheduling = "Scheduling"
 	// ReasonUnschedulable: the pods that are needed do not fit at once.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPriorityClassMismatch: a pod has the PriorityClass of another group, so that it is not scheduled.
+	// ReasonPriorityClassMismatch: a pod does not have the PriorityClass of its group, so that it is not scheduled.
 	ReasonPriorityClassMismatch = "PriorityClassMismatch"
 	// ReasonNotSupportedByEngine: the engine that was chosen at installation cannot do it.
 	ReasonNotSupportedByEngine = "NotSupportedByEngine"
