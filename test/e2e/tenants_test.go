@@ -41,6 +41,17 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 			Should(Equal(fmt.Sprint(replicas)), "the attack is over: all of its pods were made")
 		Expect(now(restarts)).To(Equal(before), "the controller has not restarted")
 	})
+
+	It("has the rights and limits that the documentation of a shared cluster gives it", func(ctx context.Context) {
+		localClusterOrSkip("it changes how controllers are installed")
+		isInstalledAgain("pytorch")
+		isInstalledAgain("tensorboard")
+		DeferCleanup(func(ctx context.Context) {
+			_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", "examples/install/tenant")
+			Expect(err).NotTo(HaveOccurred())
+		})
+		newNamespace(ctx).follow(ctx, "docs/security.md", "Locking down a shared cluster")
+	})
 })
 
 // job returns a PyTorchTrainingJob with additions to the spec of its pods and to their container.
