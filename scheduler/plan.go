@@ -84,10 +84,9 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	if view.Queue != nil {
 		d.Release, waiting = release(quotaOf(view.Queue), view.Groups, view.Orphans)
 		maps.Copy(waiting, overQuota(quotaOf(view.Queue), view.Groups, view.Orphans))
-		d.expire(view, now)
 	}
 	for _, g := range view.Groups {
-		status := groupStatus(g, waiting, now)
+		status := groupStatus(g, waiting, view.maxDuration(), now)
 		status.Gated = gated
 		if g.isAdmitted() {
 			status.PriorityClassName = g.ClassInForce
@@ -95,6 +94,7 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 		d.Groups[g.key()] = status
 	}
 	if view.Queue != nil {
+		d.expire(view, now)
 		d.Queue = queueStatus(view, limits, now)
 	}
 	return d
@@ -114,25 +114,6 @@ func (view queueView) pods() []*corev1.Pod {
 	return pods
 }
 
-// expire finds the pods that are older than the queue allows.
-func (d *decision) expire(view queueView, now time.Time) {
-	if view.Queue.Spec.MaxDuration == nil {
-		return
-	}
-	length := view.Queue.Spec.MaxDuration.Length()
-	for _, pod := range view.pods() {
-		if isDone(pod) || !pod.DeletionTimestamp.IsZero() {
-			continue
-		}
-		left := pod.CreationTimestamp.Add(length).Sub(now)
-		switch {
-		case left <= 0:
-			d.Expired = append(d.Expired, pod)
-		case d.WakeIn == 0 || left < d.WakeIn:
-			d.WakeIn = left
-		}
-	}
-}
 
 // admission says whether a group may have pods.
 func (view queueView) admission(g groupView) metav1.Condition {
@@ -158,14 +139,22 @@ func (view queueView) admission(g groupView) metav1.Condition {
 }
 
 // groupStatus says how a group is.
-func groupStatus(g groupView, waiting map[string]held, now time.Time) v1beta1.PodGroupStatus {
-	conditions := append([]metav1.Condition{g.Admission, sufficient(g), scheduled(g, waiting)}, g.Limits...)
+func groupStatus(
+	g groupView, waiting map[string]held, maxDuration *v1beta1.Duration, now time.Time,
+) v1beta1.PodGroupStatus {
+	scheduled := scheduled(g, waiting)
+	scheduledTime := g.scheduledTime(scheduled, now)
+	conditions := append([]metav1.Condition{g.Admission, sufficient(g), scheduled}, g.Limits...)
+	if c := g.exceeded(scheduledTime, maxDuration, now); c != nil {
+		conditions = append(conditions, *c)
+	}
 	if policy := g.Group.Spec.TopologyPolicy; policy != "" {
 		conditions = append(conditions, notSupported(v1beta1.ConditionTopologyHonoured, fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
 	}
 	return v1beta1.PodGroupStatus{
 		ObservedGeneration: g.Group.Generation,
 		Conditions:         since(conditions, g.Group.Status.Conditions, g.Group.Generation, now),
+		ScheduledTime:      scheduledTime,
 		PriorityClassName:  g.Group.Status.PriorityClassName,
 		Allocated:          allocatedTo(g.Pods),
 		PodCounts:          countPods(g.Pods),

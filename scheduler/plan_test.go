@@ -150,26 +150,6 @@ func TestStatusOfAQueue(t *testing.T) {
 	}
 }
 
-func TestPodsExpire(t *testing.T) {
-	t.Parallel()
-	limit := v1beta1.Duration("1h30m")
-	queue := newQueue(func(s *v1beta1.QueueSpec) { s.MaxDuration = &limit })
-	old, young := newPod(running), newPod(running)
-	old.CreationTimestamp.Time = now.Add(-90 * time.Minute)
-	young.CreationTimestamp.Time = now.Add(-80 * time.Minute)
-	ended := newPod(succeeded)
-	ended.CreationTimestamp.Time = now.Add(-24 * time.Hour)
-	d := plan(queueView{Queue: queue, Groups: []groupView{
-		newGroup("a", 2, old, young, ended), newGroup("foreign", 1, old).unselected(),
-	}}, false, nil, now)
-	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
-		t.Errorf("unexpected pods expire: %v", d.Expired)
-	}
-	if d.WakeIn != 10*time.Minute {
-		t.Errorf("the next look is in %s, want 10m", d.WakeIn)
-	}
-}
-
 // What the engine cannot do of a spec is said as long as the spec asks for it.
 func TestLimitsOfAGroup(t *testing.T) {
 	t.Parallel()

@@ -388,7 +388,7 @@ func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *core
 	}
 	control.Tell(ctx, r.events, pod, report.Event{
 		Type: corev1.EventTypeWarning, Reason: v1beta1.EventMaxDuration, Action: "Delete",
-		Message: fmt.Sprintf("the pod was deleted, since Queue %s lets pods exist for %s", queue.Name, *queue.Spec.MaxDuration),
+		Message: fmt.Sprintf("the pod was deleted, since the maxDuration of Queue %s is %s", queue.Name, *queue.Spec.MaxDuration),
 	}, "pod", client.ObjectKeyFromObject(pod), "maxDuration", *queue.Spec.MaxDuration)
 	return nil
 }

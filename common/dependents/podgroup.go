@@ -51,7 +51,10 @@ func podGroupStatusRead(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGr
 		Gated:              group.Status.Gated,
 		PriorityClassName:  group.Status.PriorityClassName,
 	}
-	for _, conditionType := range []string{schedulerv1beta1.ConditionAdmitted, schedulerv1beta1.ConditionGroupScheduled} {
+	for _, conditionType := range []string{
+		schedulerv1beta1.ConditionAdmitted, schedulerv1beta1.ConditionGroupScheduled,
+		schedulerv1beta1.ConditionMaxDurationExceeded,
+	} {
 		if c := meta.FindStatusCondition(group.Status.Conditions, conditionType); c != nil {
 			status.Conditions = append(status.Conditions,
 				metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
@@ -210,6 +213,18 @@ func (g PodGroup) WhyPending(job *plan.Job, pod *corev1.Pod) (reason, message st
 		message = fmt.Sprintf("%s waits to be scheduled with its gang: %s", pod.Name, scheduled.Message)
 		return batchv1beta1.ReasonPending, message, true
 	}
+}
+
+// Expired implements plan.Admission.
+func (g PodGroup) Expired(job types.UID) (message string, expired bool) {
+	if g.OwnUID(job) == "" {
+		return "", false
+	}
+	c := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionMaxDurationExceeded)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return "", false
+	}
+	return c.Message, true
 }
 
 // IsUnknown implements plan.Admission.

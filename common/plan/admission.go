@@ -29,6 +29,8 @@ type Admission interface {
 	Join(job *Job, creates []Creation, leader string, present []*corev1.Pod)
 	// WhyPending returns why a pod does not run yet, and whether the object knows.
 	WhyPending(job *Job, pod *corev1.Pod) (reason, message string, known bool)
+	// Expired reports whether the job has had what was admitted for as long as it may, and returns a message.
+	Expired(job types.UID) (message string, expired bool)
 	// IsUnknown reports whether the controller does not know yet what exists.
 	IsUnknown() bool
 	// OwnUID returns the UID of the object if a job controls it, and otherwise nothing.

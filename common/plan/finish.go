@@ -41,6 +41,15 @@ func (v *view) ending(awaitsReports bool) *ending {
 				*v.job.Spec.RunPolicy.ActiveDeadlineSeconds),
 		}
 	}
+	if v.seen.Admission != nil {
+		if message, expired := v.seen.Admission.Expired(v.job.UID); expired {
+			return &ending{
+				condition: batchv1beta1.ConditionFailed,
+				reason:    batchv1beta1.ReasonMaxDurationExceeded,
+				message:   message,
+			}
+		}
+	}
 	if awaitsReports || len(v.replicas) == 0 {
 		return nil
 	}

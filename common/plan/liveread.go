@@ -17,6 +17,10 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return false
 	case slices.ContainsFunc(v.replicas, v.mayHavePastPod):
 		return true
+	//mutant:a gang: a cache is trusted about the end of its time => case false:
+	case c.action == finish && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:
+		// A cache may have the admission of an earlier run.
+		return true
 	case v.resized: // which pods are gone, and which replicas run, must not be guessed
 		return true
 	case s.recordsFailure: // it counts, or ends the job

@@ -141,6 +141,36 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
+		name:  "a gang ends when its time on nodes is over",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, groupExpires, hasGroup(0)},
+		want:  result{Phase: "Failed", Reason: "MaxDurationExceeded"},
+	},
+	{
+		name:  "a gang ends when its time on nodes is over, after its pods were deleted for that",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(groupExpires, deleted(0), deleted(1)), hasGroup(0)},
+		want:  result{Phase: "Failed", Reason: "MaxDurationExceeded"},
+	},
+	{
+		name:  "a gang whose leader has succeeded when its time is over has succeeded",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(groupExpires, exits(0, 0)), hasGroup(0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "a gang that is paused as its time is over has failed",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(groupExpires, paused), hasGroup(0)},
+		want:  result{Phase: "Failed", Reason: "MaxDurationExceeded"},
+	},
+	{
+		name:  "a gang whose PodGroup somebody deletes as its time is over has another",
+		shape: inQueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(groupExpires, groupDeleted), hasGroup(2), exits(0, 0), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
 		name:  "a job is deleted with its PodGroup",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, jobDeleted},

@@ -227,6 +227,14 @@ func opens(w *world) {
 	w.cluster.Consider(w.closed)
 }
 
+// groupExpires lets the time be over for which the queue lets the job have nodes.
+func groupExpires(w *world) {
+	w.t.Helper()
+	if !w.cluster.ExpireGroup() {
+		w.t.Fatalf("there is no PodGroup: %s", w.describe())
+	}
+}
+
 // hasGroup checks how many pods the job's PodGroup needs; 0 is that there is none.
 func hasGroup(minMember int32) step {
 	return func(w *world) {

@@ -126,6 +126,23 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		c.expectNoPodGroup(ctx, job)
 	})
 
+	It("fails when it was on nodes for as long as its queue allows", func(ctx context.Context) {
+		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
+		c.Admit(ctx, job)
+		c.runAll(ctx, job)
+		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		c.report(ctx, job, metav1.Condition{
+			Type: schedulerv1beta1.ConditionMaxDurationExceeded, Status: metav1.ConditionTrue,
+			Reason: schedulerv1beta1.ReasonMaxDurationExceeded, Message: "the group was on nodes for too long",
+		})
+		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
+		failed := Condition(c.Get(ctx, job), batchv1beta1.ConditionFailed)
+		Expect(failed.Reason).To(Equal(batchv1beta1.ReasonMaxDurationExceeded))
+		Expect(failed.Message).To(Equal("the group was on nodes for too long"))
+		c.expectNoPodGroup(ctx, job)
+		Eventually(ctx, c.Pods(ctx, job)).Should(BeEmpty())
+	})
+
 	It("has no replacement wait for a peer that has succeeded", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue, `spec: {runPolicy: {restartScope: Replica}}`)
 		c.Admit(ctx, job)

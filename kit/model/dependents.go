@@ -56,6 +56,22 @@ func (c *Cluster) Consider(closed bool) {
 	c.Put(considered)
 }
 
+// ExpireGroup lets the scheduler-controller report that the PodGroup of the job was on nodes for as long as its queue
+// allows. It reports whether the job has a PodGroup.
+func (c *Cluster) ExpireGroup() bool {
+	group := c.Live().PodGroup()
+	if group == nil || !owned(group) {
+		return false
+	}
+	expired := group.DeepCopy()
+	meta.SetStatusCondition(&expired.Status.Conditions, metav1.Condition{
+		Type: schedulerv1beta1.ConditionMaxDurationExceeded, Status: metav1.ConditionTrue,
+		Reason: schedulerv1beta1.ReasonMaxDurationExceeded, LastTransitionTime: c.now(),
+	})
+	c.Put(expired)
+	return true
+}
+
 // TensorBoardStatus returns the status of the TensorBoard of a job, nil for none.
 func TensorBoardStatus(job framework.Job) *batchv1beta1.DependentStatus {
 	if owner, ok := job.(framework.TensorBoardJob); ok {

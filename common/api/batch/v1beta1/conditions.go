@@ -79,6 +79,8 @@ const (
 	ReasonBackoffLimitExceeded = "BackoffLimitExceeded"
 	// ReasonPermanentFailure: a replica failed in a way that its restart policy does not restart.
 	ReasonPermanentFailure = "PermanentFailure"
+	// ReasonMaxDurationExceeded: the job was on nodes for longer than spec.maxDuration of its Queue.
+	ReasonMaxDurationExceeded = "MaxDurationExceeded"
 	// ReasonDeadlineExceeded: the job was active for longer than runPolicy.activeDeadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 )

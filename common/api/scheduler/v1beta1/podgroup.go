@@ -109,12 +109,18 @@ type PodGroupStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Admitted, SufficientGroupMember and GroupScheduled, each with a reason.
+	// Admitted, SufficientGroupMember and GroupScheduled, each with a reason, and MaxDurationExceeded once it is so.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// When as many pods as the group needs were on nodes for the first time. The maxDuration of its Queue counts from then,
+	// also over restarts of the pods. Unset before.
+	//
+	// +optional
+	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
 
 	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue, which is taken off them when the
 	// queue has room for what the group needs, and confines them to the queue's nodes. Pods that the
@@ -176,6 +182,9 @@ const (
 	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. False says what they
 	// wait for.
 	ConditionGroupScheduled = "GroupScheduled"
+	// ConditionMaxDurationExceeded is True if the group of a job was on nodes for longer than spec.maxDuration of its Queue. The
+	// job ends. What runs half a minute later is deleted. It is absent otherwise, and for groups that no job controls.
+	ConditionMaxDurationExceeded = "MaxDurationExceeded"
 	// ConditionTopologyHonoured is False while topologyPolicy is set, which no engine honours yet. It is absent otherwise.
 	ConditionTopologyHonoured = "TopologyHonoured"
 	// ConditionRolesHonoured is False while the engine may place enough pods without those of every role. It is absent otherwise.
@@ -208,6 +217,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonPriorityClassMismatch: a pod does not have the PriorityClass of its group, so that it is not scheduled.
 	ReasonPriorityClassMismatch = "PriorityClassMismatch"
+	// ReasonMaxDurationExceeded: the group was on nodes for longer than its Queue allows.
+	ReasonMaxDurationExceeded = "MaxDurationExceeded"
 	// ReasonNotSupportedByEngine: the engine that was chosen at installation cannot do it.
 	ReasonNotSupportedByEngine = "NotSupportedByEngine"
 )

@@ -68,8 +68,10 @@ type QueueSpec struct {
 	// +optional
 	Closed bool `json:"closed,omitempty"`
 
-	// How long a pod of this queue may exist, after which it is deleted, such as 15d or 1h20m15s: numbers with the units
-	// y (365 days), w, d, h, m, s and ms, each at most once and in this order. Unset: for ever.
+	// How long a job of this queue may be on nodes, from when its PodGroup is scheduled for the first time, such as 15d or
+	// 1h20m15s: numbers with the units y (365 days), w, d, h, m, s and ms, each at most once and in this order. The job then
+	// fails with reason MaxDurationExceeded. Of a PodGroup that no job controls, each pod may exist for so long, after which it
+	// is deleted. Unset: for ever.
 	//
 	// +optional
 	MaxDuration *Duration `json:"maxDuration,omitempty"`
@@ -168,7 +170,7 @@ const (
 
 // Reasons of the events of pods that are scheduled from a queue.
 const (
-	// EventMaxDuration: the pod was deleted, since it was older than spec.maxDuration of its Queue.
+	// EventMaxDuration: the pod was deleted, since it existed for longer than spec.maxDuration of its Queue.
 	EventMaxDuration = "MaxDuration"
 )
 

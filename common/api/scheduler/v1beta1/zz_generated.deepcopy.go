@@ -134,6 +134,10 @@ func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ScheduledTime != nil {
+		in, out := &in.ScheduledTime, &out.ScheduledTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Allocated != nil {
 		in, out := &in.Allocated, &out.Allocated
 		*out = make(corev1.ResourceList, len(*in))

@@ -1,0 +1,143 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+func TestPodsOfGroupsWithoutAJobExpire(t *testing.T) {
+	t.Parallel()
+	limit := v1beta1.Duration("1h30m")
+	queue := newQueue(func(s *v1beta1.QueueSpec) { s.MaxDuration = &limit })
+	old, young := newPod(running), newPod(running)
+	old.CreationTimestamp.Time = now.Add(-90 * time.Minute)
+	young.CreationTimestamp.Time = now.Add(-80 * time.Minute)
+	ended := newPod(succeeded)
+	ended.CreationTimestamp.Time = now.Add(-24 * time.Hour)
+	d := plan(queueView{Queue: queue, Groups: []groupView{
+		newGroup("a", 2, old, young, ended), newGroup("foreign", 1, old).unselected(),
+	}}, false, nil, now)
+	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
+		t.Errorf("unexpected pods expire: %v", d.Expired)
+	}
+	if d.WakeIn != 10*time.Minute {
+		t.Errorf("the next look is in %s, want 10m", d.WakeIn)
+	}
+}
+
+// ago is a time before now.
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+// onNodeFor has a scheduler have bound the pod so long ago.
+func onNodeFor(d time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		running(pod)
+		pod.CreationTimestamp = ago(2 * d)
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: ago(d)},
+		}
+	}
+}
+
+// ofKind lets an object of a kind of an API control the group.
+func (g groupView) ofKind(version, kind string) groupView {
+	g.Group.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: version, Kind: kind, Name: g.Group.Name, UID: "owner", Controller: new(true)},
+	}
+	return g
+}
+
+// scheduledFor has the group have been scheduled so long ago for the first time.
+func (g groupView) scheduledFor(d time.Duration) groupView {
+	g.Group.Status.ScheduledTime = new(ago(d))
+	return g
+}
+
+// exceededFor has the group have the condition MaxDurationExceeded for so long.
+func (g groupView) exceededFor(d time.Duration) groupView {
+	meta.SetStatusCondition(&g.Group.Status.Conditions, metav1.Condition{
+		Type: v1beta1.ConditionMaxDurationExceeded, Status: metav1.ConditionTrue,
+		Reason: v1beta1.ReasonMaxDurationExceeded, LastTransitionTime: ago(d),
+	})
+	return g
+}
+
+func TestMaxDurationOfAQueue(t *testing.T) {
+	t.Parallel()
+	const jobs = "batch.tensorstack.dev/v1beta1"
+	limit := v1beta1.Duration("1h")
+	type result struct {
+		Scheduled *metav1.Time
+		Exceeded  string
+		Expired   []string
+		WakeIn    time.Duration
+	}
+	young := newPod(onNodeFor(time.Minute))
+	for name, tc := range map[string]struct {
+		group groupView
+		want  result
+	}{
+		"a group of a job that is not scheduled has all its time, however old its pods are": {
+			group: newGroup("a", 2, newPod(gated), newPod(gated)).ofKind(jobs, "DeepSpeedJob"),
+		},
+		"the time counts from when the first pod was on a node": {
+			group: newGroup("a", 2, young, newPod(onNodeFor(50*time.Minute))).ofKind(jobs, "DeepSpeedJob"),
+			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+		},
+		"restarts of pods give no more time": {
+			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(50 * time.Minute),
+			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+		},
+		"a group of a job whose time is over says so before pods are deleted": {
+			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(time.Hour),
+			want: result{
+				Scheduled: new(ago(time.Hour)), WakeIn: 30 * time.Second,
+				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
+			},
+		},
+		"the controller of the job has half a minute to end it": {
+			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(2 * time.Hour).exceededFor(20 * time.Second),
+			want: result{
+				Scheduled: new(ago(2 * time.Hour)), WakeIn: 10 * time.Second,
+				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
+			},
+		},
+		"then the pods are deleted": {
+			group: newGroup("a", 2, young, newPod(succeeded)).ofKind(jobs, "DeepSpeedJob").
+				scheduledFor(2 * time.Hour).exceededFor(30 * time.Second),
+			want: result{
+				Scheduled: new(ago(2 * time.Hour)), Expired: []string{"a-0"},
+				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
+			},
+		},
+		"pods of a TensorBoard, which does not end, expire one by one": {
+			group: newGroup("a", 2, young, newPod(onNodeFor(time.Hour))).ofKind("tensorstack.dev/v1beta1", "TensorBoard"),
+			want: result{
+				Scheduled: new(ago(time.Hour)), Expired: []string{"a-1"}, WakeIn: 58 * time.Minute,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queue := newQueue(func(s *v1beta1.QueueSpec) { s.MaxDuration = &limit })
+			d := plan(queueView{Queue: queue, Groups: []groupView{tc.group}}, false, nil, now)
+			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, WakeIn: d.WakeIn}
+			if c := meta.FindStatusCondition(d.Groups["team/a"].Conditions, v1beta1.ConditionMaxDurationExceeded); c != nil {
+				got.Exceeded = c.Message
+			}
+			for _, pod := range d.Expired {
+				got.Expired = append(got.Expired, pod.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
