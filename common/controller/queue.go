@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
-	"tensorstack.dev/jobs/common/policy"
 )
 
 // Jobs wait in a queue to be reconciled. One that is new has the priority 0, one that is found as the controller starts
@@ -40,13 +39,13 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: jobs.Create,
 		UpdateFunc: func(ctx context.Context, e ctrlevent.UpdateEvent, q queue) {
-			if r.failsOrGoes(e.ObjectNew) && !r.failsOrGoes(e.ObjectOld) {
+			if failsOrGoes(e.ObjectNew) && !failsOrGoes(e.ObjectOld) {
 				q = urgently(q)
 			}
 			jobs.Update(ctx, e, q)
 		},
 		DeleteFunc: func(ctx context.Context, e ctrlevent.DeleteEvent, q queue) {
-			if r.judge(e.Object).Phase != batchv1beta1.ReplicaPhaseSucceeded {
+			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodSucceeded {
 				q = urgently(q)
 			}
 			jobs.Delete(ctx, e, q)
@@ -54,16 +53,18 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	}
 }
 
-// failsOrGoes reports whether the replica of a pod has to be replaced, if it is restarted: its peers wait for that.
-func (r *Reconciler[J]) failsOrGoes(pod client.Object) bool {
-	outcome := r.judge(pod)
-	return outcome.Phase == batchv1beta1.ReplicaPhaseFailed || outcome.Terminating && outcome.Phase != batchv1beta1.ReplicaPhaseSucceeded
-}
-
-// judge says how the replica of a pod stands.
-func (r *Reconciler[J]) judge(object client.Object) policy.Outcome {
-	pod, _ := object.(*corev1.Pod)
-	return policy.Judge(pod, plan.MainContainerOf(pod, r.framework.MainContainers()))
+// failsOrGoes reports whether the replica of a pod may have to be replaced: its peers wait for that. Which of the
+// containers is the main one is known only with the job, so that a sidecar that fails has the job reconciled
+// urgently, too.
+func failsOrGoes(object client.Object) bool {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || pod.Status.Phase == corev1.PodSucceeded {
+		return false
+	}
+	return pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil ||
+		slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Terminated != nil && s.State.Terminated.ExitCode != 0
+		})
 }
 
 // changesOfUser has a job reconciled urgently that its user has changed: it may be to release its nodes.

@@ -22,7 +22,7 @@ import (
 func TestQueue(t *testing.T) {
 	const newJob, atStart = 0, handler.LowPriority
 	r := &Reconciler[framework.Job]{
-		gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}, framework: mainNamed{},
+		gvk: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
 	}
 	version := func(resourceVersion string, options ...podOption) *corev1.Pod {
 		p := pod("job-worker-0", options...)
@@ -67,6 +67,11 @@ func TestQueue(t *testing.T) {
 			[]happens{updated(version("1", running), version("2", exited(1), sidecarRunning))},
 			urgentPriority,
 		},
+		{
+			"the main container succeeds, and a sidecar runs on",
+			[]happens{updated(version("1", running), version("2", exited(0), sidecarRunning))},
+			newJob,
+		},
 		{"something else changes of a pod that has failed", []happens{updated(version("1", exited(1)), version("2", exited(1)))}, newJob},
 		{"a pod is to go", []happens{updated(version("1", running), version("2", running, deleting))}, urgentPriority},
 		{"a pod that has succeeded is to go", []happens{updated(version("1", exited(0)), version("2", exited(0), deleting))}, newJob},
@@ -110,10 +115,3 @@ func TestPriorityOfWakingUp(t *testing.T) {
 	diff(t, "priority", 0, priorityOf(plan.Decision{}))
 	diff(t, "priority of an urgent job", urgentPriority, priorityOf(plan.Decision{Urgent: true}))
 }
-
-// mainNamed knows the name of the main container, and no more.
-type mainNamed struct {
-	framework.Framework[framework.Job]
-}
-
-func (mainNamed) MainContainers() []string { return []string{mainContainer} }

@@ -135,7 +135,7 @@ func cached[T client.Object](t *testing.T, object T) T {
 	var got any = object.DeepCopyObject()
 	for range 2 {
 		var err error
-		if got, err = jobCache(testKind, []string{"main"}, network.Policies{}).DefaultTransform(got); err != nil {
+		if got, err = jobCache(testKind, network.Policies{}).DefaultTransform(got); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestTheCacheKeepsOfAPodWhatTheJobControllerReads(t *testing.T) {
 	note, output := long[:1021]+"...", long[:4093]+"..."
 	want := &corev1.Pod{
 		ObjectMeta: meta(),
-		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "main"}}},
+		Spec:       corev1.PodSpec{NodeName: "node-1"},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodFailed, Reason: "Evicted", Message: note,
 			Conditions: []corev1.PodCondition{
@@ -269,7 +269,7 @@ func TestStripLeavesTombstones(t *testing.T) {
 
 func TestCacheHoldsOnlyOurs(t *testing.T) {
 	t.Parallel()
-	options := withNamespace(jobCache(testKind, nil, network.Policies{}), "")
+	options := withNamespace(jobCache(testKind, network.Policies{}), "")
 	got := map[string]string{}
 	for object, by := range options.ByObject {
 		switch object.(type) {
@@ -293,7 +293,7 @@ func TestCacheHoldsOnlyOurs(t *testing.T) {
 		t.Errorf("only these namespaces are watched: %v", options.DefaultNamespaces)
 	}
 
-	limited := withNamespace(jobCache(testKind, nil, network.Policies{}), "team")
+	limited := withNamespace(jobCache(testKind, network.Policies{}), "team")
 	if diff := cmp.Diff(map[string]cache.Config{"team": {}}, limited.DefaultNamespaces); diff != "" {
 		t.Errorf("unexpected namespaces (-want +got):\n%s", diff)
 	}

@@ -22,7 +22,6 @@ import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
-	"tensorstack.dev/jobs/common/plan"
 )
 
 // Controller is what tells one job controller from another.
@@ -52,7 +51,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 		Cache: func(scheme *runtime.Scheme) (cache.Options, error) {
 			job := c.Framework.NewJob()
 			gvk, err := apiutil.GVKForObject(job, scheme)
-			cached := jobCache(gvk.GroupKind(), c.Framework.MainContainers(), options.NetworkPolicies)
+			cached := jobCache(gvk.GroupKind(), options.NetworkPolicies)
 			cached.ByObject[job] = cache.ByObject{Transform: controller.CacheTransform(c.Framework)}
 			return cached, err
 		},
@@ -66,7 +65,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 				return err
 			}
 			reader, err := newPodReader(mgr, func(pod *corev1.Pod) {
-				stripPod(pod, gvk.GroupKind(), c.Framework.MainContainers())
+				stripPod(pod, gvk.GroupKind())
 			})
 			if err != nil {
 				return err
@@ -87,7 +86,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 }
 
 // jobCache keeps the cache to what belongs to jobs of the kind, and of that to what the job controller reads.
-func jobCache(kind schema.GroupKind, mainContainers []string, policies network.Policies) cache.Options {
+func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 	labelled := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: kind.Kind})}
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
@@ -96,7 +95,7 @@ func jobCache(kind schema.GroupKind, mainContainers []string, policies network.P
 		DefaultTransform: Strip(func(object client.Object) {
 			switch object := object.(type) {
 			case *corev1.Pod:
-				stripPod(object, kind, mainContainers)
+				stripPod(object, kind)
 			case *corev1.Service:
 				stripService(object, kind)
 			case *networkingv1.NetworkPolicy:
@@ -107,18 +106,14 @@ func jobCache(kind schema.GroupKind, mainContainers []string, policies network.P
 }
 
 // stripPod keeps of a pod what the job controller reads; of one that no job of the kind controls, next to nothing.
-func stripPod(pod *corev1.Pod, kind schema.GroupKind, mainContainers []string) {
+func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	if !HasController(pod, kind) {
 		StripForeignMeta(&pod.ObjectMeta)
 		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
 		return
 	}
 	StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt}, nil)
-	spec := corev1.PodSpec{NodeName: pod.Spec.NodeName}
-	if main := plan.MainContainerOf(pod, mainContainers); main != "" {
-		spec.Containers = []corev1.Container{{Name: main}}
-	}
-	pod.Spec = spec
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 	StripPodStatus(&pod.Status)
 }
 

@@ -63,9 +63,6 @@ type listedPod struct {
 	Spec     struct {
 		NodeName        string                     `json:"nodeName"`
 		SchedulingGroup *corev1.PodSchedulingGroup `json:"schedulingGroup"`
-		Containers      []struct {
-			Name string `json:"name"`
-		} `json:"containers"`
 	} `json:"spec"`
 	Status corev1.PodStatus `json:"status"`
 }
@@ -74,9 +71,6 @@ type listedPod struct {
 func (p listedPod) pod(strip func(*corev1.Pod)) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: p.Metadata, Status: p.Status}
 	pod.Spec.NodeName = p.Spec.NodeName
-	for _, c := range p.Spec.Containers {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name})
-	}
 	strip(&pod)
 	pod.Spec.SchedulingGroup = p.Spec.SchedulingGroup
 	return pod

@@ -20,7 +20,7 @@ import (
 )
 
 // strip is that of a cache of test jobs.
-func strip(pod *corev1.Pod) { stripPod(pod, testKind, []string{"main"}) }
+func strip(pod *corev1.Pod) { stripPod(pod, testKind) }
 
 // readerOf returns a podReader that reads from a handler.
 func readerOf(t *testing.T, handler http.HandlerFunc) podReader {

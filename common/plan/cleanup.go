@@ -24,10 +24,12 @@ func (s *steps) cleanUp() {
 	}
 }
 
-// deleteRemainingPods deletes the pods that the clean-up policy does not keep, and reports whether no pod changes any
-// more. After a success the peers of the leader get some time to end by themselves.
+// deleteRemainingPods deletes the pods that the clean-up policy does not keep, and reports whether no replica changes
+// any more. After a success the peers of the leader get some time to end by themselves. A replica has ended once its
+// main container has: sidecars that run on get no time, and are not waited for.
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
+	ended := s.podsOfEndedReplicas()
 	peersMayEnd := ptr.Deref(s.Status.CompletionTime, metav1.Time{}).Add(s.job.PeerGrace)
 	hasSucceeded := s.Status.Phase == batchv1beta1.JobPhaseSucceeded
 	for name, pod := range s.seen.Pods {
@@ -35,8 +37,8 @@ func (s *steps) deleteRemainingPods() (done bool) {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
-			done = done && policy.Ended(pod) // under None a pod may run on
-		case hasSucceeded && !s.isLeader(name) && !policy.Ended(pod) && s.now.Before(peersMayEnd):
+			done = done && (ended[name] || policy.Ended(pod)) // under None a pod may run on
+		case hasSucceeded && !ended[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
 			done = false
 			s.wakeUrgentlyAt(peersMayEnd)
 		default:
@@ -46,4 +48,13 @@ func (s *steps) deleteRemainingPods() (done bool) {
 	}
 	sortByName(s.CleanUps)
 	return done
+}
+
+// podsOfEndedReplicas returns the names of the pods whose replicas have ended.
+func (s *steps) podsOfEndedReplicas() map[string]bool {
+	ended := make(map[string]bool, len(s.replicas))
+	for _, r := range s.replicas {
+		ended[r.member.Name] = r.pod != nil && hasEnded(r.outcome.Phase)
+	}
+	return ended
 }

@@ -323,6 +323,12 @@ func TestCleanUp(t *testing.T) {
 			left:   pods[:5],
 			want:   batchv1beta1.Aggregate{Running: 2, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 1},
 		},
+		"None keeps everything, and sees the training end while sidecars run on": {
+			policy: batchv1beta1.CleanUpPolicyNone,
+			left: append(ended, pod("job-worker-0", exited(0), sidecarRunning), pod("job-worker-1", exited(1), sidecarRunning),
+				pods[4]),
+			want: batchv1beta1.Aggregate{Succeeded: 3, Failed: 2, Deleted: 2},
+		},
 		"None keeps everything, and sees it end": {
 			policy: batchv1beta1.CleanUpPolicyNone,
 			left:   append(ended, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-4", exited(0))),
@@ -360,14 +366,17 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 		pod("job-worker-0", exited(0), sidecarRunning),
 		pod("job-worker-1", running),
 		pod("job-worker-2", exited(0)),
+		pod("job-worker-3", exited(0), sidecarRunning),
 	}
-	j := job(role("worker", 3)).GivePeers(30*time.Second).Saw(time.Hour, pods[1])
+	j := job(role("worker", 4)).GivePeers(30*time.Second).Saw(time.Hour, pods[1])
 	d := j.Sees(pods...)
 	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, d.Status.Phase)
-	diff(t, "deletions at once: the leader has had its time", []string{"job-worker-0"}, names(d.CleanUps))
+	wantAtOnce := []string{"job-worker-0", "job-worker-3"}
+	diff(t, "deletions at once: the training of these has ended", wantAtOnce, names(d.CleanUps))
 	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
+	pods = pods[:3]
 	late := plan.Decide(j.Job, seeing(pods[1:]...), now.Add(29*time.Second))
 	diff(t, "deletions before the time", []string(nil), names(late.CleanUps))
 	diff(t, "wake-up before the time", 30*time.Second, summarize(late).WakeIn)
@@ -379,7 +388,7 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 
 	exitedMeanwhile := plan.Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
 	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.CleanUps))
-	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 3}, exitedMeanwhile.Status.Aggregate)
+	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
 }
 
 // A job that failed owes its replicas nothing.

@@ -122,11 +122,6 @@ func (v *view) hasLostPods() bool {
 	return false
 }
 
-// isLeader reports whether the pod of that name is the leader's.
-func (v *view) isLeader(podName string) bool {
-	return len(v.gang.Members) > 0 && v.gang.Leader().Name == podName
-}
-
 // inNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due; nil means
 // immediately.
 func (v view) inNewAttempt(jobAttempt int32, due *metav1.Time) view {

@@ -26,6 +26,8 @@ type replica struct {
 	podAttempt string
 	// jobAttempt is the current attempt of the whole job.
 	jobAttempt int32
+	// mainContainer is the name of the container of the pod whose exit is the replica's.
+	mainContainer string
 	// outcome is how the pod stands.
 	outcome policy.Outcome
 	// outdated reports whether the pod is older than its entry in the status: no pod goes back from running to pending.
@@ -56,8 +58,8 @@ func (r *replica) obsolete() bool {
 // goes before it is counted.
 func (r *replica) failure() *policy.Failure {
 	switch {
-	case r.pod == nil && r.staysFailed() && r.restartsAll(*recordedFailure(r.recorded)):
-		return recordedFailure(r.recorded)
+	case r.pod == nil && r.staysFailed() && r.restartsAll(*r.recordedFailure()):
+		return r.recordedFailure()
 	case r.outcome.Failure == nil && r.outcome.Disruption == "" || r.obsolete():
 		return nil
 	case !r.outcome.Terminating || r.done:
@@ -86,12 +88,11 @@ func (r *replica) deletion() *policy.Failure {
 }
 
 // recordedFailure returns the failure that the status records of a replica whose pod is gone.
-func recordedFailure(recorded batchv1beta1.ReplicaStatus) *policy.Failure {
+func (r *replica) recordedFailure() *policy.Failure {
 	failure := &policy.Failure{Reason: batchv1beta1.ReasonError}
-	for _, c := range recorded.Containers {
-		if c.ExitCode != nil && *c.ExitCode != 0 {
+	for _, c := range r.recorded.Containers {
+		if c.Name == r.mainContainer && c.ExitCode != nil && *c.ExitCode != 0 {
 			failure.ExitCode, failure.Reason = c.ExitCode, cmp.Or(c.Reason, failure.Reason)
-			break
 		}
 	}
 	return failure
@@ -161,7 +162,9 @@ func (v *view) observeReplicas() []*replica {
 			r.podAttempt = r.pod.Labels[batchv1beta1.LabelAttempt]
 		}
 		r.gone = r.pod == nil && isAlive(r.recorded)
-		r.outcome = policy.Judge(r.pod, MainContainerOf(r.pod, v.job.MainContainers))
+		//mutant:the first container of a pod is judged => if r.pod != nil { r.mainContainer = r.pod.Spec.Containers[0].Name }
+		r.mainContainer = v.mainContainerOf(member.Role.Template)
+		r.outcome = policy.Judge(r.pod, r.mainContainer)
 		r.outdated = r.pod != nil && r.pod.UID == r.recorded.UID &&
 			r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase == batchv1beta1.ReplicaPhasePending
 		if r.outdated {
@@ -219,13 +222,11 @@ func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// MainContainerOf returns the name of the main container of a pod: the first of the names that a container has, or the
-// first container if none has. It is empty for no pod.
-func MainContainerOf(pod *corev1.Pod, names []string) string {
-	if pod == nil {
-		return ""
-	}
-	if main := framework.MainContainer(names, pod.Spec.Containers); main != nil {
+// mainContainerOf returns the name of the main container of the replicas of a template, empty for one without
+// containers. The template says it, and not the pod: admission may add a container before the others. All pods of the
+// current attempt are made from the template, since it changes only while the job is paused, without pods.
+func (v *view) mainContainerOf(template *corev1.PodTemplateSpec) string {
+	if main := framework.MainContainer(v.job.MainContainers, template.Spec.Containers); main != nil {
 		return main.Name
 	}
 	return ""

@@ -33,7 +33,7 @@ func (v *view) reportsDue() (time.Time, bool) {
 // determined.
 func (v *view) hasUnjudgedFailure() bool {
 	return slices.ContainsFunc(v.replicas, func(r *replica) bool {
-		return r.staysFailed() && r.restartsAll(*recordedFailure(r.recorded))
+		return r.staysFailed() && r.restartsAll(*r.recordedFailure())
 	})
 }
 

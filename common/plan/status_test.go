@@ -224,6 +224,78 @@ func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 	}, d.Status.Tasks)
 }
 
+// containersOf gives the pod containers in these states, named and ordered as the arguments are.
+func containersOf(states ...corev1.ContainerStatus) podOption {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers, p.Status.ContainerStatuses = nil, states
+		p.Status.Phase = corev1.PodRunning
+		for _, s := range states {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: s.Name})
+		}
+	}
+}
+
+func runs(name string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+}
+
+func ends(name string, code int32) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"},
+	}}
+}
+
+// The main container is the one that the template names. It need not be the first of the pod.
+func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		leader podOption
+		want   summary
+	}{
+		"it succeeds, and the added containers run on": {
+			leader: containersOf(runs("proxy"), ends("train", 0), runs("agent")),
+			want: summary{
+				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
+				Deletes: []string{"job-worker-0", "job-worker-1"},
+			},
+		},
+		"it runs, and the added containers have failed": {
+			leader: containersOf(ends("proxy", 1), runs("train"), ends("agent", 2)),
+			want:   summary{Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning},
+		},
+		"it fails, and the added containers have succeeded": {
+			leader: containersOf(ends("proxy", 0), ends("train", 3), ends("agent", 0)),
+			want: summary{
+				Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
+				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			worker := restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)
+			worker.Template.Spec.Containers[0].Name = "train" // which is no name that the framework knows
+			allRun := containersOf(runs("proxy"), runs("train"), runs("agent"))
+			j := job(worker).Saw(time.Minute, pod("job-worker-0", allRun), pod("job-worker-1", allRun))
+			diff(t, "decision", tc.want, summarize(j.Sees(pod("job-worker-0", tc.leader), pod("job-worker-1", allRun))))
+		})
+	}
+}
+
+// A failure whose pod is gone before it was judged is that of the main container.
+func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
+	t.Parallel()
+	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2*time.Second).
+		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+		Saw(0, pod("job-worker-0", containersOf(ends("proxy", 143), ends(mainContainer, 1))), pod("job-worker-1", running))
+	diff(t, "phase of the replica", batchv1beta1.ReplicaPhaseFailed, j.Status.Tasks[0].Replicas[0].Phase)
+	d := plan.Decide(j.Job, seeing(pod("job-worker-1", running)), now.Add(2*time.Second))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
+		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
+	}, summarize(d))
+}
+
 // The outcome of the main container is the replica's, at once: a sidecar neither delays nor changes it.
 func TestSidecarsDoNotMatter(t *testing.T) {
 	t.Parallel()

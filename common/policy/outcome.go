@@ -160,8 +160,9 @@ func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.Conta
 	if main != nil && main.LastTerminationState.Terminated != nil {
 		return main.LastTerminationState.Terminated
 	}
-	for i := range pod.Status.InitContainerStatuses {
-		if ended := pod.Status.InitContainerStatuses[i].State.Terminated; ended != nil && ended.ExitCode != 0 {
+	// The last, since one starts when those before it have ended or are sidecars, which the kubelet ends with the pod.
+	for _, init := range slices.Backward(pod.Status.InitContainerStatuses) {
+		if ended := init.State.Terminated; ended != nil && ended.ExitCode != 0 {
 			return ended
 		}
 	}

@@ -55,6 +55,12 @@ func because(reason, message string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// initialized gives a pod these statuses of its init containers.
+func initialized(pod *corev1.Pod, statuses ...corev1.ContainerStatus) *corev1.Pod {
+	pod.Status.InitContainerStatuses = statuses
+	return pod
+}
+
 func disruptedBy(reason string, pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
 	return pod
@@ -115,6 +121,15 @@ func TestJudge(t *testing.T) {
 		},
 		"a main container that ended well while its sidecar failed": {
 			pod:  podIn(corev1.PodFailed, ends("main", 0), ends("sidecar", 1)),
+			want: Outcome{Phase: succeeded},
+		},
+		"an init container that failed, at which the kubelet ended a sidecar that was started before it": {
+			pod: initialized(podIn(corev1.PodFailed, waits("main", "PodInitializing")),
+				ends("prepare", 0), ends("mesh", 143), ends("fetch", 3), waits("last", "PodInitializing")),
+			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: new(int32(3)), Init: true, Reason: "Error", Time: ended}},
+		},
+		"a main container that ended well, at which the kubelet killed a sidecar": {
+			pod:  initialized(podIn(corev1.PodSucceeded, ends("main", 0)), ends("mesh", 137)),
 			want: Outcome{Phase: succeeded},
 		},
 		"a sidecar that failed while the main container runs on": {
