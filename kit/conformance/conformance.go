@@ -33,6 +33,33 @@ func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob
 // runSuite runs the suite with the coverage, unless a flag says otherwise.
 func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage) {
 	t.Helper()
+	k, c := prepare(t, controller, newJob, c)
+	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k, c) })
+	if c >= model.Thorough {
+		t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k, c) })
+	}
+	t.Run("a pod that is gone before a cache tells of it is created again", func(t *testing.T) { testBrokenWatch(t, k) })
+	t.Run("small jobs live through everything", func(t *testing.T) { explore.Test(t, k, c) })
+	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
+	t.Run("the log tells of each decision, once", func(t *testing.T) { testLog(t, k) })
+	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
+}
+
+// runInMesh lets jobs live on a cluster whose admission adds containers to their pods and takes off a label.
+func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+	t.Helper()
+	k, c := prepare(t, controller, newJob, model.Quick)
+	k = k.InMesh()
+	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k, c) })
+	t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k, c) })
+	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
+}
+
+// prepare returns the kind of a controller, and how much of the suite runs, which flags may change.
+func prepare[J framework.Job](
+	t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage,
+) (model.Kind, model.Coverage) {
+	t.Helper()
 	switch {
 	case testing.Short():
 		c = model.Quick
@@ -45,13 +72,5 @@ func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], n
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k, c) })
-	if c >= model.Thorough {
-		t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k) })
-	}
-	t.Run("a pod that is gone before a cache tells of it is created again", func(t *testing.T) { testBrokenWatch(t, k) })
-	t.Run("small jobs live through everything", func(t *testing.T) { explore.Test(t, k, c) })
-	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
-	t.Run("the log tells of each decision, once", func(t *testing.T) { testLog(t, k) })
-	t.Run("replicas are wired alike every time", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
+	return k, c
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,10 +30,14 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 			}
 			calm := s.happen(t, k, fault{}, nil)
 			got := calm.result()
-			if s.want.Failure == "" {
+			want := s.want
+			if k.Admission != nil {
+				want.Pods = s.podsInMesh()
+			}
+			if want.Failure == "" {
 				got.Failure = ""
 			}
-			if diff := gocmp.Diff(s.want, got); diff != "" {
+			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Fatalf("unexpected end (-want +got):\n%s", diff)
 			}
 			if end := occurrences(calm.events, "Completed") + occurrences(calm.events, "Failed"); calm.job() != nil && end != 1 {
@@ -160,6 +165,20 @@ type result struct {
 	TensorBoard string
 	// PodGroups that are left, with how many pods they need.
 	PodGroups []string
+}
+
+// podsInMesh returns the pods that are left if their sidecars run on when their main container has ended: none, unless
+// all are kept.
+func (s scenario) podsInMesh() []string {
+	if s.shape.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
+		return nil
+	}
+	var running []string
+	for _, pod := range s.want.Pods {
+		index, _, _ := strings.Cut(pod, " ")
+		running = append(running, index+" Running")
+	}
+	return running
 }
 
 func (w *world) result() result {

@@ -25,6 +25,12 @@ func TestPlainKind(t *testing.T) {
 	runSuite(t, plainController(), newPlainJob, model.Thorough)
 }
 
+// TestPlainKindInMesh lets jobs of the kind live on a cluster whose admission changes pods.
+func TestPlainKindInMesh(t *testing.T) {
+	t.Parallel()
+	runInMesh(t, plainController(), newPlainJob)
+}
+
 func plainController() manager.Controller[*plainJob] {
 	group := schema.GroupVersion{Group: "test.tensorstack.dev", Version: "v1"}
 	return manager.Controller[*plainJob]{

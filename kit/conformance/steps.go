@@ -83,9 +83,14 @@ func waits(d time.Duration) step {
 	return func(w *world) { w.clock.SetTime(w.clock.Now().Add(d)) }
 }
 
-// together lets several things happen before the controller sees any of them.
+// together lets several things happen before the controller sees any of them. They begin with a full second, so that
+// those that happen half a second later are reported to be of the same one, whatever the controller waited for
+// before.
 func together(steps ...step) step {
 	return func(w *world) {
+		if now := w.clock.Now(); !now.Equal(now.Truncate(time.Second)) {
+			w.clock.SetTime(now.Truncate(time.Second).Add(time.Second))
+		}
 		for _, step := range steps {
 			step(w)
 		}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,12 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/kit/model"
 )
 
 // testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that may happen
-// to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job goes on.
-func testWalks(t *testing.T, k model.Kind) {
+// to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job
+// goes on. With quick coverage jobs are left alone by their users.
+func testWalks(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
 		for _, policy := range []batchv1beta1.RestartPolicy{onFailure, always} {
@@ -26,6 +29,11 @@ func testWalks(t *testing.T, k model.Kind) {
 				name = fmt.Sprintf("rendezvous/%s/", policy)
 			} else {
 				t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
+			}
+			if c == model.Quick {
+				continue
+			}
+			if scope != "" {
 				t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
 				t.Run(name+"in a queue, paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, inQueue(shape)) })
 			}
@@ -81,6 +89,14 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		"a pod ends": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodRunning); pod != nil {
 				w.exit(pod, rapid.SampledFrom([]int32{0, 1, 1}).Draw(t, "exit code"))
+			}
+		},
+		"the sidecars of a pod end": func(t *rapid.T) {
+			pod := w.oneOf(t, func(pod *corev1.Pod) bool {
+				return len(pod.Spec.Containers) > 1 && pod.Status.Phase == corev1.PodRunning
+			})
+			if pod != nil {
+				w.befall(pod, model.EndsSidecars(rapid.SampledFrom([]int32{0, 1, kubelet.ExitTerminated}).Draw(t, "exit code")))
 			}
 		},
 		"somebody deletes a pod": func(t *rapid.T) {
@@ -156,16 +172,16 @@ func (w *walk) someResource(t *rapid.T) model.Resources {
 	return rapid.SampledFrom(w.resources()).Draw(t, "resource")
 }
 
-// some draws one of the pods of the phases that nobody is deleting, or nil.
+// some draws one of the pods of the phases that nobody is deleting and whose main container has not ended, or nil.
 func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
-	var fit []*corev1.Pod
-	for _, pod := range w.pods() {
-		for _, phase := range phases {
-			if pod.Status.Phase == phase && pod.DeletionTimestamp == nil {
-				fit = append(fit, pod)
-			}
-		}
-	}
+	return w.oneOf(t, func(pod *corev1.Pod) bool {
+		return slices.Contains(phases, pod.Status.Phase) && pod.DeletionTimestamp == nil && !kubelet.HasEnded(pod)
+	})
+}
+
+// oneOf draws one of the pods that fit, or nil.
+func (w *walk) oneOf(t *rapid.T, fits func(*corev1.Pod) bool) *corev1.Pod {
+	fit := slices.DeleteFunc(w.pods(), func(pod *corev1.Pod) bool { return !fits(pod) })
 	if len(fit) == 0 {
 		return nil
 	}

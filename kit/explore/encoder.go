@@ -19,6 +19,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -215,8 +216,11 @@ func (e *encoder) encode(object client.Object) string {
 				c.Running.StartedAt = metav1.Time{}
 			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "":
 				c.Terminated.FinishedAt = metav1.Time{} // only that of a failure counts
+			case c.Terminated != nil && status.ContainerStatuses[i].Name != kubelet.MainContainer(object):
+				c.Terminated.FinishedAt = metav1.Time{} // of the replica
 			}
 		}
+		status.InitContainerStatuses = nil // which are there as long as the others are
 		write(&b, status)
 	case *schedulerv1beta1.PodGroup:
 		fmt.Fprintf(&b, "%d %v of generation %d ", object.Spec.MinMember, object.Spec.Roles, object.Status.ObservedGeneration)

@@ -25,6 +25,8 @@ import (
 type exploration struct {
 	name  string
 	shape model.Shape
+	// inMesh is set if admission changes the pods of the job.
+	inMesh bool
 	// failures and edits are what may happen, besides the faults of the controller and its caches.
 	failures []string
 	edits    []edit
@@ -64,6 +66,12 @@ func explorations() []exploration {
 			shape: model.One(model.OnFailure, model.Limit(1)), timeTravel: true,
 			failures: []string{"fails"}, edits: []edit{pauses},
 			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
+		},
+		{
+			name: "one replica, to whose pods admission adds containers", added: true, inMesh: true,
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "is deleted", "loses its sidecars"}, edits: []edit{pauses},
+			budget: all, briefly: 2, most: 4,
 		},
 		{
 			name:     "one replica that fails again and again",
@@ -135,6 +143,18 @@ func explorations() []exploration {
 			name:     "all pods are kept",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
 			failures: lost, edits: user,
+			budget: all, most: 2,
+		},
+		{
+			name: "all restart, and admission adds containers to their pods", inMesh: true,
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"fails", "loses its sidecars"}, edits: []edit{pauses},
+			budget: all, most: 2,
+		},
+		{
+			name: "none restarts, admission adds containers to the pods, and all are kept", inMesh: true,
+			shape:    model.Two(model.Never, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
+			failures: []string{"fails", "loses its sidecars"}, edits: []edit{deletes},
 			budget: all, most: 2,
 		},
 		{
@@ -238,6 +258,9 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 				most = max(1, x.briefly)
 			case c == model.Thorough:
 				most = max(1, min(x.briefly, 2))
+			}
+			if x.inMesh {
+				k = k.InMesh()
 			}
 			started := time.Now()
 			got, err := x.explore(k, most)

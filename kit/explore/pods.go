@@ -29,7 +29,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 			m.happen(pod, what)
 		}})
 	}
-	running := pod.Status.Phase == corev1.PodRunning
+	running, trains := pod.Status.Phase == corev1.PodRunning, kubelet.IsTraining(pod)
 	switch ends := model.Ends(pod); {
 	case ends != nil && running:
 		happens("ends, as it is deleted", clusterWorks, ends)
@@ -39,7 +39,12 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	case pod.Status.Phase == corev1.PodPending:
 		happens("runs", clusterWorks, model.Runs)
 		fail("vanishes", true, model.Vanishes)
+	case running && !trains: // sidecars keep it
+		happens("ends, as its sidecars do", notByItself, model.EndsSidecars(kubelet.ExitTerminated))
+		fail("is deleted", true, model.IsDeleted)
+		fail("vanishes", true, model.Vanishes)
 	case running:
+		fail("loses its sidecars", true, model.EndsSidecars(1))
 		if index == "0" || s.shape.RestartPolicy != model.Always {
 			happens("succeeds", notByItself, model.Exits(0, ""))
 		} else {
@@ -74,7 +79,7 @@ func (m *machine) owe(pod *corev1.Pod, free bool) {
 	if s.shape.RunPolicy.RestartScope == model.ScopeJob {
 		for _, other := range s.live.Objects.Pods() {
 			if model.AttemptLabel(other) == model.AttemptLabel(pod) &&
-				other.Status.Phase == corev1.PodFailed && other.DeletionTimestamp == nil {
+				kubelet.HasFailed(other) && other.DeletionTimestamp == nil {
 				return
 			}
 		}

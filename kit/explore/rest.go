@@ -12,6 +12,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -63,7 +64,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 				queued = true
 			case r.Phase != batchv1beta1.ReplicaPhaseRunning:
 				fail("%s is %s", r.Name, r.Phase)
-			case pod == nil || pod.UID != r.UID || pod.Status.Phase != corev1.PodRunning:
+			case pod == nil || pod.UID != r.UID || !kubelet.IsTraining(pod):
 				fail("%s is said to run in pod %s, and does not", r.Name, r.UID)
 			}
 		}

@@ -32,6 +32,8 @@ type Cluster struct {
 	clock  clock.PassiveClock
 	// specOf returns the spec of a job. With it, pods carry how many replicas the job had when they were created.
 	specOf func(framework.Job) framework.JobSpec
+	// admission changes pods as they are created. Nil changes nothing.
+	admission Admission
 	// states are what the cluster held after each write. Their objects never change.
 	states []Objects
 	// versions is how many states there were before these.
@@ -72,7 +74,7 @@ func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
 // write.
 func NewClusterFor(kind Kind, clock clock.PassiveClock, from Snapshot, onChange func(Change)) *Cluster {
 	return &Cluster{
-		scheme: kind.Scheme, clock: clock, specOf: kind.SpecOf, onChange: onChange,
+		scheme: kind.Scheme, clock: clock, specOf: kind.SpecOf, admission: kind.Admission, onChange: onChange,
 		states: []Objects{from.Objects}, versions: from.versions, uids: from.uids,
 	}
 }
@@ -151,6 +153,9 @@ func (c *Cluster) Create(object client.Object) error {
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		if c.admission != nil && owned(pod) {
+			c.admission(pod)
+		}
 		if job := c.Live().Job(); job != nil && c.specOf != nil {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, MembersAnnotation, strconv.Itoa(CountReplicas(c.specOf(job))))
 		}

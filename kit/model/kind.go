@@ -27,6 +27,9 @@ type Kind struct {
 	// NewReconciler returns the controller of the kind.
 	NewReconciler func(controller.Cluster, controller.Options) (reconcile.Reconciler, error)
 
+	// Admission of the cluster, which changes pods as they are created. Nil changes nothing.
+	Admission Admission
+
 	newJob func(Shape) framework.Job
 }
 

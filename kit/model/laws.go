@@ -14,6 +14,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -169,7 +170,7 @@ func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 		return
 	}
 	for _, pod := range now.Pods() {
-		if !policy.Ended(pod) && pod.DeletionTimestamp == nil {
+		if !policy.Ended(pod) && !kubelet.HasEnded(pod) && pod.DeletionTimestamp == nil {
 			t.Errorf("the controller deletes the Secret of the job, but pod %s is %s", pod.Name, pod.Status.Phase)
 		}
 	}

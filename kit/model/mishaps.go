@@ -41,6 +41,16 @@ func Exits(code int32, output string) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, output, at) })
 }
 
+// stops ends all containers of the pod, the main one with an exit code.
+func stops(code int32) Mishap {
+	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Stop(p, code, at) })
+}
+
+// EndsSidecars ends what runs beside the main container, with an exit code.
+func EndsSidecars(code int32) Mishap {
+	return changes(func(p *corev1.Pod, at time.Time) { kubelet.EndSidecars(p, code, at) })
+}
+
 var (
 	// Runs binds the pod to a node of its own, and runs it there.
 	Runs = changes(func(p *corev1.Pod, at time.Time) { kubelet.Run(p, nodeOf(p), at) })
@@ -73,9 +83,9 @@ func Ends(pod *corev1.Pod) Mishap {
 	case pod.Status.Phase != corev1.PodRunning:
 		return Vanishes
 	case pod.Labels[batchv1beta1.LabelReplicaIndex] == "0":
-		return Exits(0, "") // one program saves its work,
+		return stops(0) // one program saves its work,
 	default:
-		return Exits(kubelet.ExitTerminated, "") // the next does not know the signal
+		return stops(kubelet.ExitTerminated) // the next does not know the signal
 	}
 }
 
