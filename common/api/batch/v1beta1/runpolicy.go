@@ -69,8 +69,8 @@ type RunPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// Which pods are deleted once the job has finished: All, Unfinished (those that still run) or None.
-	// Defaults to Unfinished.
+	// Which pods are deleted once the job has finished: All, Unfinished (those in which a container still runs, even if
+	// it is a sidecar) or None (what still runs keeps its resources). Defaults to Unfinished.
 	//
 	// +optional
 	// +kubebuilder:default=Unfinished
