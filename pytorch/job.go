@@ -41,6 +41,7 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	spec := framework.JobSpec{
 		RunPolicy:           job.Spec.RunPolicy,
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,
+		RanksAreReplicas:    !usesTorchrun(job),
 		RunMode:             job.Spec.RunMode,
 		Elastic:             elasticOf(job),
 		Scheduler:           job.Spec.Scheduler,

@@ -19,6 +19,8 @@ type JobSpec struct {
 	// Rendezvous reports whether the replicas meet at the leader. If RunPolicy sets no scope, a failure of the leader,
 	// or of a replica that exits with a code below 128, restarts all replicas although DefaultRestartScope is Replica.
 	Rendezvous bool
+	// RanksAreReplicas reports whether each replica is one process of the training, with the rank of the replica.
+	RanksAreReplicas bool
 	// RunMode of the job. Nil means that the job runs as its templates say.
 	RunMode *batchv1beta1.RunMode
 	// HasLauncher reports whether the framework launches the training with its own command line instead of that of the

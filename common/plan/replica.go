@@ -42,6 +42,8 @@ type replica struct {
 	done bool
 	// spec of the job.
 	spec *framework.JobSpec
+	// peers are all replicas of the job, this one included.
+	peers []*replica
 }
 
 // attempt returns the attempt that a pod of the replica must carry to count.
@@ -172,6 +174,9 @@ func (v *view) observeReplicas() []*replica {
 		}
 		r.done = hasEnded(r.recorded.Phase)
 		replicas = append(replicas, r)
+	}
+	for _, r := range replicas {
+		r.peers = replicas
 	}
 	return replicas
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -15,23 +17,68 @@ type replicaFailure struct {
 	failure policy.Failure
 }
 
-// String returns which replica failed and how, in one line.
+// String returns which replica failed and how, and which of its processes, in one line.
 func (f replicaFailure) String() string {
-	if f.failure.Reason == batchv1beta1.ReasonDeleted {
-		return fmt.Sprintf("replica %s was deleted", f.replica.member.Name)
-	}
 	name, reason := f.replica.member.Name, f.failure.Reason
-	if f.failure.ExitCode != nil {
-		return fmt.Sprintf("replica %s failed with exit code %d (%s)", name, *f.failure.ExitCode, reason)
+	if reason == batchv1beta1.ReasonDeleted {
+		return fmt.Sprintf("replica %s was deleted", name)
 	}
-	return fmt.Sprintf("replica %s failed (%s)", name, reason)
+	rank, process := f.rank(), f.process()
+	if rank != nil && process == "" {
+		name = fmt.Sprintf("%s (rank %d)", name, *rank)
+	}
+	if f.failure.ExitCode == nil {
+		return fmt.Sprintf("replica %s failed (%s)", name, reason)
+	}
+	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.failure.ExitCode, reason, process)
+}
+
+// process returns how the process ended that a launcher blames, to be appended to how the replica did. It is empty if none is blamed.
+func (f replicaFailure) process() string {
+	rank, report := f.rank(), f.failure.Report
+	who := "a process"
+	switch {
+	case report.ExitCode == nil, rank == nil && report.Host == "":
+		return ""
+	case rank != nil:
+		who = fmt.Sprintf("rank %d", *rank)
+	}
+	if culprit := f.culprit(); culprit != f.replica {
+		who += " on " + culprit.member.Name
+	}
+	if signal := launcher.Signal(*report.ExitCode); signal != "" {
+		return fmt.Sprintf(": %s was ended by %s", who, signal)
+	}
+	return fmt.Sprintf(": %s ended with exit code %d", who, *report.ExitCode)
+}
+
+// rank returns the rank of the process that failed: the one that the output names, else that of the replica if it is one process.
+func (f replicaFailure) rank() *int32 {
+	if f.failure.Report.Rank == nil && f.replica.spec.RanksAreReplicas && !f.failure.Init {
+		return &f.replica.member.Rank
+	}
+	return f.failure.Report.Rank
+}
+
+// culprit returns the replica whose process failed first: the one that the launcher names, else the one that failed.
+func (f replicaFailure) culprit() *replica {
+	host, _, _ := strings.Cut(f.failure.Report.Host, ".")
+	if host != "" {
+		if i := slices.IndexFunc(f.replica.peers, func(r *replica) bool { return r.member.Name == host }); i >= 0 {
+			return f.replica.peers[i]
+		}
+	}
+	return f.replica
 }
 
 // facts are the keys and values of a log line about the failure. The output of the replica is not among them.
 func (f replicaFailure) facts() []any {
-	facts := []any{"replica", f.replica.member.Name, "cause", f.failure.Reason, "counted", !f.failure.Ignored}
+	facts := []any{"replica", f.culprit().member.Name, "cause", f.failure.Reason, "counted", !f.failure.Ignored}
 	if f.failure.ExitCode != nil {
 		facts = append(facts, "exitCode", *f.failure.ExitCode)
+	}
+	if rank := f.failure.Report.Rank; rank != nil {
+		facts = append(facts, "rank", *rank)
 	}
 	return facts
 }
@@ -55,22 +102,30 @@ const maxFailures = 5
 // record puts a failure at the head of status.failures.
 func (s *steps) record(f replicaFailure) {
 	s.recordsFailure = true
-	node := f.replica.recorded.Node
-	if f.replica.pod != nil {
-		node = f.replica.pod.Spec.NodeName
+	culprit := f.culprit()
+	node := culprit.recorded.Node
+	if culprit.pod != nil {
+		node = culprit.pod.Spec.NodeName
 	}
 	failed := f.failure.Time
 	if failed.IsZero() {
 		failed = s.now
 	}
-	failures := slices.Insert(s.Status.Failures, 0, batchv1beta1.ReplicaFailure{
-		Replica:  f.replica.member.Name,
+	record := batchv1beta1.ReplicaFailure{
+		Replica:  culprit.member.Name,
 		Node:     node,
 		ExitCode: f.failure.ExitCode,
+		Rank:     f.rank(),
 		Reason:   f.failure.Reason,
 		Time:     *stored(failed),
 		Counted:  !f.failure.Ignored,
 		Message:  f.failure.Detail(),
-	})
+	}
+	if code := f.failure.Report.ExitCode; code != nil && record.Rank != nil {
+		if record.RankSignal = launcher.Signal(*code); record.RankSignal == "" {
+			record.RankExitCode = code
+		}
+	}
+	failures := slices.Insert(s.Status.Failures, 0, record)
 	s.Status.Failures = failures[:min(len(failures), maxFailures)]
 }

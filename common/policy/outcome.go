@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -36,8 +37,10 @@ type Failure struct {
 	Init bool
 	// Reason as the kubelet says it, or the disruption.
 	Reason string
-	// Output is the tail of what the container printed, or the message that it left.
+	// Output is what matters of the tail of what the container printed, or of the message that it left.
 	Output string
+	// Report is what the output tells of the process that failed first. Its text is Output.
+	Report launcher.Report
 	// Message is what the kubelet says of the pod, such as why it evicted it, in at most report.MaxNote bytes.
 	Message string
 	// Time of the failure.
@@ -108,7 +111,8 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 			failure.ExitCode = new(ended.ExitCode)
 		}
 		failure.Init = main == nil || main.State.Terminated == nil && main.LastTerminationState.Terminated == nil
-		failure.Output = outputOf(ended)
+		failure.Report = launcher.Read(outputOf(ended))
+		failure.Output, failure.Report.Text = strings.TrimSpace(failure.Report.Text), ""
 		containerReason = ended.Reason
 		if !ended.FinishedAt.IsZero() {
 			failure.Time = ended.FinishedAt.Time

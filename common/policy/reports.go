@@ -1,6 +1,11 @@
 package policy
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	"tensorstack.dev/jobs/common/launcher"
+)
 
 // clockSkew is how much the clocks of two nodes may differ, rounding to seconds included, and their reports still be compared.
 const clockSkew = time.Second
@@ -14,21 +19,74 @@ func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 	return due, now.Before(due) && !seen.After(now)
 }
 
-// Precedes says that of two failures in a collective the second may have followed from the first. The peers of a member that
-// was taken away, which is ignored, die of that. Of failures in the same second, which is all that kubelets tell of the time,
-// the one that was killed was not one that died of its peers. A time that is not known is the earliest.
+// lookInterval is how late a launcher may see that a process has ended: torchrun looks every 5 s before torch 2.4.
+const lookInterval = 5 * time.Second
+
+// Precedes reports whether, of two failures in a collective, the second may have followed from the first. A process that only lost its
+// peers followed from any that did not. Otherwise the earlier precedes, by the seconds that kubelets and launchers report: the peers of
+// a member that was taken away, which is ignored, die of that; an exit code or a signal that a lost peer does not explain is older than
+// the launcher saw it. In the same second the one that was killed precedes, then one with such an exit code, then the one that its
+// launcher saw first. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
+	return cmp.Or(
+		compareFalseFirst(a.followsOn(), b.followsOn()),
+		a.earliest().Compare(b.earliest()),
+		compareFalseFirst(!a.Ignored, !b.Ignored),
+		compareFalseFirst(!a.killed(), !b.killed()),
+		compareFalseFirst(!a.tells(), !b.tells()),
+		a.seen().Compare(b.seen()),
+	) < 0
+}
+
+func compareFalseFirst(a, b bool) int {
 	switch {
-	case a.Ignored && !b.Ignored:
-		return !a.Time.After(b.Time.Add(clockSkew))
-	case b.Ignored && !a.Ignored:
-		return b.Time.After(a.Time.Add(clockSkew))
-	case !a.Time.Equal(b.Time):
-		return a.Time.Before(b.Time)
+	case a == b:
+		return 0
+	case b:
+		return -1
 	default:
-		return a.killed() && !b.killed()
+		return 1
 	}
 }
 
-// killed says that somebody ended the container by SIGKILL, an out-of-memory kill among them.
-func (f Failure) killed() bool { return f.ExitCode != nil && *f.ExitCode == exitKilled }
+// followsOn reports whether the failure followed from another one, as its output tells.
+func (f Failure) followsOn() bool { return f.Report.LostPeers && !f.Ignored && !f.tells() }
+
+// tells reports whether an exit code or a signal tells that the failure did not follow from another one.
+func (f Failure) tells() bool { return launcher.Tells(f.Report.ExitCode) || launcher.Tells(f.ExitCode) }
+
+// earliest returns the second in which the failure may have happened.
+func (f Failure) earliest() time.Time {
+	seen := f.seen().Truncate(time.Second)
+	switch {
+	case f.Ignored:
+		return seen.Add(-clockSkew)
+	case !f.Report.Time.IsZero() && launcher.Tells(f.Report.ExitCode):
+		return seen.Add(-lookInterval)
+	default:
+		return seen
+	}
+}
+
+// timeZones is what the offsets of all time zones are multiples of.
+const timeZones = 15 * time.Minute
+
+// seen returns when the launcher saw the failure, else when the kubelet saw the container end. A launcher may run on for a while, to end
+// the other processes. It does not say its time zone, so only the time within the quarter of an hour before that end counts.
+func (f Failure) seen() time.Time {
+	if f.Report.Time.IsZero() || f.Time.IsZero() {
+		return f.Time
+	}
+	end := f.Time.Add(time.Second) // it is rounded down
+	before := end.Sub(f.Report.Time) % timeZones
+	if before < 0 {
+		before += timeZones
+	}
+	return end.Add(-before)
+}
+
+// killed reports whether SIGKILL ended the container or the process that failed first, an out-of-memory kill among them.
+func (f Failure) killed() bool {
+	return f.ExitCode != nil && *f.ExitCode == exitKilled ||
+		f.Report.ExitCode != nil && (*f.Report.ExitCode == -signalKill || *f.Report.ExitCode == exitKilled)
+}

@@ -12,7 +12,10 @@ import (
 var retryableExitCodes = []int32{130, exitKilled, 138, 143}
 
 // exitKilled is the exit code of a container that SIGKILL ended.
-const exitKilled = 137
+const (
+	exitKilled = 128 + signalKill
+	signalKill = 9
+)
 
 // Restarts says whether a replica of the given policy that ended is restarted; it succeeded if there is no failure. A
 // failure that is ignored, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts it.

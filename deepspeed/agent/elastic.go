@@ -7,7 +7,7 @@ import (
 )
 
 // runElastic runs the launcher with the workers that are there, and starts it again when these have changed.
-func (l *launcher) runElastic(ctx context.Context) error {
+func (l *launching) runElastic(ctx context.Context) error {
 	for {
 		workers := l.settle(ctx)
 		if workers == nil {
@@ -41,7 +41,7 @@ func (l *launcher) runElastic(ctx context.Context) error {
 }
 
 // present returns the workers that accept ssh.
-func (l *launcher) present(ctx context.Context) []int {
+func (l *launching) present(ctx context.Context) []int {
 	workers := firstWorkers(l.max)
 	var present []int
 	for i, err := range l.reach(ctx, l.key, workers) {
@@ -53,7 +53,7 @@ func (l *launcher) present(ctx context.Context) []int {
 }
 
 // settle waits until enough workers are there, and for some time no other ones. It returns nil when the context ends.
-func (l *launcher) settle(ctx context.Context) []int {
+func (l *launching) settle(ctx context.Context) []int {
 	var workers []int
 	reminded, since := time.Now(), time.Now()
 	for {
@@ -76,7 +76,7 @@ func (l *launcher) settle(ctx context.Context) []int {
 }
 
 // changed returns true once other workers are there, in two looks running. It returns false when the context ends.
-func (l *launcher) changed(ctx context.Context, workers []int) bool {
+func (l *launching) changed(ctx context.Context, workers []int) bool {
 	for before := workers; pause(ctx, l.timing.probe); {
 		now := l.present(ctx)
 		if ctx.Err() == nil && !slices.Equal(now, workers) && slices.Equal(now, before) {
@@ -88,7 +88,7 @@ func (l *launcher) changed(ctx context.Context, workers []int) bool {
 }
 
 // lost says whether a failure that has just happened came from a change of the workers, which may show a little later.
-func (l *launcher) lost(ctx context.Context, workers []int) bool {
+func (l *launching) lost(ctx context.Context, workers []int) bool {
 	for start := time.Now(); ; {
 		if now := l.present(ctx); ctx.Err() == nil && !slices.Equal(now, workers) {
 			return true

@@ -1,18 +1,22 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tensorstack.dev/jobs/common/launcher"
 )
 
-// launcher runs the command that starts the training.
-type launcher struct {
+// launching runs the command that starts the training.
+type launching struct {
 	*options
 	key     ssh.Signer
 	command []string
@@ -32,7 +36,7 @@ func launch(ctx context.Context, o *options, command []string) error {
 		return err
 	}
 	defer startServer(o, key, listener).stop()
-	l := &launcher{options: o, key: key, command: command}
+	l := &launching{options: o, key: key, command: command}
 	if o.max > 0 {
 		return l.runElastic(ctx)
 	}
@@ -86,7 +90,7 @@ func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
 }
 
 // await returns when all workers accept ssh, or false when the context ends. Only the job's own deadline limits the time.
-func (l *launcher) await(ctx context.Context, missing []int) bool {
+func (l *launching) await(ctx context.Context, missing []int) bool {
 	l.log.Printf("waiting for %d workers to accept ssh", len(missing))
 	for reminded := time.Now(); ; {
 		var still []int
@@ -111,7 +115,7 @@ func (l *launcher) await(ctx context.Context, missing []int) bool {
 }
 
 // names lists some workers for a line of the log.
-func (l *launcher) names(workers []int) string {
+func (l *launching) names(workers []int) string {
 	const most = 5
 	var names []string
 	for _, w := range workers[:min(most, len(workers))] {
@@ -134,7 +138,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // run runs the launcher once, and returns when it and all that it started on the hosts has ended.
-func (l *launcher) run(ctx context.Context) (int, error) {
+func (l *launching) run(ctx context.Context) (int, error) {
 	r, err := openReports()
 	if err != nil {
 		return 0, err
@@ -167,7 +171,7 @@ func (l *launcher) run(ctx context.Context) (int, error) {
 
 // watch returns how the launcher ended, which may be by us: if the context ends, or if a node command failed and the launcher
 // does not end of it.
-func (l *launcher) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending {
+func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending {
 	exited := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(exited) }()
 	e := ending{trust: l.trust}
@@ -202,14 +206,15 @@ func (l *launcher) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending 
 			end()
 		case <-failed:
 			n := r.now()
-			l.log.Printf("worker %s ended with %d; the launcher has %s to end by itself", n.first, shellCode(n.cause()), l.grace)
+			cause := n.cause()
+			l.log.Printf("worker %s ended with %d; the launcher has %s to end by itself", cause.host, shellCode(cause.code), l.grace)
 			timer = time.After(l.grace)
 		case <-timer:
 			switch {
 			case nodes != nil:
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 				timer = nil
-			case r.now().cause() == 0: // the launcher tries again
+			case r.now().cause().code == 0: // the launcher tries again
 				timer = nil
 			default:
 				l.log.Printf("the launcher did not end by itself; ending it")
@@ -229,34 +234,37 @@ type ending struct {
 
 // exitCode returns how the training ended, with a line that says why if the launcher said otherwise.
 func (e ending) exitCode() (int, string) {
-	launcher, cause := shellCode(e.launcher), shellCode(e.nodes.cause())
-	switch {
-	case cause != 0 && !e.trust:
-		why := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", e.nodes.first, cause, launcher)
-		if e.nodes.tail != "" {
-			why += "; what it printed last:\n" + e.nodes.tail
-		}
-		return cause, why
-	case e.terminated && (launcher == 0 || launcher == 1): // DeepSpeed's answer to a signal is 1
+	cause, launched := e.nodes.cause(), shellCode(e.launcher)
+	switch code := shellCode(cause.code); {
+	case code != 0 && !e.trust:
+		return code, launcher.AgentReport(cause.host, code, launched, cause.tail)
+	case e.terminated && (launched == 0 || launched == 1): // DeepSpeed's answer to a signal is 1
 		return exitTerminated, ""
-	case launcher == 0 && len(e.nodes.open) > 0 && !e.trust:
+	case launched == 0 && len(e.nodes.open) > 0 && !e.trust:
 		return 1, fmt.Sprintf("the launcher ended with 0 while the training still ran on %s: pdsh or ssh was killed", strings.Join(e.nodes.open, ", "))
 	}
-	return launcher, ""
+	return launched, ""
 }
 
-// cause returns the exit code of the failure that the others followed from; 0 is none. A rank that loses its peers ends with an
-// exception (1) or aborts, so that any other code says more; else it is the first.
-func (n nodes) cause() int {
-	for _, code := range n.codes {
-		if c := shellCode(code); c != 1 && c != exitSignal+int(syscall.SIGABRT) {
-			return code
-		}
+// cause returns the failure that the others followed from; the code 0 is none. A rank that loses its peers ends with an exception or
+// aborts, so that any other code says more, and then an output that does not only speak of lost peers; else it is the first.
+func (n nodes) cause() nodeReport {
+	if len(n.failures) == 0 {
+		return nodeReport{}
 	}
-	if len(n.codes) > 0 {
-		return n.codes[0]
+	return slices.MinFunc(n.failures, func(a, b nodeReport) int { return cmp.Compare(a.doubt(), b.doubt()) })
+}
+
+// doubt is how well the failure may have followed from another one.
+func (r nodeReport) doubt() int {
+	switch {
+	case launcher.Tells(new(int32(shellCode(r.code)))): //nolint:gosec // from 0 to 255
+		return 0
+	case launcher.Read(r.tail).LostPeers:
+		return 2
+	default:
+		return 1
 	}
-	return 0
 }
 
 // shellCode undoes what Python makes of a rank that a signal killed: DeepSpeed exits with the signal's number below zero.

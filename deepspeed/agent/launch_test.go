@@ -196,6 +196,12 @@ func TestLauncherPrintsNoSecretAndRanksHaveAll(t *testing.T) {
 }
 
 func TestExitCode(t *testing.T) {
+	ended := func(codes ...int) (failures []nodeReport) {
+		for _, code := range codes {
+			failures = append(failures, nodeReport{ended: true, code: code})
+		}
+		return failures
+	}
 	tests := map[string]struct {
 		ending ending
 		want   int
@@ -206,19 +212,19 @@ func TestExitCode(t *testing.T) {
 		"what Python makes of -63 is the last signal":     {ending{launcher: 193}, 191},
 		"192 is no signal":                                {ending{launcher: 192}, 192},
 		"a lost worker":                                   {ending{launcher: 255}, 255},
-		"a node's before the launcher's":                  {ending{launcher: 1, nodes: nodes{codes: []int{3}}}, 3},
-		"the first node's":                                {ending{nodes: nodes{codes: []int{3, 4}}}, 3},
-		"an exception follows from something else":        {ending{nodes: nodes{codes: []int{1, 250, 247, 3}}}, 137},
-		"an abort follows from something else":            {ending{nodes: nodes{codes: []int{250, 1, 3}}}, 3},
-		"exceptions only":                                 {ending{nodes: nodes{codes: []int{1, 1}}}, 1},
+		"a node's before the launcher's":                  {ending{launcher: 1, nodes: nodes{failures: ended(3)}}, 3},
+		"the first node's":                                {ending{nodes: nodes{failures: ended(3, 4)}}, 3},
+		"an exception follows from something else":        {ending{nodes: nodes{failures: ended(1, 250, 247, 3)}}, 137},
+		"an abort follows from something else":            {ending{nodes: nodes{failures: ended(250, 1, 3)}}, 3},
+		"exceptions only":                                 {ending{nodes: nodes{failures: ended(1, 1)}}, 1},
 		"nodes that never ended":                          {ending{nodes: nodes{open: []string{"a"}}}, 1},
 		"nodes that never ended do not hide the launcher": {ending{launcher: 5, nodes: nodes{open: []string{"a"}}}, 5},
-		"trust in the launcher":                           {ending{trust: true, nodes: nodes{open: []string{"a"}, codes: []int{3}}}, 0},
+		"trust in the launcher":                           {ending{trust: true, nodes: nodes{open: []string{"a"}, failures: ended(3)}}, 0},
 		"terminated":                                      {ending{terminated: true, launcher: 143}, 143},
 		"terminated, which DeepSpeed answers with 1":      {ending{terminated: true, launcher: 1}, 143},
 		"terminated, and done":                            {ending{terminated: true}, 143},
 		"terminated, and a code of its own":               {ending{terminated: true, launcher: 7}, 7},
-		"terminated after a failure":                      {ending{terminated: true, launcher: 1, nodes: nodes{codes: []int{3}}}, 3},
+		"terminated after a failure":                      {ending{terminated: true, launcher: 1, nodes: nodes{failures: ended(3)}}, 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

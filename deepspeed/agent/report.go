@@ -29,11 +29,9 @@ type reports struct {
 
 // nodes is how the node commands stand: those of the last round, if the launcher starts them again after all had ended.
 type nodes struct {
-	hosts []string // that were started
-	open  []string // that never said how they ended
-	codes []int    // non-zero, in the order of the ends
-	first string   // host that failed first
-	tail  string   // what it printed last
+	hosts    []string     // that were started
+	open     []string     // that never said how they ended
+	failures []nodeReport // in the order of the ends
 }
 
 // openReports listens in a folder that only this user can enter.
@@ -79,7 +77,7 @@ func (r *reports) listen(conn *net.UnixConn) {
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		if report, ok := parseReport(lines.Text()); ok && report.ended {
-			r.end(report.host, report.code, report.tail)
+			r.end(report)
 		} else if ok {
 			r.start(report.host)
 		}
@@ -122,18 +120,17 @@ func (r *reports) start(host string) {
 	r.nodes.open = append(r.nodes.open, host)
 }
 
-func (r *reports) end(host string, code int, tail string) {
+func (r *reports) end(report nodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := slices.Index(r.nodes.open, host); i >= 0 {
+	if i := slices.Index(r.nodes.open, report.host); i >= 0 {
 		r.nodes.open = slices.Delete(r.nodes.open, i, i+1)
 	}
-	if code == 0 {
+	if report.code == 0 {
 		return
 	}
-	r.nodes.codes = append(r.nodes.codes, code)
-	if len(r.nodes.codes) == 1 {
-		r.nodes.first, r.nodes.tail = host, tail
+	r.nodes.failures = append(r.nodes.failures, report)
+	if len(r.nodes.failures) == 1 {
 		select {
 		case r.failed <- struct{}{}:
 		default:
@@ -146,7 +143,7 @@ func (r *reports) now() nodes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.nodes
-	n.hosts, n.open, n.codes = slices.Clone(n.hosts), slices.Clone(n.open), slices.Clone(n.codes)
+	n.hosts, n.open, n.failures = slices.Clone(n.hosts), slices.Clone(n.open), slices.Clone(n.failures)
 	return n
 }
 

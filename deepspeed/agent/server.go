@@ -169,13 +169,22 @@ func (c *session) carry(channel ssh.Channel) {
 	var output sync.WaitGroup
 	output.Go(func() { _, _ = io.Copy(channel, c.stdout) })
 	output.Go(func() { _, _ = io.Copy(channel.Stderr(), c.stderr) })
+	ranks := &ranks{group: c.cmd.Process.Pid, slots: c.server.slots, found: map[int]int{}}
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { ranks.watch(ended) })
 	code := c.wait()
+	close(ended)
+	watch.Wait()
 	_ = c.stdin.Close()
 	// A process that left the group may hold the streams for ever.
 	late := time.AfterFunc(c.server.killAfter, func() { _, _ = c.stdout.Close(), c.stderr.Close() })
 	output.Wait()
 	late.Stop()
 	_, _ = c.stdout.Close(), c.stderr.Close()
+	if code != 0 && ranks.first != "" {
+		newLogger(channel.Stderr()).Print(ranks.first)
+	}
 	status := struct{ Code uint32 }{uint32(code)} //nolint:gosec // from 0 to 255
 	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(status))
 	_ = channel.Close()

@@ -219,6 +219,16 @@ func (in *ReplicaFailure) DeepCopyInto(out *ReplicaFailure) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Rank != nil {
+		in, out := &in.Rank, &out.Rank
+		*out = new(int32)
+		**out = **in
+	}
+	if in.RankExitCode != nil {
+		in, out := &in.RankExitCode, &out.RankExitCode
+		*out = new(int32)
+		**out = **in
+	}
 	in.Time.DeepCopyInto(&out.Time)
 }
 

@@ -1,0 +1,58 @@
+package launcher
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// The agent of a DeepSpeed job prints at its end on which worker the training failed, and what that printed last. The agent of
+// that worker has added which rank it saw end first.
+var (
+	agentReport = regexp.MustCompile(`the training failed on (\S{1,253}): exit code (\d{1,3}) \(the launcher: \d+\)(; what it printed last:)?$`)
+	rankReport  = regexp.MustCompile(`rank (\d{1,9}) failed first on this worker: exit code (-?\d{1,3})$`)
+)
+
+// AgentReport returns the line that the agent of a DeepSpeed job prints of the worker that failed, with what that printed last.
+func AgentReport(host string, exitCode, launcher int, printed string) string {
+	line := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", host, exitCode, launcher)
+	if printed == "" {
+		return line
+	}
+	return line + "; what it printed last:\n" + printed
+}
+
+// RankReport returns the line that the agent of a worker prints of the rank that failed first; a signal is below zero.
+func RankReport(rank, exitCode int) string {
+	return fmt.Sprintf("rank %d failed first on this worker: exit code %d", rank, exitCode)
+}
+
+// cutAgentReport returns what the last agent's report tells, and the lines after it; without one, all lines.
+func cutAgentReport(lines []string) (host string, exitCode int32, rest []string, found bool) {
+	for i, line := range slices.Backward(lines) {
+		if m := agentReport.FindStringSubmatch(line); m != nil {
+			code, _ := strconv.Atoi(m[2])
+			return m[1], int32(code), lines[i+1:], true //nolint:gosec // three digits
+		}
+	}
+	return "", 0, lines, false
+}
+
+// readRanks returns the rank that the agent of a worker saw fail first; none if no line tells.
+func readRanks(lines []string) (failures []failure) {
+	for _, line := range lines {
+		m := rankReport.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		rank, _ := strconv.Atoi(m[1])
+		code, _ := strconv.Atoi(m[2])
+		if code != 0 {
+			f := failure{rank: number(rank), exitCode: number(code), isListed: true, isRoot: true, lines: []string{line}}
+			f.kind = kindOf(f.exitCode, nil)
+			failures = []failure{f}
+		}
+	}
+	return failures
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/common/launcher"
+)
+
+// rank starts a process of the group that ends as the script says when something is written to it. A group of 0 is a new one.
+func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", "read line; "+script)
+	cmd.Env = []string{fmt.Sprintf("RANK=%d", rank)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+func TestRanksNameTheOneThatFailedFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  syscall.Signal
+		want string
+	}{
+		"killed":         {end: syscall.SIGKILL, want: launcher.RankReport(3, -9)},
+		"another signal": {end: syscall.SIGSEGV, want: launcher.RankReport(3, -11)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := rank(t, 0, 2, "exit 1")
+			group := first.Process.Pid
+			victim := rank(t, group, 3, "exit 1")
+			r := &ranks{group: group, slots: 2, found: map[int]int{}}
+			r.search()
+			if diff := cmp.Diff(map[int]int{group: 2, victim.Process.Pid: 3}, r.found); diff != "" {
+				t.Fatalf("ranks by process (-want +got):\n%s", diff)
+			}
+			r.look()
+			if r.first != "" {
+				t.Fatalf("before any has ended: %s", r.first)
+			}
+			if err := victim.Process.Signal(tc.end); err != nil {
+				t.Fatal(err)
+			}
+			r.watch(t.Context().Done())
+			if diff := cmp.Diff(tc.want, r.first); diff != "" {
+				t.Errorf("unexpected report (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	const zombie = ") Z 7 5 5 0 -1 4228172 110 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 16781312 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 "
+	for name, tc := range map[string]struct {
+		stat string
+		want process
+		ok   bool
+	}{
+		"a zombie":                    {stat: "9 (python3" + zombie + "9\n", want: process{parent: 7, group: 5, state: "Z", exit: 9}, ok: true},
+		"a name with ) in it":         {stat: "9 (a) R 1 1 (b" + zombie + "768\n", want: process{parent: 7, group: 5, state: "Z", exit: 768}, ok: true},
+		"a line that was cut off":     {stat: "9 (python3) Z 7 5"},
+		"no process":                  {},
+		"an exit code that is no one": {stat: "9 (python3" + zombie + "x\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := parseStat(tc.stat)
+			if ok != tc.ok || got != tc.want {
+				t.Errorf("got %+v, %t, want %+v, %t", got, ok, tc.want, tc.ok)
+			}
+		})
+	}
+}
+
+// A worker whose ranks only lost their peers is not the cause, whichever reports first.
+func TestCauseIsNotAWorkerThatLostItsPeers(t *testing.T) {
+	t.Parallel()
+	const lost = "RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:1"
+	n := nodes{failures: []nodeReport{
+		{host: "worker-0", ended: true, code: 1, tail: lost},
+		{host: "worker-1", ended: true, code: 1, tail: "the data has no labels"},
+		{host: "worker-2", ended: true, code: 1, tail: lost},
+	}}
+	if got := n.cause().host; got != "worker-1" {
+		t.Errorf("the training failed on %q, want worker-1", got)
+	}
+}

@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// A rank fails in the middle of a collective, and the others of it. The replicas end within the same second, torchrun's all with exit
+// code 1. $CAUSE_TIMES is how often each of them fails; unset is once.
+var _ = Describe("The rank that failed first", Label("cause"), func() {
+	const (
+		plain     = "plain"
+		torchrun  = "torchrun"
+		deepspeed = "DeepSpeed"
+	)
+	times := 1
+	if s := os.Getenv("CAUSE_TIMES"); s != "" {
+		var err error
+		times, err = strconv.Atoi(s)
+		if err != nil {
+			panic(err)
+		}
+	}
+	for _, launcher := range []string{plain, torchrun, deepspeed} {
+		ranks := map[string]int{plain: 2, torchrun: 4, deepspeed: 4}[launcher]
+		for rank := range ranks {
+			for _, way := range []string{"signal", "exception", "exit code"} {
+				for range times {
+					It(fmt.Sprintf("is named with its replica: %s, rank %d, by %s", launcher, rank, way), func(ctx context.Context) {
+						n := newNamespace(ctx)
+						f := n.failsAtRank(ctx, launcher, rank, way)
+						victim := regexp.MustCompile(fmt.Sprintf(`rank %d fails on (\S+)`, rank)).FindStringSubmatch(f.logs)
+						Expect(victim).NotTo(BeNil(), "the logs say where the rank failed: %s", f.logs)
+						AddReportEntry("named", fmt.Sprintf("%s, on %s", f, victim[1]))
+						Expect(f.replica).To(Equal(victim[1]))
+						Expect(f.condition).To(ContainSubstring(victim[1]))
+						switch way {
+						case "exception":
+							// Only the text of the exception tells which rank raised it, and torch 1.13 does not print the rank there.
+							Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
+							Expect(f.message).To(ContainSubstring("ValueError: the data has no labels"))
+						default:
+							Expect(f.rank).To(Equal(strconv.Itoa(rank)))
+							Expect(f.condition).To(ContainSubstring("rank " + f.rank))
+							Expect(f.end).To(Equal(map[string]string{"signal": "SIGKILL", "exit code": "3"}[way]))
+						}
+						Expect(f.message).NotTo(ContainSubstring("onnection closed by peer"))
+					})
+				}
+			}
+		}
+	}
+})
+
+// failureAtRank is what a job tells of its failure. The end is that of the process: its signal or its exit code.
+type failureAtRank struct{ replica, rank, end, message, condition, logs string }
+
+func (f failureAtRank) String() string {
+	return fmt.Sprintf("replica %s, rank %s, ended by %s", f.replica, f.rank, f.end)
+}
+
+// failsAtRank runs a job of two replicas in which one rank fails, and returns what the job tells of it.
+func (n namespace) failsAtRank(ctx context.Context, launcher string, rank int, way string) failureAtRank {
+	GinkgoHelper()
+	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/fails.py")
+	kind, container := "ptjob", "pytorch"
+	template := fmt.Sprintf(`
+        spec:
+          shareProcessNamespace: true # so that the first process of the container can be killed
+          terminationGracePeriodSeconds: 2
+          containers:
+            - name: %%s
+              image: %%s
+              %%s
+              env:
+                - {name: OMP_NUM_THREADS, value: "1"}
+                - {name: VICTIM, value: "%d"}
+                - {name: WAY, value: %s}
+              volumeMounts:
+                - {name: code, mountPath: /code}
+          volumes:
+            - {name: code, configMap: {name: code}}
+`, rank, way)
+	const pytorch = `
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata:
+  name: fails
+spec:
+  runPolicy: {backoffLimit: 0, cleanUpPolicy: None}
+  %s
+  replicaSpecs:
+    - type: worker
+      replicas: 2
+      restartPolicy: OnFailure
+      template: %s`
+	const image = "tensorstack/pytorch-example:1.13.1"
+	manifest := ""
+	switch launcher {
+	case "torchrun":
+		manifest = fmt.Sprintf(pytorch, `torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 0, extraOptions: [--redirects=1, --tee=1]}`,
+			fmt.Sprintf(template, container, image, "args: [/code/train.py]"))
+	case "DeepSpeed":
+		kind, container = "dsjob", "worker"
+		manifest = `
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: DeepSpeedJob
+metadata:
+  name: fails
+spec:
+  runPolicy: {backoffLimit: 0, cleanUpPolicy: None}
+  config:
+    slotsPerWorker: 2
+    run:
+      python: [/code/train.py]
+  worker:
+      replicas: 2
+      restartPolicy: OnFailure
+      template: ` + fmt.Sprintf(template, container, "tensorstack/deepspeed-example:0.14.5", "")
+	default:
+		manifest = fmt.Sprintf(pytorch, "", fmt.Sprintf(template, container, image, "command: [python3, /code/train.py]"))
+	}
+	n.kubectlWith(ctx, manifest, "apply", "-f", "-")
+	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", patience)
+	field := func(path string) string {
+		return now(n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}"))
+	}
+	f := failureAtRank{
+		replica: field("failures[0].replica"), rank: field("failures[0].rank"), end: field("failures[0].rankSignal") + field("failures[0].rankExitCode"),
+		message: field("failures[0].message"), condition: field("conditions[?(@.type=='Failed')].message"),
+	}
+	if launcher == "plain" { // the replica is the process
+		f.end = map[string]string{"137": "SIGKILL"}[field("failures[0].exitCode")]
+		if f.end == "" {
+			f.end = field("failures[0].exitCode")
+		}
+	}
+	for _, pod := range now(n.names(ctx, "pods")) {
+		f.logs += now(n.output(ctx, "logs", pod, "-c", container)) + "\n"
+	}
+	return f
+}
