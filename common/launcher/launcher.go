@@ -144,12 +144,11 @@ func kindOf(exitCode *int32, lines []string) kind {
 	if Tells(exitCode) {
 		return told
 	}
-	unindented := make([]string, 0, len(lines))
+	recorded := make([]string, 0, len(lines))
 	for _, line := range lines {
-		line = strings.TrimPrefix(line, "  ")
-		unindented = append(unindented, strings.TrimPrefix(line, "traceback : "))
+		recorded = append(recorded, strings.TrimPrefix(line, "traceback : "))
 	}
-	if exceptions := readExceptions(unindented); len(exceptions) > 0 {
+	if exceptions := readExceptions(recorded); len(exceptions) > 0 {
 		return exceptions[len(exceptions)-1].kind
 	}
 	return unknown

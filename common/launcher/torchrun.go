@@ -69,7 +69,7 @@ func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int
 		case strings.HasPrefix(line, "-----") || strings.HasPrefix(line, "====="):
 			end()
 		case f != nil:
-			f.lines = append(f.lines, line)
+			f.lines = append(f.lines, strings.TrimPrefix(line, "  "))
 			if rank := f.readField(line); rank != nil {
 				firstRank = rank
 			}

@@ -159,7 +159,7 @@ type result struct {
 	Backoff, Restarts int32
 	// Pods that are left, with their phase.
 	Pods []string
-	// Failure is the newest: index, reason and exit code, and whether it counted. Not every scenario says it.
+	// Failure is the newest: index, reason and exit code, whether it counted, and the rank that a signal ended. Not every scenario says it.
 	Failure string
 	// TensorBoard that is left, and what the status says of it; empty for none.
 	TensorBoard string
@@ -192,6 +192,9 @@ func (w *world) result() result {
 		if len(status.Failures) > 0 {
 			f := status.Failures[0]
 			r.Failure = fmt.Sprintf("%s %s %d %t", f.Replica[len(f.Replica)-1:], f.Reason, ptr.Deref(f.ExitCode, 0), f.Counted)
+			if f.RankSignal != "" {
+				r.Failure += fmt.Sprintf(" rank %d %s", ptr.Deref(f.Rank, -1), f.RankSignal)
+			}
 		}
 		if tensorBoard := model.TensorBoardStatus(job); tensorBoard != nil {
 			r.TensorBoard = tensorBoard.Action + " " + tensorBoard.Reason

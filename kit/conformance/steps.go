@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -130,6 +131,27 @@ func (w *world) befall(pod *corev1.Pod, what model.Mishap) {
 
 // exits ends the main container of a replica.
 func exits(index int, code int32) step { return befalls(index, model.Exits(code, "the last output")) }
+
+// printsAndExits ends the main container of a replica with code 1 after it printed something.
+func printsAndExits(index int, output string) step { return befalls(index, model.Exits(1, output)) }
+
+// rankEnded returns what torchrun prints at its end, of one rank.
+func rankEnded(rank, code int, exception string) string {
+	return fmt.Sprintf(`%s
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_12:00:00
+  rank      : %d (local_rank: 0)
+  exitcode  : %d (pid: 17)
+============================================================`, exception, rank, code)
+}
+
+// lostPeer is the exception of a rank whose peer is gone.
+const lostPeer = `Traceback (most recent call last):
+  File "/code/train.py", line 16, in main
+RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`
 
 // ranOutOfMemory ends the main container of a replica for its memory.
 func ranOutOfMemory(index int) step { return befalls(index, model.RunsOutOfMemory) }

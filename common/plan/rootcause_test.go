@@ -1,0 +1,125 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/launcher"
+)
+
+// captured returns what the kubelet kept of a real output; see package launcher.
+func captured(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "launcher", "testdata", name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// The launchers of both replicas end with exit code 1, or nearly so: what they print tells which rank failed first.
+func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
+	t.Parallel()
+	peer := pod("job-worker-0", exited(1), printed(captured(t, "torch1-signal-1")))
+	for name, tc := range map[string]struct {
+		pods  []*corev1.Pod
+		ranks bool // replicas are ranks
+		// want is the newest of status.failures, and wantMessage how the condition Failed begins.
+		want, wantMessage string
+	}{
+		"torchrun, in the same second: a rank was killed": {
+			pods:        []*corev1.Pod{peer, pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0")))},
+			want:        "job-worker-1 on node-1: exit code 1, rank 3: SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was ended by SIGKILL, which restart policy",
+		},
+		"torchrun, the peer's launcher ended before: a rank was killed": {
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exitedAgo(1, 2*time.Second), printed(captured(t, "torch1-signal-1"))),
+				pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0"))),
+			},
+			want:        "job-worker-1 on node-1: exit code 1, rank 3: SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was ended by SIGKILL, which restart policy",
+		},
+		"torchrun: a rank ended with an exit code": {
+			pods:        []*corev1.Pod{pod("job-worker-0", exited(1), printed(captured(t, "torch1-3-1"))), pod("job-worker-1", exited(1), printed(captured(t, "torch1-3-0")))},
+			want:        "job-worker-1 on node-1: exit code 1, rank 3: exit code 3",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 ended with exit code 3, which restart policy",
+		},
+		"torchrun: a rank raised an exception": {
+			pods:        []*corev1.Pod{pod("job-worker-0", exited(1), printed(captured(t, "torch1-recorded-0"))), pod("job-worker-1", exited(1), printed(captured(t, "torch1-recorded-1")))},
+			want:        "job-worker-1 on node-1: exit code 1, rank 3: exit code 1",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 ended with exit code 1, which restart policy",
+		},
+		"each replica is a rank: the other one only lost its peer, and reported before": {
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exitedAgo(1, time.Second), printed(captured(t, "plain1-exception-0"))),
+				pod("job-worker-1", exited(1), printed(captured(t, "plain1-exception-1"))),
+			},
+			ranks:       true,
+			want:        "job-worker-1 on node-1: exit code 1, rank 1",
+			wantMessage: "replica job-worker-1 (rank 1) failed with exit code 1 (Error), which restart policy",
+		},
+		"DeepSpeed: the launcher names another replica": {
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exited(137), printed(launcher.AgentReport("job-worker-1.job.ns.svc.cluster.local", 137, 1, launcher.RankReport(3, -9)))),
+				pod("job-worker-1", running),
+			},
+			want:        "job-worker-1 on node-1: exit code 137, rank 3: SIGKILL",
+			wantMessage: "replica job-worker-0 failed with exit code 137 (Error): rank 3 on job-worker-1 was ended by SIGKILL, which restart policy",
+		},
+		"DeepSpeed: the launcher names a replica, and no rank": {
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exited(3), printed(launcher.AgentReport("job-worker-1.job.ns.svc.cluster.local", 3, 1, "no labels"))),
+				pod("job-worker-1", running),
+			},
+			want:        "job-worker-1 on node-1: exit code 3",
+			wantMessage: "replica job-worker-0 failed with exit code 3 (Error): a process on job-worker-1 ended with exit code 3, which restart policy",
+		},
+		"a program names a host that is none of the job": {
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exited(3), printed(launcher.AgentReport("other-worker-1.other.ns.svc.cluster.local", 3, 1, "no labels"))),
+				pod("job-worker-1", running),
+			},
+			want:        "job-worker-0 on node-0: exit code 3",
+			wantMessage: "replica job-worker-0 failed with exit code 3 (Error): a process ended with exit code 3, which restart policy",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i, p := range tc.pods {
+				onNode(fmt.Sprintf("node-%d", i))(p)
+			}
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+			j.Spec.RanksAreReplicas = tc.ranks
+			d := j.Sees(tc.pods...)
+			diff(t, "number of failures", 1, len(d.Status.Failures))
+			f := d.Status.Failures[0]
+			got := fmt.Sprintf("%s on %s: exit code %d", f.Replica, f.Node, *f.ExitCode)
+			if f.Rank != nil {
+				got += fmt.Sprintf(", rank %d", *f.Rank)
+			}
+			if f.RankSignal != "" {
+				got += ": " + f.RankSignal
+			}
+			if f.RankExitCode != nil {
+				got += fmt.Sprintf(": exit code %d", *f.RankExitCode)
+			}
+			diff(t, "failure", tc.want, got)
+			message := conditionOf(d, batchv1beta1.ConditionFailed).Message
+			if !strings.HasPrefix(message, tc.wantMessage) {
+				t.Errorf("the condition says %q, want %q", message, tc.wantMessage)
+			}
+			if strings.Contains(f.Message+message, "by peer") {
+				t.Errorf("the peers of the rank are quoted:\n%s\n%s", f.Message, message)
+			}
+		})
+	}
+}
