@@ -73,6 +73,8 @@ type Cluster struct {
 	Client client.Client
 	// APIReader reads from the API server itself.
 	APIReader client.Reader
+	// Outputs reads what containers printed. Nil reads nothing: the status of a pod has the end of it.
+	Outputs Outputs
 	// Events records what happens to a job for its user.
 	Events events.EventRecorder
 	// Metrics is where the Reconciler registers its metrics.
@@ -83,6 +85,7 @@ type Cluster struct {
 type Reconciler[J framework.Job] struct {
 	client       client.Client
 	apiReader    client.Reader
+	outputs      Outputs
 	events       events.EventRecorder
 	framework    framework.Framework[J]
 	gvk          schema.GroupVersionKind
@@ -117,6 +120,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	return &Reconciler[J]{
 		client:    cluster.Client,
 		apiReader: cluster.APIReader,
+		outputs:   cluster.Outputs,
 		events:    cluster.Events,
 		framework: f,
 		gvk:       gvk,
@@ -232,7 +236,11 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := r.execute(ctx, job, planned, decide(planned, live, now))
+	d = decide(planned, live, now)
+	if readOutputs(ctx, r.outputs, planned.MainContainers, live.Pods, d.Unclear) {
+		d = decide(planned, live, now)
+	}
+	result, err := r.execute(ctx, job, planned, d)
 	//mutant:a watch is trusted to report each pod => if false {
 	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
 		// The cache may never tell of an object that it lacks: it may be gone before a watch that broke is resumed.

@@ -24,6 +24,9 @@ type Report struct {
 	Time time.Time
 	// LostPeers reports whether the process only lost the connection to its peers, so that it did not fail first.
 	LostPeers bool
+	// IsUnclear reports whether a launcher lists processes and the output does not tell why the first of them failed, so that an
+	// earlier part of the output may.
+	IsUnclear bool
 	// Text is the part of the output that matters, and no longer than the output.
 	Text string
 }
@@ -44,6 +47,12 @@ func Read(output string) Report {
 	report.Rank, report.Time, report.LostPeers = first.rank, first.time, first.kind == lostPeers
 	report.ExitCode = cmp.Or(first.exitCode, report.ExitCode)
 	if slices.ContainsFunc(all, func(f failure) bool { return f.isListed }) {
+		report.IsUnclear = first.kind >= unknown
+		for _, f := range all {
+			if report.Time.IsZero() || f.isListed && f.time.Before(report.Time) {
+				report.Time = f.time
+			}
+		}
 		report.Text = strings.Join(first.lines, "\n")
 	}
 	if Tells(report.ExitCode) {

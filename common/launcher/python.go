@@ -80,7 +80,7 @@ func readExceptions(lines []string) []*exception {
 			e.lines = e.lines[max(0, len(e.lines)-maxLines):]
 		default: // the exception itself
 			delete(open, p)
-			if e.isChained || len(all) == maxExceptions {
+			if e.isChained || len(all) == maxExceptions || strings.HasPrefix(text, agentError) {
 				continue
 			}
 			e.lines = append(e.lines, line)

@@ -73,6 +73,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			reconciler, err := controller.New(controller.Cluster{
 				Client:    mgr.GetClient(),
 				APIReader: reader,
+				Outputs:   reader,
 				Events:    mgr.GetEventRecorder("tensorstack-jobs"),
 				Metrics:   metrics.Registry,
 			}, c.Framework, options)

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,12 +28,12 @@ type podReader struct {
 	strip func(*corev1.Pod)
 }
 
-func newPodReader(mgr ctrl.Manager, strip func(*corev1.Pod)) (client.Reader, error) {
+func newPodReader(mgr ctrl.Manager, strip func(*corev1.Pod)) (podReader, error) {
 	const asJSON = true // a list in protobuf cannot be decoded item by item
 	pods, err := apiutil.RESTClientForGVK(corev1.SchemeGroupVersion.WithKind("Pod"), asJSON, false,
 		mgr.GetConfig(), serializer.NewCodecFactory(mgr.GetScheme()), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("setting up the client for lists of pods: %w", err)
+		return podReader{}, fmt.Errorf("setting up the client for lists of pods: %w", err)
 	}
 	return podReader{Reader: mgr.GetAPIReader(), pods: pods, strip: strip}, nil
 }
@@ -55,6 +57,25 @@ func (r podReader) List(ctx context.Context, list client.ObjectList, options ...
 		return fmt.Errorf("reading a list of pods: %w", err)
 	}
 	return nil
+}
+
+// Of the output of a container the last lines are read, and of those so many bytes at most.
+const (
+	outputLines = 1000
+	outputBytes = 256 << 10
+)
+
+// Output implements controller.Outputs.
+func (r podReader) Output(ctx context.Context, namespace, pod, container string) (string, error) {
+	body, err := r.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(&corev1.PodLogOptions{
+		Container: container, TailLines: new(int64(outputLines)), LimitBytes: new(int64(outputBytes)),
+	}, scheme.ParameterCodec).Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	output, err := io.ReadAll(io.LimitReader(body, outputBytes))
+	return strings.ToValidUTF8(string(output), ""), err
 }
 
 // listedPod is what the job controller reads of a pod. Other fields are not decoded.

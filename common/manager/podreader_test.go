@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -154,5 +155,28 @@ func TestDecodePods(t *testing.T) {
 				t.Errorf("unexpected pods (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodReaderReadsTheLastLinesOfAContainer(t *testing.T) {
+	t.Parallel()
+	var asked string
+	reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		_, _ = w.Write([]byte("no labels\xff\n"))
+	})
+	got, err := reader.Output(t.Context(), "ns", "job-worker-0", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("no labels\n", got); diff != "" {
+		t.Errorf("unexpected output (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("/api/v1/namespaces/ns/pods/job-worker-0/log?container=main&limitBytes=262144&tailLines=1000", asked); diff != "" {
+		t.Errorf("unexpected request (-want +got):\n%s", diff)
+	}
+	reader = readerOf(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	if _, err := reader.Output(t.Context(), "ns", "job-worker-0", "main"); !apierrors.IsForbidden(err) {
+		t.Errorf("got the error %v, want a refusal", err)
 	}
 }

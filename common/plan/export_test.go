@@ -22,10 +22,7 @@ var (
 	WithOutput               = withOutput
 )
 
-const (
-	MaxOutput   = maxOutput
-	MaxFailures = maxFailures
-)
+const MaxFailures = maxFailures
 
 type Action = action
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -109,26 +108,15 @@ func (v *view) limitExceeded(cause replicaFailure) *ending {
 	}
 }
 
-// maxOutput is how much of a replica's output a condition quotes, in bytes: as much as the kubelet keeps of a
-// container. A launcher that ends the other processes reports each of them, after the line that names the fault.
-const maxOutput = 4096
-
 // withOutput appends the message of the kubelet and the last whole lines of the replica's output.
 func withOutput(message string, failure policy.Failure) string {
 	if failure.Message != "" {
 		message += ": " + failure.Message
 	}
-	output := failure.Output
-	if output == "" {
+	if failure.Output == "" {
 		return message
 	}
-	if len(output) > maxOutput {
-		output = strings.ToValidUTF8(output[len(output)-maxOutput:], "")
-		if _, rest, found := strings.Cut(output, "\n"); found {
-			output = rest
-		}
-	}
-	return message + "; its last output:\n" + output
+	return message + "; its last output:\n" + failure.Output
 }
 
 // finish makes the end of the job final.

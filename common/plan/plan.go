@@ -58,6 +58,9 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.run()
 	}
 	s.NeedsLiveRead = needsLiveRead(v, choice, s)
+	if s.recordsFailure {
+		s.Unclear = v.unclear()
+	}
 	return s.Decision
 }
 

@@ -96,6 +96,22 @@ func (v *view) rootCause() *replicaFailure {
 	return root
 }
 
+// unclear returns the names of the pods whose whole output may tell that another failure was the root cause. It is nil if the root
+// cause is beyond doubt.
+func (v *view) unclear() []string {
+	root := v.rootCause()
+	if root == nil || !root.failure.IsUnclear() {
+		return nil
+	}
+	var pods []string
+	for _, r := range v.replicas {
+		if failure := r.failure(); failure != nil && r.pod != nil && failure.IsUnclear() {
+			pods = append(pods, r.pod.Name)
+		}
+	}
+	return pods
+}
+
 // maxFailures is how many failures a status keeps.
 const maxFailures = 5
 

@@ -112,7 +112,7 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 		}
 		failure.Init = main == nil || main.State.Terminated == nil && main.LastTerminationState.Terminated == nil
 		failure.Report = launcher.Read(outputOf(ended))
-		failure.Output, failure.Report.Text = strings.TrimSpace(failure.Report.Text), ""
+		failure.Output, failure.Report.Text = lastLines(strings.TrimSpace(failure.Report.Text), MaxOutput), ""
 		containerReason = ended.Reason
 		if !ended.FinishedAt.IsZero() {
 			failure.Time = ended.FinishedAt.Time
@@ -124,6 +124,21 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then Error.
 	failure.Reason = cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
 	return failure
+}
+
+// MaxOutput is how much of a container's output is kept, in bytes: as much as the kubelet keeps.
+const MaxOutput = 4096
+
+// lastLines returns the last whole lines of a text, in at most the given number of bytes. A line that is longer is cut at its beginning.
+func lastLines(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text = strings.ToValidUTF8(text[len(text)-most:], "")
+	if _, rest, found := strings.Cut(text, "\n"); found {
+		return rest
+	}
+	return text
 }
 
 // podReasons says in our words what the kubelet gives as the reason of a pod that it ended.

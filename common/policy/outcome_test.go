@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -307,5 +308,24 @@ func TestDisruptionThatDidNotHappen(t *testing.T) {
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
 	if got := Judge(pod, "main"); got.Disruption != "" || got.Failure.Ignored {
 		t.Errorf("the failure is taken for a disruption: %+v", got)
+	}
+}
+
+func TestOutputIsTheLastLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcde\n", 300) + "end"
+	for name, tc := range map[string]struct{ output, want string }{
+		"a short one is kept":                {output: "a\nb\n", want: "a\nb"},
+		"a long one from a line's beginning": {output: long, want: long[len(long)-255*16-3:]},
+		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: strings.Repeat("x", MaxOutput)},
+		"no character is cut in two":         {output: strings.Repeat("é", 3000) + "!", want: strings.Repeat("é", 2047) + "!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := lastLines(strings.TrimSpace(tc.output), MaxOutput)
+			if got != tc.want || !utf8.ValidString(got) {
+				t.Errorf("got %d bytes, want %d: %q", len(got), len(tc.want), got)
+			}
+		})
 	}
 }

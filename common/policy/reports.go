@@ -25,8 +25,8 @@ const lookInterval = 5 * time.Second
 // Precedes reports whether, of two failures in a collective, the second may have followed from the first. A process that only lost its
 // peers followed from any that did not. Otherwise the earlier precedes, by the seconds that kubelets and launchers report: the peers of
 // a member that was taken away, which is ignored, die of that; an exit code or a signal that a lost peer does not explain is older than
-// the launcher saw it. In the same second the one that was killed precedes, then one with such an exit code, then the one that its
-// launcher saw first. A time that is not known is the earliest.
+// the launcher saw it. In the same second the one that was killed precedes, then one with such an exit code, then one whose exception is
+// known, then the one that its launcher saw first. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
 	return cmp.Or(
 		compareFalseFirst(a.followsOn(), b.followsOn()),
@@ -34,6 +34,7 @@ func Precedes(a, b Failure) bool {
 		compareFalseFirst(!a.Ignored, !b.Ignored),
 		compareFalseFirst(!a.killed(), !b.killed()),
 		compareFalseFirst(!a.tells(), !b.tells()),
+		compareFalseFirst(a.IsUnclear(), b.IsUnclear()),
 		a.seen().Compare(b.seen()),
 	) < 0
 }
@@ -54,6 +55,9 @@ func (f Failure) followsOn() bool { return f.Report.LostPeers && !f.Ignored && !
 
 // tells reports whether an exit code or a signal tells that the failure did not follow from another one.
 func (f Failure) tells() bool { return launcher.Tells(f.Report.ExitCode) || launcher.Tells(f.ExitCode) }
+
+// IsUnclear reports whether more of the output may tell whether the failure followed from another one.
+func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.tells() }
 
 // earliest returns the second in which the failure may have happened.
 func (f Failure) earliest() time.Time {

@@ -1,0 +1,52 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// Outputs reads what containers printed.
+type Outputs interface {
+	// Output returns the last lines that a container printed, in a size that is bounded.
+	Output(ctx context.Context, namespace, pod, container string) (string, error)
+}
+
+// The outputs of at most so many pods are read for one failure, and that for so long at most. What cannot be read by then is left as the
+// status of the pod has it.
+const (
+	maxOutputs      = 16
+	outputsPatience = 5 * time.Second
+)
+
+// readOutputs puts what the named pods printed in place of the end of it, which their status has, and reports whether it has read any. The
+// kubelet keeps 2 KiB, most of which is what torchrun prints at its end.
+func readOutputs(ctx context.Context, outputs Outputs, mainContainers []string, pods map[string]*corev1.Pod, names []string) bool {
+	if outputs == nil || len(names) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, outputsPatience)
+	defer cancel()
+	hasRead := false
+	for _, name := range names[:min(len(names), maxOutputs)] {
+		pod := pods[name].DeepCopy()
+		main := plan.MainContainerOf(pod, mainContainers)
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == main })
+		if i < 0 || pod.Status.ContainerStatuses[i].State.Terminated == nil {
+			continue
+		}
+		output, err := outputs.Output(ctx, pod.Namespace, pod.Name, main)
+		if err != nil || output == "" {
+			continue // its node may not answer, and the right may be missing
+		}
+		ended := pod.Status.ContainerStatuses[i].State.Terminated
+		ended.Message = output + "\n" + ended.Message // the output may have been cut off at its end
+		pods[name] = pod
+		hasRead = true
+	}
+	return hasRead
+}
