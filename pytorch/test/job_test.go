@@ -207,7 +207,7 @@ var _ = Describe("A job whose replica fails", func() {
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
 		failed := integration.Condition(job, batchv1beta1.ConditionFailed)
 		Expect(failed.Reason).To(Equal(batchv1beta1.ReasonPermanentFailure))
-		Expect(failed.Message).To(Equal("replica job-worker-1 failed with exit code 3 (Error), which restart policy Never does not restart; " +
+		Expect(failed.Message).To(Equal("replica job-worker-1 (rank 1) failed with exit code 3 (Error), which restart policy Never does not restart; " +
 			"its last output:\nTraceback (most recent call last):\nValueError: no data"))
 		Expect(job.Status.Failures).To(HaveLen(1))
 		Expect(job.Status.Failures[0].ExitCode).To(Equal(ptr.To[int32](3)))
@@ -230,7 +230,7 @@ var _ = Describe("A job whose replica fails", func() {
 		cluster.Exit(ctx, job, "job-worker-0", 7, "second")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
 		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Reason).To(Equal(batchv1beta1.ReasonBackoffLimitExceeded))
-		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Message).To(ContainSubstring("replica job-worker-0 failed with exit code 7"))
+		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Message).To(ContainSubstring("replica job-worker-0 (rank 0) failed with exit code 7"))
 		Expect(job.Status.BackoffCount).To(Equal(int32(1)), "the failure that exceeds the limit is not added")
 		Expect(job.Status.Failures).To(HaveLen(2))
 	})

@@ -46,7 +46,7 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 		n.follow(ctx, "pytorch/README.md", "How it ends")
 
 		message := now(n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}"))
-		Expect(message).To(HavePrefix("replica failing-worker-1 failed with exit code 1 (Error) and runPolicy.backoffLimit (1) allows no further restart; its last output:\n"))
+		Expect(message).To(HavePrefix("replica failing-worker-1 (rank 1) failed with exit code 1 (Error) and runPolicy.backoffLimit (1) allows no further restart; its last output:\n"))
 		Expect(message).To(HaveSuffix("ValueError: the data has no labels"))
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.failures[*].exitCode}")).Should(Equal("1 1"))
