@@ -16,16 +16,18 @@ type Outputs interface {
 	Output(ctx context.Context, namespace, pod, container string) (string, error)
 }
 
-// The outputs of at most so many pods are read for one failure, and that for so long at most. What cannot be read by then is left as the
-// status of the pod has it.
+// The outputs of at most so many pods are read for one failure, and that for so long at most. What cannot be read by
+// then is left as the status of the pod has it.
 const (
 	maxOutputs      = 16
 	outputsPatience = 5 * time.Second
 )
 
-// readOutputs puts what the named pods printed in place of the end of it, which their status has, and reports whether it has read any. The
-// kubelet keeps 2 KiB, most of which is what torchrun prints at its end.
-func readOutputs(ctx context.Context, outputs Outputs, mainContainers []string, pods map[string]*corev1.Pod, names []string) bool {
+// readOutputs puts what the named pods printed in place of the end of it, which their status has, and reports whether
+// it has read any. The kubelet keeps 2 KiB, most of which is what torchrun prints at its end.
+func readOutputs(
+	ctx context.Context, outputs Outputs, mainContainers []string, pods map[string]*corev1.Pod, names []string,
+) bool {
 	if outputs == nil || len(names) == 0 {
 		return false
 	}
@@ -35,15 +37,16 @@ func readOutputs(ctx context.Context, outputs Outputs, mainContainers []string, 
 	for _, name := range names[:min(len(names), maxOutputs)] {
 		pod := pods[name].DeepCopy()
 		main := plan.MainContainerOf(pod, mainContainers)
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == main })
-		if i < 0 || pod.Status.ContainerStatuses[i].State.Terminated == nil {
+		containers := pod.Status.ContainerStatuses
+		i := slices.IndexFunc(containers, func(c corev1.ContainerStatus) bool { return c.Name == main })
+		if i < 0 || containers[i].State.Terminated == nil {
 			continue
 		}
 		output, err := outputs.Output(ctx, pod.Namespace, pod.Name, main)
 		if err != nil || output == "" {
 			continue // its node may not answer, and the right may be missing
 		}
-		ended := pod.Status.ContainerStatuses[i].State.Terminated
+		ended := containers[i].State.Terminated
 		ended.Message = output + "\n" + ended.Message // the output may have been cut off at its end
 		pods[name] = pod
 		hasRead = true

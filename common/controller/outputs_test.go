@@ -37,7 +37,8 @@ func TestReadOutputs(t *testing.T) {
 		return string(data)
 	}
 	failing := func(torch string) (*jobtest.Builder, map[string]*corev1.Pod) {
-		first, second := "0", "1" // of these runs, those with the ranks that lost their peers, and with the one that failed
+		// Of these runs, the output of the ranks that lost their peers, and of the one that failed.
+		first, second := "0", "1"
 		if torch == "torch1" {
 			first, second = "1", "0"
 		}
@@ -53,9 +54,15 @@ func TestReadOutputs(t *testing.T) {
 	}
 	full := func(torch string) outputs {
 		if torch == "torch1" {
-			return outputs{"job-worker-0": captured("torch1-exception-1-full"), "job-worker-1": captured("torch1-exception-0-full")}
+			return outputs{
+				"job-worker-0": captured("torch1-exception-1-full"),
+				"job-worker-1": captured("torch1-exception-0-full"),
+			}
 		}
-		return outputs{"job-worker-0": captured("torch2-exception-0-full"), "job-worker-1": captured("torch2-exception-1-full")}
+		return outputs{
+			"job-worker-0": captured("torch2-exception-0-full"),
+			"job-worker-1": captured("torch2-exception-1-full"),
+		}
 	}
 	for name, tc := range map[string]struct {
 		torch   string
@@ -63,19 +70,29 @@ func TestReadOutputs(t *testing.T) {
 		reads   bool
 		want    string
 	}{
-		"torch 1.13: the replica, and no rank":   {torch: "torch1", outputs: full("torch1"), reads: true, want: "job-worker-1"},
-		"torch 2.9: the replica and the rank":    {torch: "torch2", outputs: full("torch2"), reads: true, want: "job-worker-1, rank 3"},
-		"one output that cannot be read":         {torch: "torch1", outputs: outputs{"job-worker-1": full("torch1")["job-worker-1"]}, reads: true, want: "job-worker-1"},
+		"torch 1.13: the replica, and no rank": {
+			torch: "torch1", outputs: full("torch1"), reads: true, want: "job-worker-1",
+		},
+		"torch 2.9: the replica and the rank": {
+			torch: "torch2", outputs: full("torch2"), reads: true, want: "job-worker-1, rank 3",
+		},
+		"one output that cannot be read": {
+			torch: "torch1", outputs: outputs{"job-worker-1": full("torch1")["job-worker-1"]},
+			reads: true, want: "job-worker-1",
+		},
 		"no right to read: what the status says": {torch: "torch2", outputs: outputs{}, want: "job-worker-1, rank 3"},
 		"nothing to read with":                   {torch: "torch2", want: "job-worker-1, rank 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j, pods := failing(tc.torch)
-			decide := func() plan.Decision { return plan.Decide(j.Job, plan.Observation{Pods: pods, HasService: true}, now) }
+			decide := func() plan.Decision {
+				return plan.Decide(j.Job, plan.Observation{Pods: pods, HasService: true}, now)
+			}
 			unclear := decide().Unclear
 			diff(t, "pods whose output may tell", []string{"job-worker-0", "job-worker-1"}, unclear)
-			diff(t, "whether one was read", tc.reads, readOutputs(t.Context(), tc.outputs, []string{mainContainer}, pods, unclear))
+			hasRead := readOutputs(t.Context(), tc.outputs, []string{mainContainer}, pods, unclear)
+			diff(t, "whether one was read", tc.reads, hasRead)
 			d := decide()
 			got := d.Status.Failures[0].Replica
 			if rank := d.Status.Failures[0].Rank; rank != nil {

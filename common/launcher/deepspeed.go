@@ -7,14 +7,16 @@ import (
 	"strconv"
 )
 
-// The agent of a DeepSpeed job prints at its end on which worker the training failed, and what that printed last. The agent of
-// that worker has added which rank it saw end first.
+// The agent of a DeepSpeed job prints at its end on which worker the training failed, and what that printed last. The
+// agent of that worker has added which rank it saw end first.
 var (
-	agentReport = regexp.MustCompile(`the training failed on (\S{1,253}): exit code (\d{1,3}) \(the launcher: \d+\)(; what it printed last:)?$`)
-	rankReport  = regexp.MustCompile(`rank (\d{1,9}) failed first on this worker: exit code (-?\d{1,3})$`)
+	agentReport = regexp.MustCompile(`the training failed on (\S{1,253}): exit code (\d{1,3}) \(the launcher: \d+\)` +
+		`(; what it printed last:)?$`)
+	rankReport = regexp.MustCompile(`rank (\d{1,9}) failed first on this worker: exit code (-?\d{1,3})$`)
 )
 
-// AgentReport returns the line that the agent of a DeepSpeed job prints of the worker that failed, with what that printed last.
+// AgentReport returns the line that the agent of a DeepSpeed job prints of the worker that failed, with what that
+// printed last.
 func AgentReport(host string, exitCode, launcher int, printed string) string {
 	line := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", host, exitCode, launcher)
 	if printed == "" {
@@ -49,7 +51,7 @@ func readRanks(lines []string) (failures []failure) {
 		rank, _ := strconv.Atoi(m[1])
 		code, _ := strconv.Atoi(m[2])
 		if code != 0 {
-			f := failure{rank: number(rank), exitCode: number(code), isListed: true, isRoot: true, lines: []string{line}}
+			f := failure{rank: number(rank), exitCode: number(code), lines: []string{line}, isListed: true}
 			f.kind = kindOf(f.exitCode, nil)
 			failures = []failure{f}
 		}

@@ -1,5 +1,5 @@
-// Package launcher reads in the output of a replica which of its processes failed first: what torchrun and the agent of a
-// DeepSpeed job report of their ranks, and what Python prints of an exception. The output is untrusted text, and its
+// Package launcher reads in the output of a replica which of its processes failed first: what torchrun and the agent of
+// a DeepSpeed job report of their ranks, and what Python prints of an exception. The output is untrusted text, and its
 // beginning may be cut off. A program that prints a false report blames a process of its own job.
 package launcher
 
@@ -15,7 +15,8 @@ import (
 type Report struct {
 	// Rank of the process that failed first. Nil if the output does not tell.
 	Rank *int32
-	// ExitCode of that process; if a signal ended it, the number of the signal below zero. Nil if the output does not tell.
+	// ExitCode of that process; if a signal ended it, the number of the signal below zero. Nil if the output does not
+	// tell.
 	ExitCode *int32
 	// Host that the process ran on, if the launcher names it. Otherwise empty.
 	Host string
@@ -24,8 +25,8 @@ type Report struct {
 	Time time.Time
 	// LostPeers reports whether the process only lost the connection to its peers, so that it did not fail first.
 	LostPeers bool
-	// IsUnclear reports whether a launcher lists processes and the output does not tell why the first of them failed, so that an
-	// earlier part of the output may.
+	// IsUnclear reports whether a launcher lists processes and the output does not tell why the first of them failed,
+	// so that an earlier part of the output may.
 	IsUnclear bool
 	// Text is the part of the output that matters, and no longer than the output.
 	Text string
@@ -62,8 +63,8 @@ func Read(output string) Report {
 }
 
 // Tells reports whether the exit code is one that no process has that only lost its peers: it is neither that of an
-// exception, nor of SIGABRT, by which libraries end a process, nor of SIGTERM, by which launchers do. A signal is below zero, or
-// above 128 as shells count it. Nil tells nothing.
+// exception, nor of SIGABRT, by which libraries end a process, nor of SIGTERM, by which launchers do. A signal is below
+// zero, or above 128 as shells count it. Nil tells nothing.
 func Tells(exitCode *int32) bool {
 	return exitCode != nil && !slices.Contains([]int32{0, 1, -6, 128 + 6, -15, 128 + 15}, *exitCode)
 }
@@ -91,7 +92,11 @@ type failure struct {
 
 // compare orders failures by how likely each was the first.
 func (f failure) compare(other failure) int {
-	return cmp.Or(cmp.Compare(f.kind, other.kind), compareTimes(f.time, other.time), compareBools(other.isRoot, f.isRoot))
+	return cmp.Or(
+		cmp.Compare(f.kind, other.kind),
+		compareTimes(f.time, other.time),
+		compareBools(other.isRoot, f.isRoot),
+	)
 }
 
 // compareTimes compares two times as far as both are known.
@@ -114,8 +119,8 @@ func compareBools(a, b bool) int {
 	}
 }
 
-// readFailures returns the processes that the output tells of: those that a launcher lists, each with the exception that it
-// printed, and exceptions of which nobody knows whose they are.
+// readFailures returns the processes that the output tells of: those that a launcher lists, each with the exception
+// that it printed, and exceptions of which nobody knows whose they are.
 func readFailures(lines []string) []failure {
 	listed, begin, firstRank := readTorchrun(lines)
 	if len(listed) == 0 {
@@ -148,7 +153,8 @@ func readFailures(lines []string) []failure {
 	return append(listed, others...)
 }
 
-// kindOf returns how well a process that a launcher lists explains itself: by its exit code, or by the exception that is listed with it.
+// kindOf returns how well a process that a launcher lists explains itself: by its exit code, or by the exception that
+// is listed with it.
 func kindOf(exitCode *int32, lines []string) kind {
 	if Tells(exitCode) {
 		return told

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The outputs in testdata are what the kubelet keeps of real ones: the last 80 lines, and of these 2048 bytes. Those named full
-// are all of it. Two replicas with two ranks each train by torch 1.13 or 2.9 until rank 3 ends as the name says; of those named
-// plain each replica is one rank, and rank 1 ends.
+// The outputs in testdata are what the kubelet keeps of real ones: the last 80 lines, and of these 2048 bytes. Those
+// named full are all of it. Two replicas with two ranks each train by torch 1.13 or 2.9 until rank 3 ends as the name
+// says; of those named plain each replica is one rank, and rank 1 ends.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	noRank := int32(-1)
@@ -41,24 +41,40 @@ func TestRead(t *testing.T) {
 		"torch 1.13: an exception in the full output, of one of two ranks": {
 			file: "torch1-exception-0-full", rank: noRank, text: "ValueError: the data has no labels",
 		},
-		"torch 1.13: exceptions about peers in the full output": {file: "torch1-exception-1-full", rank: 0, exitCode: 1, lostPeers: true},
+		"torch 1.13: exceptions about peers in the full output": {
+			file: "torch1-exception-1-full", rank: 0, exitCode: 1, lostPeers: true,
+		},
 
-		"torch 2.9: a rank was killed":                  {file: "torch2-signal-1", rank: 3, exitCode: -9, text: "(SIGKILL)"},
+		"torch 2.9: a rank was killed": {
+			file: "torch2-signal-1", rank: 3, exitCode: -9, text: "(SIGKILL)",
+		},
 		"torch 2.9: a rank that torchrun saw end first": {file: "torch2-signal-0", rank: 1, exitCode: 1},
-		"torch 2.9: a rank ended with an exit code":     {file: "torch2-3-1", rank: 3, exitCode: 3, text: "exitcode  : 3"},
+		"torch 2.9: a rank ended with an exit code": {
+			file: "torch2-3-1", rank: 3, exitCode: 3, text: "exitcode  : 3",
+		},
 		"torch 2.9: a recorded exception of a rank": {
 			file: "torch2-recorded-0", rank: 3, exitCode: 1, text: "ValueError: the data has no labels",
 		},
-		"torch 2.9: a recorded exception about a peer": {file: "torch2-recorded-1", rank: 1, exitCode: 1, lostPeers: true},
+		"torch 2.9: a recorded exception about a peer": {
+			file: "torch2-recorded-1", rank: 1, exitCode: 1, lostPeers: true,
+		},
 		"torch 2.9: an exception in the full output": {
 			file: "torch2-exception-1-full", rank: 3, exitCode: 1, text: "[rank3]: ValueError: the data has no labels",
 		},
-		"torch 2.9: exceptions about peers in the full output": {file: "torch2-exception-0-full", rank: 1, exitCode: 1, lostPeers: true},
+		"torch 2.9: exceptions about peers in the full output": {
+			file: "torch2-exception-0-full", rank: 1, exitCode: 1, lostPeers: true,
+		},
 
-		"no launcher, torch 1.13: an exception":              {file: "plain1-exception-1", rank: noRank, text: "ValueError: the data"},
-		"no launcher, torch 1.13: an exception about a peer": {file: "plain1-exception-0", rank: noRank, lostPeers: true},
-		"no launcher, torch 2.9: an exception":               {file: "plain2-exception-1", rank: 1, text: "ValueError: the data"},
-		"no launcher, torch 2.9: an exception about a peer":  {file: "plain2-exception-0", rank: 0, lostPeers: true},
+		"no launcher, torch 1.13: an exception": {
+			file: "plain1-exception-1", rank: noRank, text: "ValueError: the data",
+		},
+		"no launcher, torch 1.13: an exception about a peer": {
+			file: "plain1-exception-0", rank: noRank, lostPeers: true,
+		},
+		"no launcher, torch 2.9: an exception": {
+			file: "plain2-exception-1", rank: 1, text: "ValueError: the data",
+		},
+		"no launcher, torch 2.9: an exception about a peer": {file: "plain2-exception-0", rank: 0, lostPeers: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,16 +122,29 @@ func TestReadOfText(t *testing.T) {
 		output string
 		want   string
 	}{
-		"nothing":                   {want: "rank -1, exit code 0, lost peers: false"},
-		"no exception":              {output: "step 7\nloss 0.3", want: "rank -1, exit code 0, lost peers: false"},
-		"a data set closed":         {output: raised("ConnectionResetError: [Errno 104] Connection reset by peer"), want: "rank -1, exit code 0, lost peers: false"},
-		"a lost peer":               {output: raised(lost), want: "rank -1, exit code 0, lost peers: true"},
-		"raised over a lost peer":   {output: raised(lost, "", chained[0], "", raised("app.Failed: step 7")), want: "rank -1, exit code 0, lost peers: true"},
-		"lost while it was handled": {output: raised("ValueError: no labels", "", chained[0], "", raised(lost)), want: "rank -1, exit code 0, lost peers: false"},
-		"a store that closed":       {output: raised("RuntimeError: Connection reset by peer"), want: "rank -1, exit code 0, lost peers: true"},
-		"in a further line": {
-			output: raised("torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:3690", "ncclRemoteError: A call failed"),
+		"nothing":      {want: "rank -1, exit code 0, lost peers: false"},
+		"no exception": {output: "step 7\nloss 0.3", want: "rank -1, exit code 0, lost peers: false"},
+		"a data set closed": {
+			output: raised("ConnectionResetError: [Errno 104] Connection reset by peer"),
+			want:   "rank -1, exit code 0, lost peers: false",
+		},
+		"a lost peer": {output: raised(lost), want: "rank -1, exit code 0, lost peers: true"},
+		"raised over a lost peer": {
+			output: raised(lost, "", chained[0], "", raised("app.Failed: step 7")),
 			want:   "rank -1, exit code 0, lost peers: true",
+		},
+		"lost while it was handled": {
+			output: raised("ValueError: no labels", "", chained[0], "", raised(lost)),
+			want:   "rank -1, exit code 0, lost peers: false",
+		},
+		"a store that closed": {
+			output: raised("RuntimeError: Connection reset by peer"),
+			want:   "rank -1, exit code 0, lost peers: true",
+		},
+		"in a further line": {
+			output: raised("torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:3690",
+				"ncclRemoteError: A call failed"),
+			want: "rank -1, exit code 0, lost peers: true",
 		},
 		"a watchdog that aborts": {
 			output: "terminate called after throwing an instance of 'c10::DistBackendError'\n" +
@@ -143,7 +172,8 @@ func TestReadOfText(t *testing.T) {
 			output: AgentReport("train-worker-1.train", 3, 1, ""), want: "rank -1, exit code 3, lost peers: false",
 		},
 		"DeepSpeed: a worker whose ranks lost their peers": {
-			output: AgentReport("train-worker-1.train", 1, 1, raised(lost)), want: "rank -1, exit code 1, lost peers: true",
+			output: AgentReport("train-worker-1.train", 1, 1, raised(lost)),
+			want:   "rank -1, exit code 1, lost peers: true",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +183,8 @@ func TestReadOfText(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff("train-worker-1.train", Read(AgentReport("train-worker-1.train", 3, 1, "no labels")).Host); diff != "" {
+	got := Read(AgentReport("train-worker-1.train", 3, 1, "no labels")).Host
+	if diff := cmp.Diff("train-worker-1.train", got); diff != "" {
 		t.Errorf("unexpected host (-want +got):\n%s", diff)
 	}
 }
@@ -161,7 +192,8 @@ func TestReadOfText(t *testing.T) {
 // report is one as torchrun prints it.
 func report(fields ...string) string {
 	return "\n" + agentError + " \n=====\ntrain.py FAILED\n-----\nFailures:\n  <NO_OTHER_FAILURES>\n-----\n" +
-		"Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-25_13:26:46\n  " + strings.Join(fields, "\n  ") + "\n====="
+		"Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-25_13:26:46\n  " +
+		strings.Join(fields, "\n  ") + "\n====="
 }
 
 // The log lines of torchrun since 2.3 tell more exactly than its report when it saw a failure.

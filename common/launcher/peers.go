@@ -2,8 +2,8 @@ package launcher
 
 import "strings"
 
-// signs are what libraries print of a lost peer, in lower case. Each begins with the name of the library, or is so long that no
-// other program says it: a data set that closes its connection is no peer.
+// signs are what libraries print of a lost peer, in lower case. Each begins with the name of the library, or is so long
+// that no other program says it: a data set that closes its connection is no peer.
 var signs = [][]string{
 	{"gloo/", "closed by peer"},
 	{"gloo/", "reset by peer"},

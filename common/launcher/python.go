@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// prefix is what torch (since 2.2) and torchrun's option --tee put before each line of a process: [rank3]: or [default1]:.
+// prefix is what torch (since 2.2) and torchrun's option --tee put before each line of a process: [rank3]: or
+// [default1]:.
 var prefix = regexp.MustCompile(`^\[([A-Za-z_]*?)(\d{1,9})\]: ?`)
 
 // exception is an exception that ended a process, or that it printed.
@@ -19,8 +20,8 @@ type exception struct {
 	isChained bool // to an earlier one, which tells why
 }
 
-// globalRank returns the rank of a process that is known by its number on the node, of which the first process has the given
-// rank. Nil if either is not known.
+// globalRank returns the rank of a process that is known by its number on the node, of which the first process has the
+// given rank. Nil if either is not known.
 func (e exception) globalRank(first *int32) *int32 {
 	if e.localRank == nil || first == nil {
 		return nil
@@ -45,8 +46,9 @@ var chained = []string{
 	"The above exception was the direct cause of the following exception:",
 }
 
-// readExceptions returns the exceptions that processes printed, in their order. Lines of several processes may be mixed if each has
-// a prefix. A traceback whose beginning is cut off is one, too. What a library prints of a lost peer without raising is one.
+// readExceptions returns the exceptions that processes printed, in their order. Lines of several processes may be mixed
+// if each has a prefix. A traceback whose beginning is cut off is one, too. What a library prints of a lost peer
+// without raising is one.
 func readExceptions(lines []string) []*exception {
 	var all []*exception
 	open := map[string]*exception{}   // tracebacks that are being printed, by prefix
@@ -84,7 +86,8 @@ func readExceptions(lines []string) []*exception {
 				continue
 			}
 			e.lines = append(e.lines, line)
-			e.kind, e.isOfTorch = raised, strings.HasPrefix(text, "torch.distributed.") || strings.HasPrefix(text, "RuntimeError: NCCL")
+			e.kind = raised
+			e.isOfTorch = strings.HasPrefix(text, "torch.distributed.") || strings.HasPrefix(text, "RuntimeError: NCCL")
 			if isLostPeer(text) {
 				e.kind = lostPeers
 			}

@@ -22,9 +22,9 @@ import (
 //	[0]:
 //	  time      : ...
 //
-// It lists the processes that it found ended when it looked, in no order: it looks every 5 s before torch 2.4 and every 0.1 s
-// since. A process that it did not see end by then is missing. The time is when it looked, or that of the exception if the
-// process wrote an error file, which takes the decorator @record; the traceback is then the exception.
+// It lists the processes that it found ended when it looked, in no order: it looks every 5 s before torch 2.4 and every
+// 0.1 s since. A process that it did not see end by then is missing. The time is when it looked, or that of the
+// exception if the process wrote an error file, which takes the decorator @record; the traceback is then the exception.
 var (
 	listTitle   = regexp.MustCompile(`^(Failures:|Root Cause \(first observed failure\):)$`)
 	listEntry   = regexp.MustCompile(`^\[\d+\]:$`)
@@ -40,8 +40,8 @@ var (
 // maxListed is how many processes of a report are read, from its end: a node has no more.
 const maxListed = 64
 
-// readTorchrun returns the processes that the last report of torchrun lists, the line in which what torchrun itself prints
-// begins, and the rank of the first process of the node.
+// readTorchrun returns the processes that the last report of torchrun lists, the line in which what torchrun itself
+// prints begins, and the rank of the first process of the node.
 func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int32) {
 	begin = len(lines)
 	isRoot := false
@@ -86,7 +86,8 @@ func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int
 	return failures, begin, firstRank
 }
 
-// readField reads a line of the report about a process. It returns the rank of the first process of the node if the line tells.
+// readField reads a line of the report about a process. It returns the rank of the first process of the node if the
+// line tells.
 func (f *failure) readField(line string) *int32 {
 	field := listField.FindStringSubmatch(line)
 	if field == nil {
@@ -114,8 +115,9 @@ func (f *failure) readField(line string) *int32 {
 	return nil
 }
 
-// ownLines returns the line in which what torchrun itself prints begins, before the given line of its exception, and the time of
-// day in the first of its log lines, which have one since torch 2.3. The traceback of the exception, or its end, comes right before.
+// ownLines returns the line in which what torchrun itself prints begins, before the given line of its exception, and
+// the time of day in the first of its log lines, which have one since torch 2.3. The traceback of the exception, or its
+// end, comes right before.
 func ownLines(lines []string, exception int) (begin int, clock string) {
 	begin = exception
 	for begin > 0 && !agentFailed.MatchString(lines[begin]) {

@@ -67,9 +67,11 @@ const (
 
 // Output implements controller.Outputs.
 func (r podReader) Output(ctx context.Context, namespace, pod, container string) (string, error) {
-	body, err := r.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(&corev1.PodLogOptions{
+	asked := &corev1.PodLogOptions{
 		Container: container, TailLines: new(int64(outputLines)), LimitBytes: new(int64(outputBytes)),
-	}, scheme.ParameterCodec).Stream(ctx)
+	}
+	body, err := r.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
+		VersionedParams(asked, scheme.ParameterCodec).Stream(ctx)
 	if err != nil {
 		return "", err
 	}

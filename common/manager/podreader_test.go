@@ -172,7 +172,8 @@ func TestPodReaderReadsTheLastLinesOfAContainer(t *testing.T) {
 	if diff := cmp.Diff("no labels\n", got); diff != "" {
 		t.Errorf("unexpected output (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("/api/v1/namespaces/ns/pods/job-worker-0/log?container=main&limitBytes=262144&tailLines=1000", asked); diff != "" {
+	want := "/api/v1/namespaces/ns/pods/job-worker-0/log?container=main&limitBytes=262144&tailLines=1000"
+	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("unexpected request (-want +got):\n%s", diff)
 	}
 	reader = readerOf(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })

@@ -482,10 +482,12 @@ func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 func TestWithOutput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ message, output, want string }{
-		"no output":                        {output: "", want: "failed"},
-		"what the kubelet says goes first": {message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na"},
-		"what the kubelet says, alone":     {message: "too much storage", want: "failed: too much storage"},
-		"a short output is quoted":         {output: "a\nb", want: "failed; its last output:\na\nb"},
+		"no output": {output: "", want: "failed"},
+		"what the kubelet says goes first": {
+			message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na",
+		},
+		"what the kubelet says, alone": {message: "too much storage", want: "failed: too much storage"},
+		"a short output is quoted":     {output: "a\nb", want: "failed; its last output:\na\nb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

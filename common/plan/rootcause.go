@@ -33,7 +33,8 @@ func (f replicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.failure.ExitCode, reason, process)
 }
 
-// process returns how the process ended that a launcher blames, to be appended to how the replica did. It is empty if none is blamed.
+// process returns how the process ended that a launcher blames, to be appended to how the replica did. It is empty if
+// none is blamed.
 func (f replicaFailure) process() string {
 	rank, report := f.rank(), f.failure.Report
 	who := "a process"
@@ -52,7 +53,8 @@ func (f replicaFailure) process() string {
 	return fmt.Sprintf(": %s ended with exit code %d", who, *report.ExitCode)
 }
 
-// rank returns the rank of the process that failed: the one that the output names, else that of the replica if it is one process.
+// rank returns the rank of the process that failed: the one that the output names, else that of the replica if it is
+// one process.
 func (f replicaFailure) rank() *int32 {
 	if f.failure.Report.Rank == nil && f.replica.spec.RanksAreReplicas && !f.failure.Init {
 		return &f.replica.member.Rank
@@ -96,8 +98,8 @@ func (v *view) rootCause() *replicaFailure {
 	return root
 }
 
-// unclear returns the names of the pods whose whole output may tell that another failure was the root cause. It is nil if the root
-// cause is beyond doubt.
+// unclear returns the names of the pods whose whole output may tell that another failure was the root cause. It is nil
+// if the root cause is beyond doubt.
 func (v *view) unclear() []string {
 	root := v.rootCause()
 	if root == nil || !root.failure.IsUnclear() {

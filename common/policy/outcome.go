@@ -129,7 +129,8 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 // MaxOutput is how much of a container's output is kept, in bytes: as much as the kubelet keeps.
 const MaxOutput = 4096
 
-// lastLines returns the last whole lines of a text, in at most the given number of bytes. A line that is longer is cut at its beginning.
+// lastLines returns the last whole lines of a text, in at most the given number of bytes. A line that is longer is cut
+// at its beginning.
 func lastLines(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -318,7 +318,9 @@ func TestOutputIsTheLastLines(t *testing.T) {
 		"a short one is kept":                {output: "a\nb\n", want: "a\nb"},
 		"a long one from a line's beginning": {output: long, want: long[len(long)-255*16-3:]},
 		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: strings.Repeat("x", MaxOutput)},
-		"no character is cut in two":         {output: strings.Repeat("é", 3000) + "!", want: strings.Repeat("é", 2047) + "!"},
+		"no character is cut in two": {
+			output: strings.Repeat("é", 3000) + "!", want: strings.Repeat("é", 2047) + "!",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,11 +22,12 @@ func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 // lookInterval is how late a launcher may see that a process has ended: torchrun looks every 5 s before torch 2.4.
 const lookInterval = 5 * time.Second
 
-// Precedes reports whether, of two failures in a collective, the second may have followed from the first. A process that only lost its
-// peers followed from any that did not. Otherwise the earlier precedes, by the seconds that kubelets and launchers report: the peers of
-// a member that was taken away, which is ignored, die of that; an exit code or a signal that a lost peer does not explain is older than
-// the launcher saw it. In the same second the one that was killed precedes, then one with such an exit code, then one whose exception is
-// known, then the one that its launcher saw first. A time that is not known is the earliest.
+// Precedes reports whether, of two failures in a collective, the second may have followed from the first. A process
+// that only lost its peers followed from any that did not. Otherwise the earlier precedes, by the seconds that kubelets
+// and launchers report: the peers of a member that was taken away, which is ignored, die of that; an exit code or a
+// signal that a lost peer does not explain is older than the launcher saw it. In the same second the one that was
+// killed precedes, then one with such an exit code, then one whose exception is known, then the one that its launcher
+// saw first. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
 	return cmp.Or(
 		compareFalseFirst(a.followsOn(), b.followsOn()),
@@ -75,8 +76,9 @@ func (f Failure) earliest() time.Time {
 // timeZones is what the offsets of all time zones are multiples of.
 const timeZones = 15 * time.Minute
 
-// seen returns when the launcher saw the failure, else when the kubelet saw the container end. A launcher may run on for a while, to end
-// the other processes. It does not say its time zone, so only the time within the quarter of an hour before that end counts.
+// seen returns when the launcher saw the failure, else when the kubelet saw the container end. A launcher may run on
+// for a while, to end the other processes. It does not say its time zone, so only the time within the quarter of an
+// hour before that end counts.
 func (f Failure) seen() time.Time {
 	if f.Report.Time.IsZero() || f.Time.IsZero() {
 		return f.Time
@@ -89,7 +91,8 @@ func (f Failure) seen() time.Time {
 	return end.Add(-before)
 }
 
-// killed reports whether SIGKILL ended the container or the process that failed first, an out-of-memory kill among them.
+// killed reports whether SIGKILL ended the container or the process that failed first, an out-of-memory kill among
+// them.
 func (f Failure) killed() bool {
 	return f.ExitCode != nil && *f.ExitCode == exitKilled ||
 		f.Report.ExitCode != nil && (*f.Report.ExitCode == -signalKill || *f.Report.ExitCode == exitKilled)

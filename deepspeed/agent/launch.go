@@ -207,7 +207,8 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 		case <-failed:
 			n := r.now()
 			cause := n.cause()
-			l.log.Printf("worker %s ended with %d; the launcher has %s to end by itself", cause.host, shellCode(cause.code), l.grace)
+			l.log.Printf("worker %s ended with %d; the launcher has %s to end by itself",
+				cause.host, shellCode(cause.code), l.grace)
 			timer = time.After(l.grace)
 		case <-timer:
 			switch {
@@ -246,8 +247,9 @@ func (e ending) exitCode() (int, string) {
 	return launched, ""
 }
 
-// cause returns the failure that the others followed from; the code 0 is none. A rank that loses its peers ends with an exception or
-// aborts, so that any other code says more, and then an output that does not only speak of lost peers; else it is the first.
+// cause returns the failure that the others followed from; the code 0 is none. A rank that loses its peers ends with an
+// exception or aborts, so that any other code says more, and then an output that does not only speak of lost peers;
+// else it is the first.
 func (n nodes) cause() nodeReport {
 	if len(n.failures) == 0 {
 		return nodeReport{}

@@ -219,12 +219,16 @@ func TestExitCode(t *testing.T) {
 		"exceptions only":                                 {ending{nodes: nodes{failures: ended(1, 1)}}, 1},
 		"nodes that never ended":                          {ending{nodes: nodes{open: []string{"a"}}}, 1},
 		"nodes that never ended do not hide the launcher": {ending{launcher: 5, nodes: nodes{open: []string{"a"}}}, 5},
-		"trust in the launcher":                           {ending{trust: true, nodes: nodes{open: []string{"a"}, failures: ended(3)}}, 0},
-		"terminated":                                      {ending{terminated: true, launcher: 143}, 143},
-		"terminated, which DeepSpeed answers with 1":      {ending{terminated: true, launcher: 1}, 143},
-		"terminated, and done":                            {ending{terminated: true}, 143},
-		"terminated, and a code of its own":               {ending{terminated: true, launcher: 7}, 7},
-		"terminated after a failure":                      {ending{terminated: true, launcher: 1, nodes: nodes{failures: ended(3)}}, 3},
+		"trust in the launcher": {
+			ending{trust: true, nodes: nodes{open: []string{"a"}, failures: ended(3)}}, 0,
+		},
+		"terminated": {ending{terminated: true, launcher: 143}, 143},
+		"terminated, which DeepSpeed answers with 1": {ending{terminated: true, launcher: 1}, 143},
+		"terminated, and done":                       {ending{terminated: true}, 143},
+		"terminated, and a code of its own":          {ending{terminated: true, launcher: 7}, 7},
+		"terminated after a failure": {
+			ending{terminated: true, launcher: 1, nodes: nodes{failures: ended(3)}}, 3,
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

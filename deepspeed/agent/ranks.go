@@ -12,15 +12,16 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// lookInterval is how often the ranks of a session are looked at. DeepSpeed's launcher on the worker does so once a second, and leaves
-// those that have ended as zombies until then. As long as ranks are missing, all processes are looked at each searchEvery times.
+// lookInterval is how often the ranks of a session are looked at. DeepSpeed's launcher on the worker does so once a
+// second, and leaves those that have ended as zombies until then. As long as ranks are missing, all processes are
+// looked at each searchEvery times.
 const (
 	lookInterval = 50 * time.Millisecond
 	searchEvery  = 10
 )
 
-// ranks looks which of the training processes of a session fails first, since DeepSpeed's launcher on the worker does not tell: it
-// names the command line of the last one, whichever failed.
+// ranks looks which of the training processes of a session fails first, since DeepSpeed's launcher on the worker does
+// not tell: it names the command line of the last one, whichever failed.
 type ranks struct {
 	group int         // of the processes of the session
 	slots int         // how many ranks there are
@@ -45,8 +46,8 @@ func (r *ranks) watch(done <-chan struct{}) {
 	}
 }
 
-// search finds ranks among all processes: they have one in their environment, which their parent has not. A process that a rank
-// starts has the rank of its parent.
+// search finds ranks among all processes: they have one in their environment, which their parent has not. A process
+// that a rank starts has the rank of its parent.
 func (r *ranks) search() {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// rank starts a process of the group that ends as the script says when something is written to it. A group of 0 is a new one.
+// rank starts a process of the group that ends as the script says when something is written to it. A group of 0 is a
+// new one.
 func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", "read line; "+script)
@@ -64,14 +65,20 @@ func TestRanksNameTheOneThatFailedFirst(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	const zombie = ") Z 7 5 5 0 -1 4228172 110 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 16781312 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 "
+	const zombie = ") Z 7 5 5 0 -1 4228172 110 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 " +
+		"16781312 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 "
 	for name, tc := range map[string]struct {
 		stat string
 		want process
 		ok   bool
 	}{
-		"a zombie":                    {stat: "9 (python3" + zombie + "9\n", want: process{parent: 7, group: 5, state: "Z", exit: 9}, ok: true},
-		"a name with ) in it":         {stat: "9 (a) R 1 1 (b" + zombie + "768\n", want: process{parent: 7, group: 5, state: "Z", exit: 768}, ok: true},
+		"a zombie": {
+			stat: "9 (python3" + zombie + "9\n", want: process{parent: 7, group: 5, state: "Z", exit: 9}, ok: true,
+		},
+		"a name with ) in it": {
+			stat: "9 (a) R 1 1 (b" + zombie + "768\n",
+			want: process{parent: 7, group: 5, state: "Z", exit: 768}, ok: true,
+		},
 		"a line that was cut off":     {stat: "9 (python3) Z 7 5"},
 		"no process":                  {},
 		"an exit code that is no one": {stat: "9 (python3" + zombie + "x\n"},

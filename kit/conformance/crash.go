@@ -159,7 +159,8 @@ type result struct {
 	Backoff, Restarts int32
 	// Pods that are left, with their phase.
 	Pods []string
-	// Failure is the newest: index, reason and exit code, whether it counted, and the rank that a signal ended. Not every scenario says it.
+	// Failure is the newest: index, reason and exit code, whether it counted, and the rank that a signal ended. Not
+	// every scenario says it.
 	Failure string
 	// TensorBoard that is left, and what the status says of it; empty for none.
 	TensorBoard string

@@ -82,18 +82,26 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the launchers of both replicas end with 1 in the same second, and that of the second names a rank that was killed",
+		name:  "both launchers end with 1 in the same second, and the second names a rank that was killed",
 		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
-		steps: []step{run, together(printsAndExits(0, rankEnded(0, 1, "")), soon(printsAndExits(1, rankEnded(2, -9, ""))))},
+		steps: []step{
+			run, together(printsAndExits(0, rankEnded(0, 1)), soon(printsAndExits(1, rankEnded(2, -9)))),
+		},
 		want: result{
-			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"}, Failure: "1 Error 1 true rank 2 SIGKILL",
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"},
+			Failure: "1 Error 1 true rank 2 SIGKILL",
 		},
 	},
 	{
-		name:  "a replica that only lost its peer ends first, and the kubelet of the one that raised an exception reports late",
+		name:  "a replica that only lost its peer ends first, and the one that raised an exception after it",
 		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
-		steps: []step{run, together(printsAndExits(0, lostPeer), soon(printsAndExits(1, "ValueError: the data has no labels")))},
-		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"}, Failure: "1 Error 1 true"},
+		steps: []step{
+			run, together(printsAndExits(0, lostPeer), soon(printsAndExits(1, "ValueError: the data has no labels"))),
+		},
+		want: result{
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"},
+			Failure: "1 Error 1 true",
+		},
 	},
 	{
 		name:  "a pod that failed is deleted before its peers have reported",

@@ -136,16 +136,15 @@ func exits(index int, code int32) step { return befalls(index, model.Exits(code,
 func printsAndExits(index int, output string) step { return befalls(index, model.Exits(1, output)) }
 
 // rankEnded returns what torchrun prints at its end, of one rank.
-func rankEnded(rank, code int, exception string) string {
-	return fmt.Sprintf(`%s
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+func rankEnded(rank, code int) string {
+	return fmt.Sprintf(`torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
 ============================================================
 Root Cause (first observed failure):
 [0]:
   time      : 2026-03-01_12:00:00
   rank      : %d (local_rank: 0)
   exitcode  : %d (pid: 17)
-============================================================`, exception, rank, code)
+============================================================`, rank, code)
 }
 
 // lostPeer is the exception of a rank whose peer is gone.

@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A rank fails in the middle of a collective, and the others of it. The replicas end within the same second, torchrun's all with exit
-// code 1. $CAUSE_TIMES is how often each of them fails; unset is once.
+// A rank fails in the middle of a collective, and the others of it. The replicas end within the same second, torchrun's
+// all with exit code 1. $CAUSE_TIMES is how often each of them fails; unset is once.
 var _ = Describe("The rank that failed first", Label("cause"), func() {
 	const (
 		plain     = "plain"
@@ -32,17 +32,20 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 		for rank := range ranks {
 			for _, way := range []string{"signal", "exception", "exit code"} {
 				for range times {
-					It(fmt.Sprintf("is named with its replica: %s, rank %d, by %s", launcher, rank, way), func(ctx context.Context) {
+					name := fmt.Sprintf("is named with its replica: %s, rank %d, by %s", launcher, rank, way)
+					It(name, func(ctx context.Context) {
 						n := newNamespace(ctx)
 						f := n.failsAtRank(ctx, launcher, rank, way)
-						victim := regexp.MustCompile(fmt.Sprintf(`rank %d fails on (\S+)`, rank)).FindStringSubmatch(f.logs)
+						fails := regexp.MustCompile(fmt.Sprintf(`rank %d fails on (\S+)`, rank))
+						victim := fails.FindStringSubmatch(f.logs)
 						Expect(victim).NotTo(BeNil(), "the logs say where the rank failed: %s", f.logs)
 						AddReportEntry("named", fmt.Sprintf("%s, on %s", f, victim[1]))
 						Expect(f.replica).To(Equal(victim[1]))
 						Expect(f.condition).To(ContainSubstring(victim[1]))
 						switch way {
 						case "exception":
-							// Only the text of the exception tells which rank raised it, and torch 1.13 does not print the rank there.
+							// Only the text of the exception tells which rank raised it, and torch 1.13 does not print
+							// the rank there.
 							Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
 							Expect(f.message).To(ContainSubstring("ValueError: the data has no labels"))
 						default:
@@ -104,7 +107,8 @@ spec:
 	manifest := ""
 	switch launcher {
 	case "torchrun":
-		manifest = fmt.Sprintf(pytorch, `torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 0, extraOptions: [--redirects=1, --tee=1]}`,
+		manifest = fmt.Sprintf(pytorch, "torchrunConfig: "+
+			`{enabled: true, procPerNode: "2", maxRestarts: 0, extraOptions: [--redirects=1, --tee=1]}`,
 			fmt.Sprintf(template, container, image, "args: [/code/train.py]"))
 	case "DeepSpeed":
 		kind, container = "dsjob", "worker"
@@ -124,7 +128,8 @@ spec:
       restartPolicy: OnFailure
       template: ` + fmt.Sprintf(template, container, "tensorstack/deepspeed-example:0.14.5", "")
 	default:
-		manifest = fmt.Sprintf(pytorch, "", fmt.Sprintf(template, container, image, "command: [python3, /code/train.py]"))
+		manifest = fmt.Sprintf(pytorch, "",
+			fmt.Sprintf(template, container, image, "command: [python3, /code/train.py]"))
 	}
 	n.kubectlWith(ctx, manifest, "apply", "-f", "-")
 	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", patience)
@@ -132,7 +137,8 @@ spec:
 		return now(n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}"))
 	}
 	f := failureAtRank{
-		replica: field("failures[0].replica"), rank: field("failures[0].rank"), end: field("failures[0].rankSignal") + field("failures[0].rankExitCode"),
+		replica: field("failures[0].replica"), rank: field("failures[0].rank"),
+		end:     field("failures[0].rankSignal") + field("failures[0].rankExitCode"),
 		message: field("failures[0].message"), condition: field("conditions[?(@.type=='Failed')].message"),
 	}
 	if launcher == "plain" { // the replica is the process

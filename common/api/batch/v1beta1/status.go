@@ -256,8 +256,8 @@ type Aggregate struct {
 
 // ReplicaFailure is one failure of a replica.
 type ReplicaFailure struct {
-	// Name of the replica. If the processes of all replicas are launched by one of them (DeepSpeed), it is the replica whose process
-	// failed first, as far as the launcher tells, and not the one that launches.
+	// Name of the replica. If the processes of all replicas are launched by one of them (DeepSpeed), it is the replica
+	// whose process failed first, as far as the launcher tells, and not the one that launches.
 	Replica string `json:"replica"`
 
 	// Node that the replica ran on. Empty if it was never bound.
@@ -265,25 +265,27 @@ type ReplicaFailure struct {
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// Exit code of the main container, of the one that launches if one replica launches all. Unset if it never ran to an end.
+	// Exit code of the main container, of the one that launches if one replica launches all. Unset if it never ran to
+	// an end.
 	//
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// Rank of the process that failed first, from 0 among all processes of the training: the one that torchrun, DeepSpeed or torch
-	// names in its output, which is as true as the program is honest; otherwise the rank of the replica, if the job's replicas are its
-	// processes (PyTorch without torchrunConfig). Unset if it is not known.
+	// Rank of the process that failed first, from 0 among all processes of the training: the one that torchrun,
+	// DeepSpeed or torch names in its output, which is as true as the program is honest; otherwise the rank of the
+	// replica, if the job's replicas are its processes (PyTorch without torchrunConfig). Unset if it is not known.
 	//
 	// +optional
 	Rank *int32 `json:"rank,omitempty"`
 
-	// Exit code of the process of that rank, as its launcher names it: from 1 to 255. Unset if a signal ended the process, or if no
-	// launcher tells; where the replica is the process, exitCode tells.
+	// Exit code of the process of that rank, as its launcher names it: from 1 to 255. Unset if a signal ended the
+	// process, or if no launcher tells; where the replica is the process, exitCode tells.
 	//
 	// +optional
 	RankExitCode *int32 `json:"rankExitCode,omitempty"`
 
-	// Signal that ended the process of that rank, as its launcher names it, such as SIGKILL. Unset if none did, or if no launcher tells.
+	// Signal that ended the process of that rank, as its launcher names it, such as SIGKILL. Unset if none did, or if
+	// no launcher tells.
 	//
 	// +optional
 	RankSignal string `json:"rankSignal,omitempty"`
@@ -299,8 +301,8 @@ type ReplicaFailure struct {
 	// restart.
 	Counted bool `json:"counted"`
 
-	// The kubelet's message, if it has one, and the end of what the replica printed. If a launcher tells which process failed first, only what
-	// it tells of that process, and what the process printed. At most 5 KiB.
+	// The kubelet's message, if it has one, and the end of what the replica printed. If a launcher tells which process
+	// failed first, only what it tells of that process, and what the process printed. At most 5 KiB.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
