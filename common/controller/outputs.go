@@ -24,7 +24,8 @@ const (
 )
 
 // readOutputs puts what the named pods printed in place of the end of it, which their status has, and reports whether
-// it has read any. The kubelet keeps 2 KiB, most of which is what torchrun prints at its end.
+// it has read any. The kubelet keeps 2 KiB, and what
+// torchrun prints at its end takes up most of that.
 func readOutputs(
 	ctx context.Context, outputs Outputs, mainContainers []string, pods map[string]*corev1.Pod, names []string,
 ) bool {

@@ -119,8 +119,8 @@ func compareBools(a, b bool) int {
 	}
 }
 
-// readFailures returns the processes that the output tells of: those that a launcher lists, each with the exception
-// that it printed, and exceptions of which nobody knows whose they are.
+// readFailures returns the processes that failed as the output has it: those that a launcher lists, each with the
+// exception that it printed, and the exceptions of unknown processes.
 func readFailures(lines []string) []failure {
 	listed, begin, firstRank := readTorchrun(lines)
 	if len(listed) == 0 {

@@ -28,7 +28,7 @@ var bareSigns = []string{
 	"RuntimeError: Connection reset by peer", "RuntimeError: Broken pipe", "RuntimeError: Socket Timeout",
 }
 
-// isLostPeer reports whether the line says that the connection to a peer was lost, or that a peer does not answer.
+// isLostPeer reports whether the line is about a lost connection to a peer, or about a peer that does not answer.
 func isLostPeer(line string) bool {
 	for _, bare := range bareSigns {
 		if line == bare {

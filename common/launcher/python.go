@@ -20,8 +20,8 @@ type exception struct {
 	isChained bool // to an earlier one, which tells why
 }
 
-// globalRank returns the rank of a process that is known by its number on the node, of which the first process has the
-// given rank. Nil if either is not known.
+// globalRank returns the rank of a process that is known by its number on the node. The first process of the node has
+// the given rank. Nil if either is not known.
 func (e exception) globalRank(first *int32) *int32 {
 	if e.localRank == nil || first == nil {
 		return nil

@@ -39,7 +39,7 @@ type Failure struct {
 	Reason string
 	// Output is what matters of the tail of what the container printed, or of the message that it left.
 	Output string
-	// Report is what the output tells of the process that failed first. Its text is Output.
+	// Report is what the output tells about the process that failed first. Its text is Output.
 	Report launcher.Report
 	// Message is what the kubelet says of the pod, such as why it evicted it, in at most report.MaxNote bytes.
 	Message string

@@ -248,7 +248,7 @@ func (e ending) exitCode() (int, string) {
 }
 
 // cause returns the failure that the others followed from; the code 0 is none. A rank that loses its peers ends with an
-// exception or aborts, so that any other code says more, and then an output that does not only speak of lost peers;
+// exception or aborts, so that any other code says more, and then an output that is not only about lost peers;
 // else it is the first.
 func (n nodes) cause() nodeReport {
 	if len(n.failures) == 0 {

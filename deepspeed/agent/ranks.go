@@ -91,7 +91,7 @@ func waitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// process is what /proc tells of one.
+// process is what /proc has about one.
 type process struct {
 	parent, group int
 	state         string

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// rank starts a process of the group that ends as the script says when something is written to it. A group of 0 is a
+// rank starts a process of the group that waits for a line of input and then runs the script. A group of 0 is a
 // new one.
 func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
 	t.Helper()

@@ -61,14 +61,14 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 	}
 })
 
-// failureAtRank is what a job tells of its failure. The end is that of the process: its signal or its exit code.
+// failureAtRank is what a job has about its failure. The end is that of the process: its signal or its exit code.
 type failureAtRank struct{ replica, rank, end, message, condition, logs string }
 
 func (f failureAtRank) String() string {
 	return fmt.Sprintf("replica %s, rank %s, ended by %s", f.replica, f.rank, f.end)
 }
 
-// failsAtRank runs a job of two replicas in which one rank fails, and returns what the job tells of it.
+// failsAtRank runs a job of two replicas in which one rank fails, and returns what the job has about that.
 func (n namespace) failsAtRank(ctx context.Context, launcher string, rank int, way string) failureAtRank {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/fails.py")

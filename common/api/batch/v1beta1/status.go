@@ -302,7 +302,7 @@ type ReplicaFailure struct {
 	Counted bool `json:"counted"`
 
 	// The kubelet's message, if it has one, and the end of what the replica printed. If a launcher tells which process
-	// failed first, only what it tells of that process, and what the process printed. At most 5 KiB.
+	// failed first, only its report about that process, and what the process printed. At most 5 KiB.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
