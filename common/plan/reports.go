@@ -11,6 +11,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
+// lostPeerWindows is how many windows the controller waits if no failure is reported yet that is not a lost peer.
+const lostPeerWindows = 5
+
 // reportsDue returns until when the controller waits for reports, and whether it still waits. It does not wait if the
 // root cause is an ignored failure or a deletion, or if no replica runs.
 func (v *view) reportsDue() (time.Time, bool) {
@@ -26,7 +29,11 @@ func (v *view) reportsDue() (time.Time, bool) {
 	if c != nil && c.Status == metav1.ConditionTrue && v.hasUnjudgedFailure() {
 		seen = c.LastTransitionTime.Time
 	}
-	return policy.ReportsDue(seen, v.now, v.job.FailureWindow)
+	window := v.job.FailureWindow
+	if root.failure.FollowsOn() { // from one that is yet to be reported
+		window *= lostPeerWindows
+	}
+	return policy.ReportsDue(seen, v.now, window)
 }
 
 // hasUnjudgedFailure reports whether the status records a failure that restarts all and whose root cause is yet to be

@@ -136,3 +136,29 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// A replica that only lost its peers followed from a failure that is yet to be reported, which may take its node a while.
+func TestALostPeerIsNotTheCauseBeforeLong(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		output     string
+		seen       time.Duration
+		wantWakeIn time.Duration
+	}{
+		"lost peers, within the window":          {"plain1-exception-0", time.Second, 9 * time.Second},
+		"lost peers, within five windows":        {"plain1-exception-0", 9 * time.Second, time.Second},
+		"lost peers, and nothing else came":      {"plain1-exception-0", 10 * time.Second, 0},
+		"an exception of its own, in the window": {"plain1-exception-1", time.Second, time.Second},
+		"an exception of its own, after it":      {"plain1-exception-1", 2 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := pod("job-worker-0", exitedAgo(1, tc.seen), printed(captured(t, tc.output)))
+			j := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
+			j.Window(2*time.Second).Saw(tc.seen, failed, pod("job-worker-1", running))
+			got := summarize(j.Sees(failed, pod("job-worker-1", running)))
+			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
+			diff(t, "whether it was judged", tc.wantWakeIn == 0, len(got.Failures) > 0)
+		})
+	}
+}

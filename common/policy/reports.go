@@ -30,7 +30,7 @@ const lookInterval = 5 * time.Second
 // saw first. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
 	return cmp.Or(
-		compareFalseFirst(a.followsOn(), b.followsOn()),
+		compareFalseFirst(a.FollowsOn(), b.FollowsOn()),
 		a.earliest().Compare(b.earliest()),
 		compareFalseFirst(!a.Ignored, !b.Ignored),
 		compareFalseFirst(!a.killed(), !b.killed()),
@@ -51,8 +51,8 @@ func compareFalseFirst(a, b bool) int {
 	}
 }
 
-// followsOn reports whether the failure followed from another one, as its output tells.
-func (f Failure) followsOn() bool { return f.Report.LostPeers && !f.Ignored && !f.tells() }
+// FollowsOn reports whether the failure followed from another one, as its output tells.
+func (f Failure) FollowsOn() bool { return f.Report.LostPeers && !f.Ignored && !f.tells() }
 
 // tells reports whether an exit code or a signal tells that the failure did not follow from another one.
 func (f Failure) tells() bool { return launcher.Tells(f.Report.ExitCode) || launcher.Tells(f.ExitCode) }

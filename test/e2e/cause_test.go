@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -33,7 +34,7 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 			for _, way := range []string{"signal", "exception", "exit code"} {
 				for range times {
 					name := fmt.Sprintf("is named with its replica: %s, rank %d, by %s", launcher, rank, way)
-					It(name, func(ctx context.Context) {
+					It(name, Label("cause-"+strings.ToLower(launcher)), func(ctx context.Context) {
 						n := newNamespace(ctx)
 						f := n.failsAtRank(ctx, launcher, rank, way)
 						fails := regexp.MustCompile(fmt.Sprintf(`rank %d fails on (\S+)`, rank))
