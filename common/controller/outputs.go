@@ -23,33 +23,31 @@ const (
 	outputsPatience = 5 * time.Second
 )
 
-// readOutputs puts what the named pods printed in place of the end of it, which their status has, and reports whether
-// it has read any. The kubelet keeps 2 KiB, and what
-// torchrun prints at its end takes up most of that.
+// readOutputs puts what the containers printed in place of the end of it, which the status of their pods has, and
+// reports whether it has read any. The kubelet keeps 2 KiB, and what torchrun prints at its end takes up most of that.
 func readOutputs(
-	ctx context.Context, outputs Outputs, mainContainers []string, pods map[string]*corev1.Pod, names []string,
+	ctx context.Context, outputs Outputs, pods map[string]*corev1.Pod, containers []plan.Container,
 ) bool {
-	if outputs == nil || len(names) == 0 {
+	if outputs == nil || len(containers) == 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, outputsPatience)
 	defer cancel()
 	hasRead := false
-	for _, name := range names[:min(len(names), maxOutputs)] {
-		pod := pods[name].DeepCopy()
-		main := plan.MainContainerOf(pod, mainContainers)
-		containers := pod.Status.ContainerStatuses
-		i := slices.IndexFunc(containers, func(c corev1.ContainerStatus) bool { return c.Name == main })
-		if i < 0 || containers[i].State.Terminated == nil {
+	for _, container := range containers[:min(len(containers), maxOutputs)] {
+		pod := pods[container.Pod].DeepCopy()
+		statuses := pod.Status.ContainerStatuses
+		i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == container.Name })
+		if i < 0 || statuses[i].State.Terminated == nil {
 			continue
 		}
-		output, err := outputs.Output(ctx, pod.Namespace, pod.Name, main)
+		output, err := outputs.Output(ctx, pod.Namespace, pod.Name, container.Name)
 		if err != nil || output == "" {
 			continue // its node may not answer, and the right may be missing
 		}
-		ended := containers[i].State.Terminated
+		ended := statuses[i].State.Terminated
 		ended.Message = output + "\n" + ended.Message // the output may have been cut off at its end
-		pods[name] = pod
+		pods[container.Pod] = pod
 		hasRead = true
 	}
 	return hasRead

@@ -90,8 +90,9 @@ func TestReadOutputs(t *testing.T) {
 				return plan.Decide(j.Job, plan.Observation{Pods: pods, HasService: true}, now)
 			}
 			unclear := decide().Unclear
-			diff(t, "pods whose output may tell", []string{"job-worker-0", "job-worker-1"}, unclear)
-			hasRead := readOutputs(t.Context(), tc.outputs, []string{mainContainer}, pods, unclear)
+			diff(t, "containers whose output may tell",
+				[]plan.Container{{Pod: "job-worker-0", Name: mainContainer}, {Pod: "job-worker-1", Name: mainContainer}}, unclear)
+			hasRead := readOutputs(t.Context(), tc.outputs, pods, unclear)
 			diff(t, "whether one was read", tc.reads, hasRead)
 			d := decide()
 			got := d.Status.Failures[0].Replica

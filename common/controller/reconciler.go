@@ -237,7 +237,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	d = decide(planned, live, now)
-	if readOutputs(ctx, r.outputs, planned.MainContainers, live.Pods, d.Unclear) {
+	if readOutputs(ctx, r.outputs, live.Pods, d.Unclear) {
 		d = decide(planned, live, now)
 	}
 	result, err := r.execute(ctx, job, planned, d)

@@ -98,20 +98,23 @@ func (v *view) rootCause() *replicaFailure {
 	return root
 }
 
-// unclear returns the names of the pods whose whole output may tell that another failure was the root cause. It is nil
+// Container names a container of a pod.
+type Container struct{ Pod, Name string }
+
+// unclear returns the main containers whose whole output may tell that another failure was the root cause. It is nil
 // if the root cause is beyond doubt.
-func (v *view) unclear() []string {
+func (v *view) unclear() []Container {
 	root := v.rootCause()
 	if root == nil || !root.failure.IsUnclear() {
 		return nil
 	}
-	var pods []string
+	var containers []Container
 	for _, r := range v.replicas {
 		if failure := r.failure(); failure != nil && r.pod != nil && failure.IsUnclear() {
-			pods = append(pods, r.pod.Name)
+			containers = append(containers, Container{Pod: r.pod.Name, Name: r.mainContainer})
 		}
 	}
-	return pods
+	return containers
 }
 
 // maxFailures is how many failures a status keeps.
