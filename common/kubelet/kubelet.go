@@ -81,6 +81,19 @@ func Exit(pod *corev1.Pod, code int32, output string, at time.Time) {
 	end(pod, code, reasonOf(code), output, at)
 }
 
+// Restart runs the container again in its pod after an end with an exit code. No pod of a job asks for that.
+func Restart(pod *corev1.Pod, code int32, at time.Time) {
+	end(pod, code, "Error", "", at)
+	pod.Status.Phase = corev1.PodRunning
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == pod.Spec.Containers[0].Name {
+			c.LastTerminationState = c.State
+			c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(at)}}
+			c.RestartCount++
+		}
+	}
+}
+
 // KillForMemory ends the container because it exceeded its memory limit.
 func KillForMemory(pod *corev1.Pod, at time.Time) {
 	end(pod, ExitKilled, "OOMKilled", "", at)

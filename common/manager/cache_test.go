@@ -110,7 +110,7 @@ func bulkyPod(m metav1.ObjectMeta) *corev1.Pod {
 					State: corev1.ContainerState{
 						Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: long},
 					},
-					LastTerminationState: terminated(2),
+					LastTerminationState: terminated(2), RestartCount: 4,
 				},
 				{Name: "other", State: terminated(0)},
 				{Name: "last", State: terminated(0)},
@@ -164,13 +164,17 @@ func TestTheCacheKeepsOfAPodWhatTheJobControllerReads(t *testing.T) {
 			},
 			InitContainerStatuses: []corev1.ContainerStatus{{Name: "fetch", State: terminated(1, output)}},
 			ContainerStatuses: []corev1.ContainerStatus{
-				{Name: "sidecar", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Ready: true},
+				{
+					Name:  "sidecar",
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+					Ready: true, RestartCount: 3,
+				},
 				{
 					Name: "main",
 					State: corev1.ContainerState{
 						Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: note},
 					},
-					LastTerminationState: terminated(2, output),
+					LastTerminationState: terminated(2, output), RestartCount: 4,
 				},
 				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // what is left
 				{Name: "last", State: terminated(0, "")},

@@ -154,9 +154,8 @@ func (m *messages) stripContainers(statuses []corev1.ContainerStatus) []corev1.C
 	stripped := slices.Clone(statuses)
 	for i, s := range statuses {
 		stripped[i] = corev1.ContainerStatus{
-			Name: s.Name, Ready: s.Ready, State: m.stripState(s.State), LastTerminationState: m.stripState(
-				s.LastTerminationState,
-			),
+			Name: s.Name, Ready: s.Ready, RestartCount: s.RestartCount,
+			State: m.stripState(s.State), LastTerminationState: m.stripState(s.LastTerminationState),
 		}
 	}
 	return stripped

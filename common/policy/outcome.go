@@ -77,6 +77,8 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodSucceeded:
 		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
+	case wasRestarted(pod, main):
+		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodUnknown:
 		outcome.Phase = batchv1beta1.ReplicaPhaseUnknown
 	case main != nil && main.State.Running != nil:
@@ -92,6 +94,14 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	return outcome
 }
 
+// wasRestarted reports whether the kubelet restarted the main container of a live pod. The first end is the replica's:
+// no limit counts the restarts of the kubelet, and the peers of the replica do not restart with it.
+func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
+	isLive := pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+	return isLive && main != nil && main.State.Terminated == nil &&
+		(main.RestartCount > 0 || main.LastTerminationState.Terminated != nil)
+}
+
 // endedByKubelet says that the kubelet ended the container for the node's sake or for the pod's use of the node. A program that
 // saves its work on SIGTERM and exits 0 has then not finished it.
 func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
@@ -105,15 +115,17 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 	failure := &Failure{
 		Message: report.Truncated(strings.TrimSpace(pod.Status.Message), report.MaxNote), Time: lastTransition(pod),
 	}
+	if failure.Message == "" && wasRestarted(pod, main) {
+		failure.Message = "the main container was restarted in its pod"
+	}
 	containerReason := ""
 	if ended := endedContainer(pod, main); ended != nil {
 		if ended.ExitCode != 0 {
-			failure.ExitCode = new(ended.ExitCode)
+			failure.ExitCode, containerReason = new(ended.ExitCode), ended.Reason
 		}
 		failure.Init = main == nil || main.State.Terminated == nil && main.LastTerminationState.Terminated == nil
 		failure.Report = launcher.Read(outputOf(ended))
 		failure.Output, failure.Report.Text = lastLines(strings.TrimSpace(failure.Report.Text), MaxOutput), ""
-		containerReason = ended.Reason
 		if !ended.FinishedAt.IsZero() {
 			failure.Time = ended.FinishedAt.Time
 		}
@@ -191,7 +203,8 @@ func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.Conta
 
 func anyContainerStarted(pod *corev1.Pod) bool {
 	started := func(s corev1.ContainerStatus) bool {
-		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil ||
+			s.RestartCount > 0
 	}
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, started) ||
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)

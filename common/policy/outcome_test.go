@@ -50,6 +50,16 @@ func endsFor(container string, code int32, reason, message string) corev1.Contai
 	}}}
 }
 
+// restartedInPlace is the message of a failure whose container runs again in its pod.
+const restartedInPlace = "the main container was restarted in its pod"
+
+// restarted returns the status of a container that its kubelet restarted after an end with the code.
+func restarted(status corev1.ContainerStatus, code int32, reason string) corev1.ContainerStatus {
+	status.RestartCount = 1
+	status.LastTerminationState = endsFor("", code, reason, "").State
+	return status
+}
+
 // because gives a pod a reason and a message of the kubelet's.
 func because(reason, message string, pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Reason, pod.Status.Message = reason, message
@@ -111,6 +121,38 @@ func TestJudge(t *testing.T) {
 		"a pod whose node does not answer": {
 			pod:  podIn(corev1.PodUnknown, runs("main")),
 			want: Outcome{Phase: unknown},
+		},
+		"a main container that its kubelet restarted, which the end before tells": {
+			pod: podIn(corev1.PodRunning, restarted(ready(runs("main")), 137, "OOMKilled")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Message: restartedInPlace, Time: ended,
+			}},
+		},
+		"a main container in CrashLoopBackOff": {
+			pod: podIn(corev1.PodRunning, restarted(waits("main", "CrashLoopBackOff"), 3, "Error")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
+			}},
+		},
+		"a main container that was restarted after it had ended well": {
+			pod: podIn(corev1.PodRunning, restarted(runs("main"), 0, "Completed")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
+			}},
+		},
+		"a main container of which only the number of its restarts is known": {
+			pod: podIn(corev1.PodRunning, corev1.ContainerStatus{Name: "main", RestartCount: 1}),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: created,
+			}},
+		},
+		"a main container that was restarted and then ended well": {
+			pod:  podIn(corev1.PodSucceeded, restarted(ends("main", 0), 3, "Error")),
+			want: Outcome{Phase: succeeded},
+		},
+		"a sidecar that its kubelet restarted": {
+			pod:  podIn(corev1.PodRunning, runs("main"), restarted(runs("sidecar"), 1, "Error")),
+			want: Outcome{Phase: running},
 		},
 		"a pod that ended well": {
 			pod:  podIn(corev1.PodSucceeded, ends("main", 0)),

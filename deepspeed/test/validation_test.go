@@ -43,7 +43,12 @@ func pausing(fields string) string {
 
 // mainContainer is a patch that gives the main container these fields, of a YAML flow mapping.
 func mainContainer(fields string) string {
-	return "spec: {worker: {template: {spec: {containers: [{name: worker, image: training, " + fields + "}]}}}}"
+	return containers("{name: worker, image: training, " + fields + "}")
+}
+
+// containers is a patch that gives the workers these containers, a YAML flow mapping each.
+func containers(containers ...string) string {
+	return "spec: {worker: {template: {spec: {containers: [" + strings.Join(containers, ", ") + "]}}}}"
 }
 
 const (
@@ -58,6 +63,9 @@ const (
 var _ = Describe("Bad input", func() {
 	DescribeTable("is refused at apply time with a message that names the field", cluster.ExpectRefused,
 		integration.BadInput(mainContainer), integration.BadElastic(),
+		Entry("a restart policy of the container named worker, behind another",
+			containers("{name: first, image: a}", "{name: worker, image: a, restartPolicy: Always}"),
+			"spec.worker.template.spec.containers", integration.MainRestarts),
 		Entry("two forms of what to run", `spec: {config: {run: {module: [train]}}}`,
 			"spec.config.run", oneForm),
 		Entry("three forms of what to run", `spec: {config: {run: {module: [train], exec: [train]}}}`,

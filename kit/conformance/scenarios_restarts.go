@@ -64,6 +64,15 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
+		name:  "a kubelet restarts a main container in its pod, which is a failure",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, restartsInPlace(1, 3), run, together(exits(0, 0), exits(1, 0))},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Failure: "1 Error 3 true",
+		},
+	},
+	{
 		name:  "the members of a collective fail together",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(0, 0), exits(1, 0)},

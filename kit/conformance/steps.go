@@ -138,8 +138,7 @@ func printsAndExits(index int, output string) step { return befalls(index, model
 // rankEnded returns what torchrun prints at its end, of one rank.
 func rankEnded(rank, code int) string {
 	return fmt.Sprintf(`torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
-============================================================
-Root Cause (first observed failure):
+=====================================================Root Cause (first observed failure):
 [0]:
   time      : 2026-03-01_12:00:00
   rank      : %d (local_rank: 0)
@@ -151,6 +150,9 @@ Root Cause (first observed failure):
 const lostPeer = `Traceback (most recent call last):
   File "/code/train.py", line 16, in main
 RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`
+=======
+// restartsInPlace lets a kubelet restart the main container of a replica.
+func restartsInPlace(index int, code int32) step { return befalls(index, model.RestartsInPlace(code)) }
 
 // ranOutOfMemory ends the main container of a replica for its memory.
 func ranOutOfMemory(index int) step { return befalls(index, model.RunsOutOfMemory) }

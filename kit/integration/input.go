@@ -63,6 +63,12 @@ func (c *Cluster[J]) change(ctx context.Context, before, after string) error {
 	return c.patch(ctx, job, after, client.DryRunAll)
 }
 
+// MainRestarts is why a restart policy of the main container is refused.
+const MainRestarts = "the main container cannot have restartPolicy or restartPolicyRules"
+
+// restartOn42 are restartPolicyRules, a YAML flow sequence.
+const restartOn42 = "[{action: Restart, exitCodes: {operator: In, values: [42]}}]"
+
 // BadInput is what every kind of job refuses. The function returns a patch that adds fields, of a YAML flow mapping, to the main
 // container of type worker.
 func BadInput(mainContainer func(fields string) string) []TableEntry {
@@ -106,6 +112,15 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"containers[0].resources.limits.memory", "should match"),
 		Entry("a quantity whose exponent takes minutes to read", mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
 			"containers[0].resources.limits.memory", "should match"),
+		// A pod never restarts the training: the controller restarts the replica.
+		Entry("a restart policy of the main container", mainContainer("restartPolicy: Always"),
+			"template.spec.containers", MainRestarts),
+		Entry("rules that restart the main container in its pod", mainContainer("restartPolicyRules: "+restartOn42),
+			"template.spec.containers", MainRestarts),
+		Entry("a rule of a sidecar that restarts all containers",
+			mainContainer("tty: true}, {name: sidecar, image: sidecar, restartPolicy: Never, restartPolicyRules: "+
+				strings.Replace(restartOn42, "Restart", "RestartAllContainers", 1)),
+			"containers[1].restartPolicyRules[0].action", `supported values: "Restart"`),
 		// Jobs are kept in the memory of the controller, where many small items are large.
 		Entry("more than 1,024 environment variables", mainContainer("env: "+items(1025, "{name: A%d}")),
 			"containers[0].env", "must have at most 1024 items"),
@@ -151,6 +166,8 @@ func GoodInput(mainContainer func(fields string) string) []TableEntry {
 			", command: "+items(1024, "a%d")+", args: ["+strings.Repeat("a", 131072)+"]"+
 			", resources: {limits: {"+list(32, "a/r%d: 1")+"}}"+
 			", volumeMounts: "+items(256, "{name: data, mountPath: /a%d}"))),
+		Entry("a sidecar that restarts in its pod", mainContainer(
+			"tty: true}, {name: sidecar, image: sidecar, restartPolicy: OnFailure, restartPolicyRules: "+restartOn42)),
 		Entry("a paused job with resumeSpecs", `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
 	}
 }

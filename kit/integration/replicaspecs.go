@@ -23,7 +23,12 @@ func ReplicaSpecs(entries ...string) string {
 
 // MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has these fields, of a YAML flow mapping.
 func MainContainer(fields string) string {
-	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: training, " + fields + "}]}}}]}"
+	return Containers("{name: main, image: training, " + fields + "}")
+}
+
+// Containers returns a patch that sets spec.replicaSpecs to one worker with these containers, a YAML flow mapping each.
+func Containers(containers ...string) string {
+	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [" + strings.Join(containers, ", ") + "]}}}]}"
 }
 
 // TenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two, and the

@@ -51,6 +51,11 @@ func EndsSidecars(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.EndSidecars(p, code, at) })
 }
 
+// RestartsInPlace ends the main container, and runs it again in the same pod.
+func RestartsInPlace(code int32) Mishap {
+	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Restart(p, code, at) })
+}
+
 var (
 	// Runs binds the pod to a node of its own, and runs it there.
 	Runs = changes(func(p *corev1.Pod, at time.Time) { kubelet.Run(p, nodeOf(p), at) })

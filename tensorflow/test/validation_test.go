@@ -52,6 +52,9 @@ var _ = Describe("Bad input", func() {
 		Entry("a job name too long for its evaluator's name",
 			"metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n"+integration.ReplicaSpecs("type: worker", "type: evaluator"),
 			"metadata.name", "metadata.name is too long"),
+		Entry("a restart policy of the container named tensorflow, behind another",
+			integration.Containers("{name: first, image: a}", "{name: tensorflow, image: a, restartPolicy: Always}"),
+			"spec.replicaSpecs[0].template.spec.containers", integration.MainRestarts),
 		Entry("elastic, which is PyTorch's", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`,
 			"spec.elastic", `unknown field "spec.elastic"`),
 		Entry("torchrunConfig, which is PyTorch's", `spec: {torchrunConfig: {enabled: true}}`,
@@ -64,6 +67,8 @@ var _ = Describe("Bad input", func() {
 
 	DescribeTable("is told from good input", cluster.ExpectAccepted,
 		integration.GoodInput(integration.MainContainer), integration.GoodReplicaSpecs(), integration.GoodTensorBoardSpecs(),
+		Entry("a first container that restarts in its pod, beside the main container",
+			integration.Containers("{name: first, image: a, restartPolicy: Always}", "{name: tensorflow, image: a}")),
 		Entry("every type", integration.ReplicaSpecs("type: ps, replicas: 2", "type: evaluator, replicas: 2", "type: worker, replicas: 3", "type: chief")),
 		Entry("a chief alone", integration.ReplicaSpecs("type: chief")),
 		Entry("a chief without a replica beside workers", integration.ReplicaSpecs("type: chief, replicas: 0", "type: worker")),

@@ -63,7 +63,7 @@ func TestStoredObjectsSurvive(t *testing.T) {
 	}
 	manifests = append(manifests, "testdata/podgroup.yaml") // which jobs make, and nobody else in the examples
 	if accepted[revision] != nil {
-		manifests = append(manifests, "testdata/unlimited.yaml")
+		manifests = append(manifests, "testdata/unlimited.yaml", "testdata/restarting.yaml")
 	}
 	for _, manifest := range manifests {
 		c.kubectl(t, "apply", "-f", manifest)

@@ -198,6 +198,7 @@ type RunType struct {
 // Worker is what the worker replicas are.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'worker') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
 type Worker struct {
 	// The number of workers, from 0 to 2000. Defaults to 1. In an elastic job it has no effect.
 	//
@@ -211,6 +212,7 @@ type Worker struct {
 	// must have DeepSpeed and pdsh. Its command and args are ignored, since config says what to run. restartPolicy is always
 	// set to Never, since the controller decides whether a replica is restarted; hostname, subdomain and the labels of the
 	// controller are overridden too.
+	// The main container cannot have restartPolicy or restartPolicyRules of its own.
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// When a worker that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to OnFailure.

@@ -8,6 +8,9 @@
 // It narrows the schemas of ports and quantities to what Go reads: an object that the API server accepts and a controller
 // cannot read stops that controller for everybody, since it cannot read a list with that object in it either.
 //
+// It takes from the schema the rules by which a container restarts all containers of its pod: the controller restarts
+// the main container.
+//
 // It limits the lists, maps and strings of a spec that have no limits of their own: a controller keeps all objects of a
 // kind in memory, where a small item is many times larger than in JSON.
 package main
@@ -48,6 +51,7 @@ func trimFile(file string, embedded map[string]bool) error {
 	}
 	trim(crd, embedded, false, false)
 	narrow(crd)
+	confineRestarts(crd)
 	limitSpecs(crd)
 	content, err = yaml.Marshal(crd)
 	if err != nil {
@@ -106,6 +110,27 @@ func narrow(node any) {
 	case []any:
 		for _, item := range node {
 			narrow(item)
+		}
+	}
+}
+
+// confineRestarts lets a rule of a container restart that container, and no other of its pod.
+func confineRestarts(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if rules, ok := node["restartPolicyRules"].(map[string]any); ok {
+			items, _ := rules["items"].(map[string]any)
+			properties, _ := items["properties"].(map[string]any)
+			if action, ok := properties["action"].(map[string]any); ok {
+				action["enum"] = []any{"Restart"}
+			}
+		}
+		for _, child := range node {
+			confineRestarts(child)
+		}
+	case []any:
+		for _, item := range node {
+			confineRestarts(item)
 		}
 	}
 }

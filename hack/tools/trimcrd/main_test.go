@@ -68,6 +68,14 @@ func TestTrimFile(t *testing.T) {
 				additionalProperties: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true,
 				pattern: '` + quantity + `', maxLength: 64}}}`,
 		},
+		"a rule of a container restarts that container alone": {
+			properties: `{containers: {type: array, items: {type: object, properties: {
+				restartPolicyRules: {type: array, items: {type: object, properties: {
+				action: {type: string}, exitCodes: {type: object}}}}}}}}`,
+			want: `{containers: {type: array, maxItems: 32, items: {type: object, properties: {
+				restartPolicyRules: {type: array, maxItems: 64, items: {type: object, properties: {
+				action: {type: string, enum: [Restart]}, exitCodes: {type: object}}}}}}}}`,
+		},
 		"a list, a map and a string get the limits of most": {
 			properties: `{tolerations: {type: array, items: {type: object, properties: {key: {type: string}}}},
 				nodeSelector: {type: object, additionalProperties: {type: string}}}`,

@@ -118,6 +118,7 @@ const (
 // ReplicaSpec describes the replicas of one type.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'tensorflow') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
 type ReplicaSpec struct {
 	// Type of the replicas: chief, worker, ps or evaluator, each at most once. Pods are named <job>-<type>-<index>.
 	Type ReplicaType `json:"type"`
@@ -133,6 +134,7 @@ type ReplicaSpec struct {
 	// whose exit is the replica's outcome; its port named `tfjob-port`, else 2222, is where the replica listens.
 	// restartPolicy is always set to Never, since the controller decides whether a replica is restarted; hostname, subdomain
 	// and the labels of the controller are overridden too.
+	// The main container cannot have restartPolicy or restartPolicyRules of its own.
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// When a replica of this type that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to Never.

@@ -91,6 +91,7 @@ type ZebraTrainingJobSpec struct {
 // ReplicaSpec is a description of the replicas of one type.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'zebra') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
 // +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self.type).hasValue()",message="type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit",fieldPath=".type"
 type ReplicaSpec struct {
 	// Type of the replicas: a DNS label such as worker, unique in the job. Pods are named <job>-<type>-<index>.
@@ -109,6 +110,7 @@ type ReplicaSpec struct {
 	// The pod that is created for each replica. The container named `zebra`, else the first one is the main
 	// container, whose exit is the replica's outcome. restartPolicy is always set to Never, since the controller
 	// decides whether a replica is restarted; hostname, subdomain and the labels of the controller are overridden too.
+	// The main container cannot have restartPolicy or restartPolicyRules of its own.
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// When a replica of this type that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to Never.
