@@ -204,7 +204,7 @@ func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []
 		return "", &report.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
 			"podgroup %s of kube-scheduler, which was an earlier group's, goes when its pods have ended", there.Name)}
 	default:
-		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io")
+		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io", &there)
 	}
 	if gangOf(&there).MinCount == gangOf(want).MinCount {
 		return there.Spec.PriorityClassName, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +94,7 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 		return err
 	}
 	if err == nil && !isOurs(there, queue) {
-		return report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh")
+		return report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh", there)
 	}
 	//attack:a queue names what pods request => ofNodes, nodesErr := sumOf(view.pods()), error(nil)
 	ofNodes, nodesErr := e.resourcesOfNodes(ctx)
@@ -126,11 +127,15 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	return e.setState(ctx, there, state)
 }
 
-// isOurs reports whether a queue of Volcano belongs to one of ours. Volcano's scheduler makes the queue "default" for
-// itself, and a Queue of that name takes it over.
+// isOurs reports whether a queue of Volcano belongs to one of ours. Volcano's scheduler makes some queues for itself, and
+// a Queue of that name takes it over.
 func isOurs(there *volcanov1beta1.Queue, queue *v1beta1.Queue) bool {
-	return metav1.IsControlledBy(there, queue) || there.Name == volcanov1beta1.DefaultQueue
+	return metav1.IsControlledBy(there, queue) ||
+		slices.Contains(volcanosOwn, there.Name) && metav1.GetControllerOf(there) == nil
 }
+
+// volcanosOwn are the queues that the scheduler of Volcano makes for itself when it starts.
+var volcanosOwn = []string{"root", volcanov1beta1.DefaultQueue}
 
 // resourcesOfNodes returns what all nodes have together.
 func (e *volcano) resourcesOfNodes(ctx context.Context) (corev1.ResourceList, error) {
@@ -179,11 +184,11 @@ var (
 	nearlyNothing = resource.MustParse("1m")
 )
 
-// openOwnQueues opens the queues that the scheduler of Volcano makes for itself when it starts. Like all, they have no state then, and nothing
-// is scheduled from them until somebody gives them one.
+// openOwnQueues opens Volcano's own queues. Like all, they have no state at first, and nothing is scheduled from them
+// until somebody gives them one.
 func (e *volcano) openOwnQueues(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
-		for _, name := range []string{"root", volcanov1beta1.DefaultQueue} {
+		for _, name := range volcanosOwn {
 			if err := e.openIfStateless(ctx, name); err != nil {
 				logf.FromContext(ctx).Error(err, "opening a queue of Volcano", "queue", name)
 			}
@@ -258,7 +263,7 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	case err != nil:
 		return "", err
 	case !metav1.IsControlledBy(&there, group):
-		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh")
+		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh", &there)
 	}
 	if want.Spec.MinResources == nil {
 		want.Spec.MinResources = there.Spec.MinResources // those that were there before

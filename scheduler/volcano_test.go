@@ -77,6 +77,8 @@ func TestQueuesOfVolcanoThatAreNotOursAreLeftAlone(t *testing.T) {
 		"a queue of an earlier Queue is left alone":         {queue: "lab", owner: "earlier"},
 		"the queue of this Queue is changed":                {queue: "lab", owner: "uid", want: true},
 		"the default queue, which Volcano made, is changed": {queue: volcanov1beta1.DefaultQueue, want: true},
+		"the root queue, which Volcano made, is changed":    {queue: "root", want: true},
+		"a default queue of somebody else is left alone":    {queue: volcanov1beta1.DefaultQueue, owner: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -69,7 +69,7 @@ func (d *decision) joinQueue(tb *v1beta1.TensorBoard, group groupView) (v1beta1.
 		d.CreateGroup = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued, fmt.Sprintf("podgroup %s is being created", name))
 	case !metav1.IsControlledBy(group.Object, tb):
-		conflict := report.NameConflict(theTensorBoard, "podgroup "+name)
+		conflict := report.NameConflict(theTensorBoard, "podgroup "+name, group.Object)
 		return v1beta1.TensorBoardFailed, notReady(conflict.Reason, conflict.Error())
 	}
 	admitted := meta.FindStatusCondition(group.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)

@@ -153,7 +153,7 @@ func (r *reconciler) execute(
 			}
 		}
 		result.RequeueAfter = refusalDelay
-	} else if errors.Is(err, owned.ErrNotCached) {
+	} else if _, ok := errors.AsType[*owned.NotCachedError](err); ok {
 		result.RequeueAfter = refusalDelay // the cache will tell, unless somebody took our label off the object
 	} else if err != nil {
 		return reconcile.Result{}, err

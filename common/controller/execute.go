@@ -63,6 +63,8 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		}
 		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
 		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
+	} else if errors.Is(err, errRelabelled) {
+		result = sooner(result, relabelledDelay)
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -269,7 +271,10 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 		}
 	}
 	if d.CreateService {
-		if err := r.createOwned(ctx, job, newService(planned)); err != nil {
+		err := r.createOwned(ctx, job, newService(planned))
+		if r.isRelabelled(job, err) {
+			r.options.Memory.noteService(job)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -281,7 +286,8 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 	}
 	inTheWay := func(err error) bool { // of this pod alone
 		var refused *report.RefusedError
-		return errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
+		return errors.Is(err, errRelabelled) ||
+			errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
 	}
 	createPod := func(i int) error { return r.createPod(ctx, job, &d.Creates[i]) }
 	if err := inParallel(len(d.Creates), inTheWay, createPod); err != nil {
@@ -304,7 +310,11 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
-	if err := r.createOwned(ctx, job, pod); err != nil {
+	err = r.createOwned(ctx, job, pod)
+	if r.isRelabelled(job, err) {
+		return cmp.Or(r.deleteRelabelled(ctx, job, pod.Name), errRelabelled)
+	}
+	if err != nil {
 		return err
 	}
 	r.options.Memory.noteWrite(client.ObjectKeyFromObject(job), pod.Name)

@@ -5,16 +5,19 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/dependents"
 )
 
 // Memory is all that a Reconciler remembers from one reconcile to the next: since when a change of each job's status
 // waits to be written, so that it is written together with later ones; what was last done about the job's TensorBoard,
-// so that a change that is refused is not tried all the time; and which pods of the job were written, so that the cache
-// gets the time to show them. If the process ends, that costs one late write a job.
+// so that a change that is refused is not tried all the time; which pods of the job were written, so that the cache
+// gets the time to show them; and whether the job has a Service that the cache never shows, since somebody changed its
+// labels. If the process ends, that costs one late write a job.
 type Memory struct {
 	times        sync.Map // types.NamespacedName -> time.Time
+	services     sync.Map // types.NamespacedName -> types.UID of the job
 	tensorBoards dependents.HeldChanges
 
 	mu      sync.Mutex
@@ -36,6 +39,22 @@ func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 		return
 	}
 	m.times.Store(job, since)
+}
+
+// noteService remembers that the job has its Service, under other labels. They do not matter to the Service.
+func (m *Memory) noteService(job client.Object) {
+	m.services.Store(client.ObjectKeyFromObject(job), job.GetUID())
+}
+
+// hasService reports whether the job has its Service: the cache does, or it was seen under other labels.
+func (m *Memory) hasService(job client.Object, cached bool) bool {
+	key := client.ObjectKeyFromObject(job)
+	if cached {
+		m.services.Delete(key)
+		return true
+	}
+	uid, ok := m.services.Load(key)
+	return ok && uid == job.GetUID()
 }
 
 // noteWrite remembers that a pod of the job was created or deleted.
@@ -60,6 +79,7 @@ func (m *Memory) TakeWrites(job types.NamespacedName) []string {
 // forget drops all that is remembered of a job.
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
+	m.services.Delete(job)
 	m.tensorBoards.Forget(job)
 	m.TakeWrites(job)
 }

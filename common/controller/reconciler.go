@@ -274,7 +274,7 @@ func (r *Reconciler[J]) observe(
 	}
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
-	seen.HasService = err == nil && metav1.IsControlledBy(&service, job)
+	seen.HasService = r.options.Memory.hasService(job, err == nil && metav1.IsControlledBy(&service, job))
 	if err := client.IgnoreNotFound(err); err != nil {
 		return seen, err
 	}

@@ -116,7 +116,7 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case g.Problem != nil:
 		return cannotHave(job, g.Problem)
 	case g.Object != nil && !plan.IsControlledBy(g.Object, job.UID):
-		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name))
+		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name, g.Object))
 	case g.Object == nil:
 		waits.Change = plan.Change{
 			Action: batchv1beta1.ActionCreate,

@@ -155,10 +155,11 @@ func (t *TensorBoards) Apply(
 			err = writeStatus(ctx, after, tensorBoardEvents(before, after))
 		}
 	}
+	_, notCached := errors.AsType[*owned.NotCachedError](err)
 	switch {
 	case apierrors.IsConflict(err):
 		wait = conflictDelay
-	case errors.Is(err, owned.ErrNotCached):
+	case notCached:
 		wait = t.retry // the cache will report it
 	case err != nil:
 		wait = retryDelay
@@ -286,7 +287,8 @@ func (d *tensorBoardPlan) provide() {
 			})
 		}
 	case d.seen.Object != nil:
-		d.Status = withoutTensorBoard(d.Before, report.NameConflict(plan.TheJob, "tensorboard "+d.job.Name))
+		conflict := report.NameConflict(plan.TheJob, "tensorboard "+d.job.Name, d.seen.Object)
+		d.Status = withoutTensorBoard(d.Before, conflict)
 		d.wakeIn(d.job.DependentRetry)
 	default:
 		if d.Before == nil || d.Before.Dependent != nil {

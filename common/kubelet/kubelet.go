@@ -86,7 +86,7 @@ func Restart(pod *corev1.Pod, code int32, at time.Time) {
 	end(pod, code, "Error", "", at)
 	pod.Status.Phase = corev1.PodRunning
 	for i := range pod.Status.ContainerStatuses {
-		if c := &pod.Status.ContainerStatuses[i]; c.Name == pod.Spec.Containers[0].Name {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == MainContainer(pod) {
 			c.LastTerminationState = c.State
 			c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(at)}}
 			c.RestartCount++

@@ -82,7 +82,7 @@ func (k Keeper) Ensure(
 		return fmt.Errorf("reading networkpolicy %s: %w", wanted.Name, err)
 	case err != nil || !metav1.IsControlledBy(&seen, owner):
 		err := owned.Create(ctx, k.Client, k.APIReader, owner, called, wanted.DeepCopy())
-		if !errors.Is(err, owned.ErrNotCached) {
+		if _, ok := errors.AsType[*owned.NotCachedError](err); !ok {
 			return err
 		}
 		// The cache lags, or somebody took our labels off the NetworkPolicy.
@@ -102,7 +102,7 @@ func (k Keeper) restore(
 		return fmt.Errorf("reading %s: %w", what, err)
 	}
 	if !metav1.IsControlledBy(&live, owner) {
-		return report.NameConflict(called, what)
+		return report.NameConflict(called, what, &live)
 	}
 	changed := live.DeepCopy()
 	changed.Spec = *wanted.Spec.DeepCopy()

@@ -3,7 +3,6 @@ package owned
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -16,12 +15,22 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// ErrNotCached is how the creation fails of what the owner has already.
-var ErrNotCached = errors.New("is there already, but the cache does not have it yet")
+// NotCachedError is how the creation of an object fails that the owner has already. The cache lags, or somebody changed
+// the labels by which it selects.
+type NotCachedError struct {
+	// Object that the API server has.
+	Object *metav1.PartialObjectMetadata
+}
 
-// Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the name that is not the
-// owner's is never touched. The reader reads from the API server itself. Errors are of type *report.RefusedError, unless another try may
-// well succeed.
+// Error implements error.
+func (e *NotCachedError) Error() string {
+	return fmt.Sprintf("%s %s is there already, but the cache does not have it yet",
+		strings.ToLower(e.Object.Kind), e.Object.Name)
+}
+
+// Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the
+// name that is not the owner's is never touched. The reader reads from the API server itself. Errors are of type
+// *report.RefusedError, unless another attempt can succeed, and *NotCachedError if the owner has the object.
 func Create(
 	ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object,
 	options ...client.CreateOption,
@@ -41,9 +50,9 @@ func Create(
 		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
 	}
 	if metav1.IsControlledBy(existing, owner) {
-		return fmt.Errorf("%s %w", what, ErrNotCached)
+		return &NotCachedError{Object: existing}
 	}
-	return report.NameConflict(called, what)
+	return report.NameConflict(called, what, existing)
 }
 
 // RefusedOrFailed returns an error of type *report.RefusedError if the API server rejected the object, so that retrying

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -53,8 +55,17 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // NameConflict returns the error of an owner that needs an object whose name is taken. The owner is named as its users
-// know it, such as "the job".
-func NameConflict(owner, object string) *RefusedError {
-	return &RefusedError{Reason: batchv1beta1.ReasonNameConflict, Err: fmt.Errorf(
-		"%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", owner, object)}
+// know it, such as "the job". The object that exists may belong to another one, which the message then names: whoever
+// deletes it hurts that one.
+func NameConflict(owner, object string, existing metav1.Object) *RefusedError {
+	err := fmt.Errorf("%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", owner, object)
+	if other := metav1.GetControllerOfNoCopy(existing); other != nil {
+		err = fmt.Errorf("%[1]s needs %[2]s, but one exists that belongs to %[3]s %[4]s (UID %[5]s): "+
+			"rename %[1]s, or delete that %[3]s", owner, object,
+			Truncated(other.Kind, maxName), Truncated(other.Name, maxName), Truncated(string(other.UID), maxName))
+	}
+	return &RefusedError{Reason: batchv1beta1.ReasonNameConflict, Err: err}
 }
+
+// maxName is the longest name that Kubernetes gives to an object. The API server does not limit those of owners.
+const maxName = 253

@@ -1,10 +1,45 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+func TestNameConflictNamesWhoseTheObjectIs(t *testing.T) {
+	t.Parallel()
+	isController := true
+	for name, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   string
+	}{
+		"nobody's": {want: "the job needs pod a-0, but one exists that is not the job's: delete it or rename the job"},
+		"another job's": {
+			owners: []metav1.OwnerReference{{Kind: "DeepSpeedJob", Name: "b", UID: "1-2", Controller: &isController}},
+			want: "the job needs pod a-0, but one exists that belongs to DeepSpeedJob b (UID 1-2): " +
+				"rename the job, or delete that DeepSpeedJob",
+		},
+		"one that has an owner which does not control it": {
+			owners: []metav1.OwnerReference{{Kind: "DeepSpeedJob", Name: "b", UID: "1-2"}},
+			want:   "the job needs pod a-0, but one exists that is not the job's: delete it or rename the job",
+		},
+		"one whose owner has an impossible name": {
+			owners: []metav1.OwnerReference{{Kind: "K", Name: strings.Repeat("b", 300), UID: "1-2", Controller: &isController}},
+			want: "the job needs pod a-0, but one exists that belongs to K " + strings.Repeat("b", 250) + "... (UID 1-2): " +
+				"rename the job, or delete that K",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := NameConflict("the job", "pod a-0", &metav1.ObjectMeta{OwnerReferences: tc.owners})
+			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
+				t.Errorf("unexpected message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
 func TestTruncated(t *testing.T) {
 	t.Parallel()

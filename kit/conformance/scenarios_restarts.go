@@ -256,4 +256,52 @@ var restartScenarios = []scenario{
 		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(0, 0), exits(1, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
+	{
+		name:  "somebody takes the kind of job off a worker's pod, which is replaced",
+		shape: two(onFailure, scopeJob, limit(0)),
+		late:  time.Minute, // which is how far apart the tries may be
+		steps: []step{
+			run, unlabelled(1, batchv1beta1.LabelJobKind), passes(time.Minute),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "somebody takes the name of the job off a worker's pod, which counts as deleted when a peer fails",
+		shape: two(onFailure, scopeJob),
+		late:  time.Minute,
+		steps: []step{
+			run, unlabelled(1, batchv1beta1.LabelJobName), exits(0, 1), passes(time.Minute),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "somebody takes the kind of job off a worker's pod whose node is lost",
+		shape: two(onFailure, scopeReplica, limit(0)),
+		late:  2 * time.Minute,
+		steps: []step{
+			run, together(unlabelled(1, batchv1beta1.LabelJobKind), losesNode(1)), passes(5 * time.Minute),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "somebody takes a label off the Service, which does not keep the job from restarting",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, serviceUnlabelled, exits(1, 1), run, exits(0, 0), exits(1, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
 }

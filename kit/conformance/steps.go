@@ -138,7 +138,8 @@ func printsAndExits(index int, output string) step { return befalls(index, model
 // rankEnded returns what torchrun prints at its end, of one rank.
 func rankEnded(rank, code int) string {
 	return fmt.Sprintf(`torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
-=====================================================Root Cause (first observed failure):
+============================================================
+Root Cause (first observed failure):
 [0]:
   time      : 2026-03-01_12:00:00
   rank      : %d (local_rank: 0)
@@ -150,7 +151,7 @@ func rankEnded(rank, code int) string {
 const lostPeer = `Traceback (most recent call last):
   File "/code/train.py", line 16, in main
 RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`
-=======
+
 // restartsInPlace lets a kubelet restart the main container of a replica.
 func restartsInPlace(index int, code int32) step { return befalls(index, model.RestartsInPlace(code)) }
 
@@ -177,6 +178,24 @@ func deleted(index int) step { return befalls(index, model.IsDeleted) }
 
 // vanishes lets somebody delete the pod of a replica by force, so that nothing is left to be seen of it.
 func vanishes(index int) step { return befalls(index, model.Vanishes) }
+
+// unlabelled lets somebody take a label off the pod of a replica.
+func unlabelled(index int, label string) step {
+	return func(w *world) {
+		w.t.Helper()
+		pod := w.pod(index).DeepCopy()
+		delete(pod.Labels, label)
+		w.cluster.Put(pod)
+	}
+}
+
+// serviceUnlabelled lets somebody take a label off the Service of the job.
+func serviceUnlabelled(w *world) {
+	w.t.Helper()
+	service := model.ListOf[*corev1.Service](w.cluster.Live())[0].DeepCopy()
+	delete(service.Labels, batchv1beta1.LabelJobKind)
+	w.cluster.Put(service)
+}
 
 // jobDeleted lets the user delete the job.
 func jobDeleted(w *world) { w.remove(w.job()) }

@@ -99,9 +99,10 @@ func (c *Cache) show(key string, object client.Object) (wakes bool) {
 func changeWakes(before, after client.Object) bool {
 	switch cmp.Or(after, before).(type) {
 	case *corev1.Pod, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
-		return before != nil && owned(before) || after != nil && owned(after)
+		isSeen := func(object client.Object) bool { return object != nil && owned(object) && isCached(object) }
+		return isSeen(before) || isSeen(after)
 	case *corev1.Service:
-		return after == nil
+		return after == nil || !isCached(after)
 	case *networkingv1.NetworkPolicy:
 		return after == nil || before != nil && before.GetGeneration() != after.GetGeneration()
 	default:

@@ -8,17 +8,28 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 // ownedPod returns a pod of a job, at a version.
 func ownedPod(version string) client.Object {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "pod", ResourceVersion: version, OwnerReferences: []metav1.OwnerReference{{Name: "job", Controller: new(true)}},
+		Labels: map[string]string{batchv1beta1.LabelJobKind: "TestJob"},
 	}}
 }
 
 func service(version string) client.Object {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "service", ResourceVersion: version}}
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: "service", ResourceVersion: version, Labels: map[string]string{batchv1beta1.LabelJobKind: "TestJob"},
+	}}
+}
+
+// without returns an object without labels, which the cache does not hold.
+func without(object client.Object) client.Object {
+	object.SetLabels(nil)
+	return object
 }
 
 func TestCacheFollowsTheClusterUnlessItIsFrozenOrLosesAnEvent(t *testing.T) {
@@ -130,6 +141,9 @@ func TestChangesThatWakeTheController(t *testing.T) {
 		"a pod of the job is deleted":              {ownedPod("1"), nil, true},
 		"a foreign pod is created":                 {nil, foreign, false},
 		"a foreign pod takes the place of the pod": {ownedPod("1"), foreign, true},
+		"somebody takes the label off a pod":       {ownedPod("1"), without(ownedPod("2")), true},
+		"a pod without the label changes":          {without(ownedPod("1")), without(ownedPod("2")), false},
+		"somebody takes the label off the Service": {service("1"), without(service("2")), true},
 		"the Service changes":                      {service("1"), service("2"), false},
 		"the Service is deleted":                   {service("1"), nil, true},
 		"a NetworkPolicy is created":               {nil, policy(1), false},

@@ -91,10 +91,10 @@ func (r reader) Get(_ context.Context, name client.ObjectKey, into client.Object
 	return nil
 }
 
-// isCached reports whether the controller's cache has room for an object. Of dependents it holds only those of jobs.
+// isCached reports whether the controller's cache has room for an object. It selects by the label of the kind of job.
 func isCached(object client.Object) bool {
 	switch object.(type) {
-	case *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
+	case *corev1.Pod, *corev1.Service, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
 		return object.GetLabels()[batchv1beta1.LabelJobKind] != ""
 	default:
 		return true
@@ -105,13 +105,18 @@ func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client
 	return &metav1.PartialObjectMetadata{TypeMeta: like.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(), OwnerReferences: object.GetOwnerReferences(),
+		Labels: object.GetLabels(),
 	}}
 }
 
 // List implements client.Reader, of pods.
 func (r reader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	answer := r.read(Call{Verb: "list", Resource: Pods, Key: kindNames[Pods]}, func(from Objects) Answer {
-		return Answer{Pods: selected(from, options)}
+		pods := selected(from, options)
+		if r.cached {
+			pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !isCached(pod) })
+		}
+		return Answer{Pods: pods}
 	})
 	pods := into.(*corev1.PodList) //nolint:forcetypeassert // else the model lacks something
 	for _, pod := range answer.Pods {

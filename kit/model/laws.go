@@ -86,6 +86,9 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
 		checkMembership(t, now, job, pod)
 	}
 	for _, other := range now.Pods() {
+		if isRelabelled(other) {
+			continue // nobody finds it before its name is needed
+		}
 		if of, _, _ := strings.Cut(AttemptLabel(other), "."); of != fmt.Sprint(status.Attempt+status.Pauses) {
 			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
 				pod.Name, other.Name, now.Describe())
@@ -96,6 +99,12 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
 				pod.Name, pod.Annotations[MembersAnnotation], other.Name, before)
 		}
 	}
+}
+
+// isRelabelled reports whether somebody changed the labels by which the controller finds a pod.
+func isRelabelled(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return pod.Labels[batchv1beta1.LabelJobKind] != owner.Kind || pod.Labels[batchv1beta1.LabelJobName] != owner.Name
 }
 
 // checkMembership checks that a pod is created in the job's own PodGroup, which may have pods as it is now, and does
@@ -148,7 +157,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
 	job, isDeleted := now.Job(), change.After == nil || change.After.GetDeletionTimestamp() != nil
-	if !ok || pod.DeletionTimestamp != nil || !isDeleted || job == nil {
+	if !ok || pod.DeletionTimestamp != nil || !isDeleted || job == nil || isRelabelled(pod) {
 		return
 	}
 	switch status := *job.JobStatus(); {

@@ -173,6 +173,22 @@ spec:
 		Expect(metav1.IsControlledBy(cluster.Pod(ctx, job, "job-worker-1"), job)).To(BeTrue())
 	})
 
+	It("replaces a pod whose labels somebody changed, and starts anew with it", func(ctx context.Context) {
+		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", ""))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		old := cluster.Pod(ctx, job, "job-worker-1")
+		taken := old.DeepCopy()
+		delete(taken.Labels, batchv1beta1.LabelJobKind)
+		Expect(cluster.Client.Patch(ctx, taken, client.MergeFrom(old))).To(Succeed())
+
+		Expect(metav1.IsControlledBy(cluster.Replacement(ctx, old), job)).To(BeTrue())
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0", "job-worker-1"))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		Expect(job.Status.BackoffCount).To(BeZero())
+	})
+
 	It("says which quota keeps it from creating pods, and goes on when there is room", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
 		quota := &corev1.ResourceQuota{

@@ -227,6 +227,8 @@ var _ = Describe("A job of the name of one that was just deleted", func() {
 
 		job := cluster.Create(ctx, former.Namespace)
 		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
+		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring(
+			"but one exists that belongs to PyTorchTrainingJob job (UID %s): rename the job", former.UID))
 		for _, p := range old {
 			Expect(cluster.Pod(ctx, job, p.Name).UID).To(Equal(p.UID))
 			Expect(cluster.Client.Delete(ctx, p, client.GracePeriodSeconds(0))).To(Succeed())
