@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/kit/suite"
 )
 
 var _ = Describe("A PodGroup", func() {
@@ -40,6 +41,21 @@ var _ = Describe("A PodGroup", func() {
 
 		writes := len(plane.Writes.In(namespace, "podgroups"))
 		Consistently(ctx, func() int { return len(plane.Writes.In(namespace, "podgroups")) }, time.Second).Should(Equal(writes))
+	})
+})
+
+var _ = Describe("A typed client", func() {
+	It("updates a PodGroup", func(ctx context.Context) {
+		namespace := newNamespace(ctx, "typed")
+		Expect(apply(ctx, "PodGroup", namespace, "group", `{roles: [{name: worker, minMember: 2}]}`)).To(Succeed())
+		group := &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group"}}
+		suite.ExpectTypedUpdate(ctx, plane.Client, group, func(group *v1beta1.PodGroup) { group.Spec.MinMember = 3 })
+	})
+
+	It("updates a Queue", func(ctx context.Context) {
+		Expect(apply(ctx, "Queue", "", "typed", `{namespaceSelector: {}, quota: {requests: {cpu: "1"}}}`)).To(Succeed())
+		queue := &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "typed"}}
+		suite.ExpectTypedUpdate(ctx, plane.Client, queue, func(queue *v1beta1.Queue) { queue.Spec.Closed = true })
 	})
 })
 

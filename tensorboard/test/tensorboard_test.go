@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/kit/suite"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
@@ -152,6 +153,11 @@ resources: {requests: {cpu: "2"}}
 		b.run(ctx, podOf(ctx, tb), "node-1")
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Running", "True Serving", "False RecentRequest"))
 		Eventually(ctx, eventReasons(ctx, tb)).Should(ConsistOf("Serving", "Suspended", "Serving"))
+	})
+
+	It("may be updated by a typed client", func(ctx context.Context) {
+		tb := create(ctx, newNamespace(ctx), remote)
+		suite.ExpectTypedUpdate(ctx, plane.Client, tb, func(tb *v1beta1.TensorBoard) { tb.Spec.Suspend = true })
 	})
 
 	It("is suspended once nobody has looked at it for long, and brought back by its user", func(ctx context.Context) {

@@ -11,6 +11,9 @@
 // It takes from the schema the rules by which a container restarts all containers of its pod: the controller restarts
 // the main container.
 //
+// It makes what Go writes of unset fields their default, so that a client that reads an object into Go's types and
+// writes it back has changed nothing.
+//
 // It limits the lists, maps and strings of a spec that have no limits of their own: a controller keeps all objects of a
 // kind in memory, where a small item is many times larger than in JSON.
 package main
@@ -52,7 +55,10 @@ func trimFile(file string, embedded map[string]bool) error {
 	trim(crd, embedded, false, false)
 	narrow(crd)
 	confineRestarts(crd)
-	limitSpecs(crd)
+	for _, spec := range specsOf(crd) {
+		setZeros(spec, "spec")
+		limit(spec, "spec")
+	}
 	content, err = yaml.Marshal(crd)
 	if err != nil {
 		return err
@@ -135,6 +141,37 @@ func confineRestarts(node any) {
 	}
 }
 
+// zeros are what Go writes of fields of a template that are not set, by the end of their paths. It omits all others.
+var zeros = map[string]any{
+	".template.metadata":                  map[string]any{},
+	".containers.resources":               map[string]any{},
+	".initContainers.resources":           map[string]any{},
+	".ephemeralContainers.resources":      map[string]any{},
+	".volumeClaimTemplate.metadata":       map[string]any{},
+	".volumeClaimTemplate.spec.resources": map[string]any{},
+	".resourceFieldRef.divisor":           "0",
+}
+
+// setZeros makes what Go writes of the unset fields below a path their default.
+func setZeros(node any, path string) {
+	schema, ok := node.(map[string]any)
+	if !ok {
+		return
+	}
+	for end, zero := range zeros {
+		if strings.HasSuffix(path, end) {
+			schema["default"] = zero
+		}
+	}
+	items, _ := schema["items"].(map[string]any)
+	for _, schema := range []map[string]any{schema, items} {
+		properties, _ := schema["properties"].(map[string]any)
+		for name, property := range properties {
+			setZeros(property, path+"."+name)
+		}
+	}
+}
+
 // limits are the values of a keyword: by the name of the field, and for all other fields.
 type limits struct {
 	keyword string
@@ -176,8 +213,10 @@ func (l limits) set(schema map[string]any, field string) {
 	schema[l.keyword] = limit
 }
 
-// limitSpecs limits what users write. A status has no limits: a controller must be able to write what it has seen.
-func limitSpecs(crd map[string]any) {
+// specsOf returns the schemas of what users write. A status has no limits: a controller must be able to write what it
+// has seen.
+func specsOf(crd map[string]any) []any {
+	var specs []any
 	spec, _ := crd["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
 	for _, schema := range versions {
@@ -185,8 +224,9 @@ func limitSpecs(crd map[string]any) {
 			node, _ := schema.(map[string]any)
 			schema = node[key]
 		}
-		limit(schema, "spec")
+		specs = append(specs, schema)
 	}
+	return specs
 }
 
 // limit walks the schema of a field. The items of a list and the values of a map have the limits of its name.

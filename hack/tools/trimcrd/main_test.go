@@ -76,6 +76,18 @@ func TestTrimFile(t *testing.T) {
 				restartPolicyRules: {type: array, maxItems: 64, items: {type: object, properties: {
 				action: {type: string, enum: [Restart]}, exitCodes: {type: object}}}}}}}}`,
 		},
+		"what Go writes of an unset field of a template is the default": {
+			properties: `{template: {type: object, properties: {metadata: {type: object}, spec: {type: object, properties: {
+				resources: {type: object}, containers: {type: array, items: {type: object, properties: {
+				resources: {type: object}, resourceFieldRef: {type: object, properties: {divisor: {type: integer}}}}}}}}}},
+				resources: {type: object}}`,
+			want: `{template: {type: object, properties: {metadata: {type: object, default: {}}, spec: {
+				type: object, properties: {
+				resources: {type: object}, containers: {type: array, maxItems: 32, items: {type: object, properties: {
+				resources: {type: object, default: {}},
+				resourceFieldRef: {type: object, properties: {divisor: {type: integer, default: "0"}}}}}}}}}},
+				resources: {type: object}}`,
+		},
 		"a list, a map and a string get the limits of most": {
 			properties: `{tolerations: {type: array, items: {type: object, properties: {key: {type: string}}}},
 				nodeSelector: {type: object, additionalProperties: {type: string}}}`,

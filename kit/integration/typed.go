@@ -1,0 +1,60 @@
+package integration
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/suite"
+)
+
+// template is a template, as YAML, that leaves unset what Go writes all the same: metadata, the resources of containers
+// and divisors.
+const template = `
+spec:
+  nodeSelector: {zone: a}
+  tolerations: [{key: gpu, operator: Exists}]
+  securityContext: {fsGroup: 100}
+  affinity:
+    nodeAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, preference: {matchExpressions: [{key: gpu, operator: Exists}]}}
+    podAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, podAffinityTerm: {topologyKey: rack}}
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}]
+  volumes:
+  - {name: data, persistentVolumeClaim: {claimName: data}}
+  - name: scratch
+    ephemeral:
+      volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+  - {name: labels, downwardAPI: {items: [{path: cpus, resourceFieldRef: {containerName: main, resource: limits.cpu}}]}}
+  - {name: all, projected: {sources: [{downwardAPI: {items: [
+      {path: cpus, resourceFieldRef: {containerName: main, resource: limits.cpu}}]}}]}}
+  initContainers: [{name: fetch, image: fetch}]
+  containers:
+  - name: main
+    image: training
+    command: [train]
+    env: [{name: CPUS, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]
+    ports: [{name: metrics, containerPort: 80}]
+    readinessProbe: {httpGet: {port: metrics}}
+    lifecycle: {preStop: {sleep: {seconds: 1}}}
+    volumeMounts: [{name: data, mountPath: /data}]
+  - {name: sidecar, image: sidecar, resources: {limits: {cpu: 100m, memory: 1Gi}}}
+`
+
+// TypedClientSpecs are the specs of Go programs that read a job into Go's types, change it and write it back. The patch
+// gives the job a template. The changes are those that a running job takes.
+func (c *Cluster[J]) TypedClientSpecs(patch func(template string) string, changes map[string]func(J)) {
+	for name, change := range changes {
+		It("may be updated by a typed client that changes "+name, func(ctx context.Context) {
+			job := c.Create(ctx, c.NewNamespace(ctx), patch(string(asJSON(template))))
+			c.runAll(ctx, job)
+			Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			suite.ExpectTypedUpdate(ctx, c.Client, job, change)
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package repository
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+// A typed client writes each struct that is not behind a pointer, also one that was not set. The API server would take
+// that for a change of the spec, if its default were not the same.
+func TestWhatGoWritesOfUnsetStructsIsTheirDefault(t *testing.T) {
+	t.Parallel()
+	for file, spec := range map[string]any{
+		"pytorch/config/crd/batch.tensorstack.dev_pytorchtrainingjobs.yaml": pytorchv1beta1.PyTorchTrainingJobSpec{},
+		"tensorflow/config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml": tensorflowv1beta1.
+			TensorFlowTrainingJobSpec{},
+		"deepspeed/config/crd/batch.tensorstack.dev_deepspeedjobs.yaml": deepspeedv1beta1.DeepSpeedJobSpec{},
+		"tensorboard/config/crd/tensorstack.dev_tensorboards.yaml":      tensorboardv1beta1.TensorBoardSpec{},
+		"scheduler/config/crd/scheduler.tensorstack.dev_podgroups.yaml": schedulerv1beta1.PodGroupSpec{},
+		"scheduler/config/crd/scheduler.tensorstack.dev_queues.yaml":    schedulerv1beta1.QueueSpec{},
+	} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			manifest, err := os.ReadFile(filepath.Join(root, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := yaml.UnmarshalStrict(manifest, &crd); err != nil {
+				t.Fatal(err)
+			}
+			schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			if diff := cmp.Diff([]string(nil), unlikeTheirDefault(t, "spec", reflect.TypeOf(spec), schema)); diff != "" {
+				t.Errorf("Go writes what is not the default (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// unlikeTheirDefault lists the fields below a type that Go writes although they are not set, and that have another
+// default.
+func unlikeTheirDefault(
+	t *testing.T, path string, of reflect.Type, schema apiextensionsv1.JSONSchemaProps,
+) []string {
+	t.Helper()
+	switch {
+	case of.Kind() == reflect.Pointer:
+		return unlikeTheirDefault(t, path, of.Elem(), schema)
+	case of.Kind() == reflect.Slice && schema.Items != nil:
+		return unlikeTheirDefault(t, path+"[]", of.Elem(), *schema.Items.Schema)
+	case of.Kind() == reflect.Map:
+		return unlikeTheirDefault(t, path+"{}", of.Elem(), *schema.AdditionalProperties.Schema)
+	case of.Kind() != reflect.Struct || schema.Type != "object":
+		return nil
+	}
+	var unlike []string
+	written, _ := zeroOf(t, of).(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		property := schema.Properties[name]
+		isRequired := slices.Contains(schema.Required, name) ||
+			of == reflect.TypeFor[corev1.PodTemplateSpec]() && name == "spec" // by a rule
+		if !isRequired && !reflect.DeepEqual(defaulted(t, written[name], property), defaultOf(t, property)) {
+			unlike = append(unlike, path+"."+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		byDefault := schema.Properties[name].Default
+		if _, ok := written[name]; !ok && byDefault != nil && string(byDefault.Raw) == "{}" {
+			unlike = append(unlike, path+"."+name+", which Go leaves out")
+		}
+	}
+	for field := range of.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" && field.Anonymous {
+			unlike = append(unlike, unlikeTheirDefault(t, path, field.Type, schema)...)
+		} else if property, ok := schema.Properties[name]; ok {
+			unlike = append(unlike, unlikeTheirDefault(t, path+"."+name, field.Type, property)...)
+		}
+	}
+	return unlike
+}
+
+// zeroOf returns what Go writes of the zero value of a type, without null, which the API server drops.
+func zeroOf(t *testing.T, of reflect.Type) any {
+	t.Helper()
+	content, err := json.Marshal(reflect.Zero(of).Interface())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded(t, content)
+}
+
+// defaultOf returns the default of a schema, nil for none, with those of its properties.
+func defaultOf(t *testing.T, schema apiextensionsv1.JSONSchemaProps) any {
+	t.Helper()
+	if schema.Default == nil {
+		return nil
+	}
+	return defaulted(t, decoded(t, schema.Default.Raw), schema)
+}
+
+// defaulted returns a value with the defaults of the properties that it lacks.
+func defaulted(t *testing.T, value any, schema apiextensionsv1.JSONSchemaProps) any {
+	t.Helper()
+	if object, ok := value.(map[string]any); ok {
+		for name, property := range schema.Properties {
+			if inner := defaultOf(t, property); inner != nil && object[name] == nil {
+				object[name] = inner
+			}
+		}
+	}
+	return value
+}
+
+func decoded(t *testing.T, content []byte) any {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(content, &value); err != nil {
+		t.Fatal(err)
+	}
+	dropNull(value)
+	return value
+}
+
+func dropNull(value any) {
+	if object, ok := value.(map[string]any); ok {
+		maps.DeleteFunc(object, func(_ string, v any) bool { return v == nil })
+		for _, v := range object {
+			dropNull(v)
+		}
+	}
+}
