@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -35,12 +33,6 @@ func secret(ctx context.Context, job *v1beta1.DeepSpeedJob) *corev1.Secret {
 	Expect(cluster.Client.List(ctx, &list, client.InNamespace(job.Namespace))).To(Succeed())
 	Expect(list.Items).To(HaveLen(1))
 	return &list.Items[0]
-}
-
-// scaleTo sets the number of replicas as kubectl scale and autoscalers do, by the scale subresource.
-func scaleTo(ctx context.Context, job *v1beta1.DeepSpeedJob, replicas int) error {
-	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
-	return cluster.Client.SubResource("scale").Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
 // command returns a function that returns the command of a worker, for Eventually: nothing while there is no such pod.
@@ -273,14 +265,14 @@ var _ = Describe("An elastic job", func() {
 		Expect(leader.Spec.Containers[0].Command).To(ContainElements("launch", "--min-workers=1", "--max-workers=4"))
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
-		Expect(scaleTo(ctx, job, 3)).To(Succeed())
+		Expect(cluster.Scale(ctx, job, 3)).To(Succeed())
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf(threeNames))
 		cluster.Run(ctx, job, "job-worker-2")
 		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Ready }).Should(Equal("3/3"))
 		Expect(cluster.Pod(ctx, job, "job-worker-0").UID).To(Equal(leader.UID))
 		Expect(cluster.Pod(ctx, job, "job-worker-1").UID).To(Equal(peer.UID))
 
-		Expect(scaleTo(ctx, job, 1)).To(Succeed())
+		Expect(cluster.Scale(ctx, job, 1)).To(Succeed())
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0"))
 		Expect(cluster.Pod(ctx, job, "job-worker-0").UID).To(Equal(leader.UID))
 		Expect(cluster.Get(ctx, job).Status.Failures).To(BeEmpty())

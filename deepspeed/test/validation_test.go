@@ -207,10 +207,21 @@ var _ = Describe("The scale subresource", func() {
 		Expect(err).To(MatchError(`Internal error occurred: the spec replicas field ".spec.elastic.expectedReplicas" does not exist`))
 	})
 
+	DescribeTable("refuses to scale", func(ctx context.Context, patch string) {
+		job := cluster.Create(ctx, cluster.NewNamespace(ctx), patch)
+		Expect(cluster.Scale(ctx, job, 3)).To(MatchError(And(
+			ContainSubstring("spec.elastic.expectedReplicas"),
+			ContainSubstring("expectedReplicas can be changed only in an elastic job, where elastic.enabled is true"),
+		)))
+	},
+		Entry("a job without elastic", `{}`),
+		Entry("a job whose elastic is disabled", `spec: {elastic: {enabled: false, expectedReplicas: 2}}`),
+	)
+
 	It("sets expectedReplicas of an elastic job within its limits", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), elastic)
-		Expect(scaleTo(ctx, job, 4)).To(Succeed())
-		Expect(scaleTo(ctx, job, 9)).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
+		Expect(cluster.Scale(ctx, job, 4)).To(Succeed())
+		Expect(cluster.Scale(ctx, job, 9)).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
 	})
 })
 

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -158,6 +159,14 @@ func (c *Cluster[J]) patch(ctx context.Context, job J, patch string, options ...
 	GinkgoHelper()
 	edited := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
 	return c.Client.Patch(ctx, edited, client.RawPatch(types.MergePatchType, asJSON(patch)), options...)
+}
+
+// Scale scales a job, as kubectl scale does: without a resourceVersion, since the controller may write to the job at
+// the same time.
+func (c *Cluster[J]) Scale(ctx context.Context, job J, replicas int) error {
+	scaled := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	return c.Client.SubResource("scale").Patch(ctx, scaled, client.RawPatch(types.MergePatchType, patch))
 }
 
 // Phase returns a function that reads a job anew and returns its phase, for Eventually.

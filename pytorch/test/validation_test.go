@@ -2,13 +2,10 @@ package test
 
 import (
 	"context"
-	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/kit/integration"
 )
@@ -131,19 +128,26 @@ var _ = Describe("The scale subresource", func() {
 		Expect(err).To(MatchError(`Internal error occurred: the spec replicas field ".spec.elastic.expectedReplicas" does not exist`))
 	})
 
+	DescribeTable("refuses to scale", func(ctx context.Context, patch string) {
+		job := cluster.Create(ctx, cluster.NewNamespace(ctx), patch)
+		Expect(cluster.Scale(ctx, job, 3)).To(MatchError(And(
+			ContainSubstring("spec.elastic.expectedReplicas"),
+			ContainSubstring("expectedReplicas can be changed only in an elastic job, where elastic.enabled"),
+		)))
+	},
+		Entry("a job without elastic", `{}`),
+		Entry("a job whose elastic is disabled", `spec: {elastic: {enabled: false, expectedReplicas: 2}}`),
+		Entry("an elastic job without torchrun", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}}`),
+	)
+
 	It("shows and sets expectedReplicas of an elastic job, within its limits", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), elasticTorchrun)
 		scale := &autoscalingv1.Scale{}
 		Expect(cluster.Client.SubResource("scale").Get(ctx, job, scale)).To(Succeed())
 		Expect(scale.Spec.Replicas).To(Equal(int32(2)))
 
-		// As kubectl scale does, without a resourceVersion: the controller writes to the job at the same time.
-		scaleTo := func(replicas int) error {
-			patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
-			return cluster.Client.SubResource("scale").Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
-		}
-		Expect(scaleTo(4)).To(Succeed())
-		Expect(scaleTo(9)).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
+		Expect(cluster.Scale(ctx, job, 4)).To(Succeed())
+		Expect(cluster.Scale(ctx, job, 9)).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
 	})
 })
 

@@ -30,7 +30,7 @@ type ElasticConfig struct {
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 
 	// The number of replicas to create, from minReplicas to maxReplicas. A user or an autoscaler may change it at any time
-	// to scale the job up or down. Unset: minReplicas.
+	// to scale the job up or down. A job that is not elastic cannot be scaled. Unset: minReplicas.
 	//
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
