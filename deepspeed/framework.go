@@ -77,10 +77,15 @@ func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member f
 	return gang.AddHelper(member, &template.Spec, installContainer, []string{"agent", "install", agent.Folder}, shared)
 }
 
-// leavesRoom returns an error if the template has what the controller adds to it.
+// leavesRoom returns an error if the template has what the controller adds to it. The CRD rejects paths that are reserved,
+// but not those that name one in another way.
 func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
 	reserved := []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)}
-	isReserved := func(name string) bool { return slices.Contains(reserved, path.Clean("/"+name)) }
+	isReserved := func(name string) bool {
+		return slices.ContainsFunc(reserved, func(r string) bool {
+			return strings.HasPrefix(path.Clean("/"+name)+"/", r+"/")
+		})
+	}
 	for _, mount := range main.VolumeMounts {
 		if isReserved(mount.MountPath) {
 			return fmt.Errorf("the template of type %q mounts a volume at %s, which is reserved", v1beta1.WorkerType, mount.MountPath)
@@ -88,7 +93,8 @@ func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
 	}
 	for _, device := range main.VolumeDevices {
 		if isReserved(device.DevicePath) {
-			return fmt.Errorf("the template of type %q has a device at %s, which is reserved", v1beta1.WorkerType, device.DevicePath)
+			return fmt.Errorf(
+				"the template of type %q has a device at %s, which is reserved", v1beta1.WorkerType, device.DevicePath)
 		}
 	}
 	for _, volume := range spec.Volumes {

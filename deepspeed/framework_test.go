@@ -376,8 +376,13 @@ func TestWireRefuses(t *testing.T) {
 		"a mount there by a relative path": {
 			template: mounting("t9k/ssh"), want: `the template of type "worker" mounts a volume at t9k/ssh, which is reserved`,
 		},
-		"not a mount beside it": {template: mounting("/t9k/mnt")},
-		"not a mount above it":  {template: mounting("/t9k")},
+		"a mount below the agent": {
+			template: mounting("/t9k/agent/data"),
+			want:     `the template of type "worker" mounts a volume at /t9k/agent/data, which is reserved`,
+		},
+		"not a mount beside it":            {template: mounting("/t9k/mnt")},
+		"not a mount whose name is longer": {template: mounting("/t9k/agents")},
+		"not a mount above it":             {template: mounting("/t9k")},
 		"a device there": {
 			template: with(func(s *corev1.PodSpec) {
 				s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/t9k/ssh"}}

@@ -7,7 +7,8 @@ import (
 )
 
 // WithDefaults puts the defaults before the environment of a container, so that $(NAME) of a default expands in what
-// follows. A variable that the container sets itself wins.
+// follows. A variable that the container sets itself wins. One that comes by envFrom does not, since nobody knows the
+// names: the controllers read no ConfigMaps and Secrets.
 func WithDefaults(env, defaults []corev1.EnvVar) []corev1.EnvVar {
 	merged := make([]corev1.EnvVar, 0, len(env)+len(defaults))
 	for _, d := range defaults {

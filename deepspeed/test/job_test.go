@@ -108,10 +108,10 @@ spec:
     template:
       spec:
         volumes: [{name: keys, emptyDir: {}}]
-        containers: [{name: worker, image: training, volumeMounts: [{name: keys, mountPath: /t9k/ssh}]}]
+        containers: [{name: worker, image: training, volumeMounts: [{name: keys, mountPath: /t9k/./ssh}]}]
 `)
 		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
-		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("mounts a volume at /t9k/ssh, which is reserved"))
+		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("mounts a volume at /t9k/./ssh, which is reserved"))
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 	})
 

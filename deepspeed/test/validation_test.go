@@ -52,12 +52,13 @@ func containers(containers ...string) string {
 }
 
 const (
-	longest    = "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n"
-	whatToRun  = "config.run must say what to run, as python, module or exec, unless config.customCommand or debug mode is there"
-	oneForm    = "only one of python, module and exec is allowed"
-	workersTo  = "spec.worker can be changed only while the job is paused: wait for its condition Paused"
-	configTo   = "spec.config can be changed only while the job is paused: wait for its condition Paused"
-	localRanks = "config.localRank cannot be false with elastic training"
+	longest       = "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n"
+	whatToRun     = "config.run must say what to run, as python, module or exec, unless config.customCommand or debug mode is there"
+	oneForm       = "only one of python, module and exec is allowed"
+	workersTo     = "spec.worker can be changed only while the job is paused: wait for its condition Paused"
+	configTo      = "spec.config can be changed only while the job is paused: wait for its condition Paused"
+	reservedPaths = "cannot be at /t9k/agent, /t9k/ssh or /t9k/hostfile, nor below them"
+	localRanks    = "config.localRank cannot be false with elastic training"
 )
 
 var _ = Describe("Bad input", func() {
@@ -66,6 +67,13 @@ var _ = Describe("Bad input", func() {
 		Entry("a restart policy of the container named worker, behind another",
 			containers("{name: first, image: a}", "{name: worker, image: a, restartPolicy: Always}"),
 			"spec.worker.template.spec.containers", integration.MainRestarts),
+		Entry("a mount over the agent", mainContainer("volumeMounts: [{name: data, mountPath: /t9k/agent}]"),
+			"spec.worker.template.spec.containers", reservedPaths),
+		Entry("a mount below the keys, in a first container of another name",
+			containers("{name: first, image: a, volumeMounts: [{name: b, mountPath: /t9k/ssh/b}]}"),
+			"spec.worker.template.spec.containers", reservedPaths),
+		Entry("a device at the hostfile", mainContainer("volumeDevices: [{name: disk, devicePath: /t9k/hostfile}]"),
+			"spec.worker.template.spec.containers", reservedPaths),
 		Entry("two forms of what to run", `spec: {config: {run: {module: [train]}}}`,
 			"spec.config.run", oneForm),
 		Entry("three forms of what to run", `spec: {config: {run: {module: [train], exec: [train]}}}`,
@@ -126,6 +134,10 @@ var _ = Describe("Bad input", func() {
 
 	DescribeTable("is told from good input", cluster.ExpectAccepted,
 		integration.GoodInput(mainContainer),
+		Entry("mounts beside what is reserved", mainContainer("volumeMounts: [{name: a, mountPath: /t9k}, "+
+			"{name: b, mountPath: /t9k/mnt}, {name: c, mountPath: /t9k/agents}]")),
+		Entry("a mount of a sidecar at what is reserved in the main container", containers(
+			"{name: first, image: a, volumeMounts: [{name: a, mountPath: /t9k/ssh}]}", "{name: worker, image: a}")),
 		Entry("a module", `spec: {config: {run: {python: null, module: [train, -v]}}}`),
 		Entry("a program, beside forms that are empty", `spec: {config: {run: {python: [], module: [], exec: [train]}}}`),
 		Entry("a command of its own", `spec: {config: {customCommand: deepspeed train.py, run: null}}`),

@@ -200,6 +200,7 @@ type RunType struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'worker') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, c.name != 'worker' && (c.name != self.template.spec.containers[0].name || self.template.spec.containers.exists(w, w.name == 'worker')) || (!has(c.volumeMounts) || c.volumeMounts.all(v, !(v.mountPath in ['/t9k/agent', '/t9k/ssh', '/t9k/hostfile'] || v.mountPath.startsWith('/t9k/agent/') || v.mountPath.startsWith('/t9k/ssh/') || v.mountPath.startsWith('/t9k/hostfile/')))) && (!has(c.volumeDevices) || c.volumeDevices.all(d, !(d.devicePath in ['/t9k/agent', '/t9k/ssh', '/t9k/hostfile'] || d.devicePath.startsWith('/t9k/agent/') || d.devicePath.startsWith('/t9k/ssh/') || d.devicePath.startsWith('/t9k/hostfile/')))))",message="volumeMounts and volumeDevices of the main container cannot be at /t9k/agent, /t9k/ssh or /t9k/hostfile, nor below them: these paths are reserved",fieldPath=".template.spec.containers"
 type Worker struct {
 	// The number of workers, from 0 to 2000. Defaults to 1. In an elastic job it has no effect.
 	//
@@ -213,7 +214,8 @@ type Worker struct {
 	// must have DeepSpeed and pdsh. Its command and args are ignored, since config says what to run. restartPolicy is always
 	// set to Never, since the controller decides whether a replica is restarted; hostname, subdomain and the labels of the
 	// controller are overridden too.
-	// The main container cannot have restartPolicy or restartPolicyRules of its own.
+	// The main container cannot have restartPolicy or restartPolicyRules of its own, nor volumeMounts or volumeDevices at
+	// or below /t9k/agent, /t9k/ssh and /t9k/hostfile.
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// When a worker that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to OnFailure.
