@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/memsize"
 )
@@ -78,29 +80,43 @@ var errNoMemory = errors.New("too many large jobs are reconciled")
 const memoryDelay = time.Second
 
 // read reads a job: from the cache, or a large one from the API server. The caller calls release when it no longer
-// needs the job. The error is errNoMemory if too many large jobs are reconciled.
-func (r *Reconciler[J]) read(ctx context.Context, key client.ObjectKey) (job J, release func(), err error) {
+// needs the job. It reports whether the job is large. The error is errNoMemory if too many large jobs are reconciled.
+func (r *Reconciler[J]) read(
+	ctx context.Context, key client.ObjectKey,
+) (job J, isLarge bool, release func(), err error) {
 	release = func() {}
 	job = r.framework.NewJob()
 	if err := r.client.Get(ctx, key, job); err != nil {
-		return job, release, err
+		return job, false, release, err
 	}
 	size, isLarge := job.GetAnnotations()[annotationSize]
 	if !isLarge {
-		return job, release, nil
+		return job, isLarge, release, nil
 	}
 	bytes, err := parseSize(size)
 	if err != nil {
-		return job, release, fmt.Errorf("reading the size of a job that the cache holds: %w", err)
+		return job, isLarge, release, fmt.Errorf("reading the size of a job that the cache holds: %w", err)
 	}
 	memory := bytes * costOfLargeJob
 	if !r.largeJobs.TryAcquire(key.Namespace, memory) {
-		return job, release, errNoMemory
+		return job, isLarge, release, errNoMemory
 	}
 	job = r.framework.NewJob()
 	if err := r.apiReader.Get(ctx, key, job); err != nil {
 		r.largeJobs.Release(key.Namespace, memory)
-		return job, release, err
+		return job, isLarge, release, err
 	}
-	return job, func() { r.largeJobs.Release(key.Namespace, memory) }, nil
+	return job, isLarge, func() { r.largeJobs.Release(key.Namespace, memory) }, nil
+}
+
+// sizeWithoutStatus returns how many bytes the API server stores of a job that it returned, besides the status.
+func sizeWithoutStatus[J framework.Job](job J) int {
+	status := *job.JobStatus()
+	*job.JobStatus() = batchv1beta1.JobStatus{}
+	content, err := json.Marshal(job)
+	*job.JobStatus() = status
+	if err != nil {
+		return 0 // it was read from JSON
+	}
+	return len(content)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,8 +121,9 @@ func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
 		largeJobs: fair.NewPool(largeJobMemory),
 	}
 	t.Run("it is whole", func(t *testing.T) {
-		job, release, err := r.read(t.Context(), key)
+		job, isLarge, release, err := r.read(t.Context(), key)
 		diff(t, "error", nil, err)
+		diff(t, "is large", true, isLarge)
 		diff(t, "spec", large.spec, job.spec)
 		release()
 	})
@@ -139,10 +141,34 @@ func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
 	t.Run("it takes no memory once it is gone", func(t *testing.T) {
 		r := *r
 		r.apiReader = server{}
-		_, _, err := r.read(t.Context(), key)
+		_, _, _, err := r.read(t.Context(), key)
 		diff(t, "is gone", true, apierrors.IsNotFound(err))
 	})
 	for _, tenant := range []string{"a", "b"} {
 		diff(t, "the memory is free again", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
 	}
+}
+
+// stored is a job as the API server stores it.
+type stored struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Status batchv1beta1.JobStatus `json:"status"`
+}
+
+func (s *stored) DeepCopyObject() runtime.Object     { return new(*s) }
+func (s *stored) JobStatus() *batchv1beta1.JobStatus { return &s.Status }
+
+func TestSizeWithoutStatus(t *testing.T) {
+	t.Parallel()
+	job := &stored{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"note": strings.Repeat("a", 1000)}}}
+	want := sizeWithoutStatus(job)
+	if want < 1000 || want > 1200 {
+		t.Errorf("a job with an annotation of 1,000 bytes takes %d", want)
+	}
+	status := batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning, Reason: strings.Repeat("b", 1000)}
+	job.Status = status
+	diff(t, "size of a job with a status", want, sizeWithoutStatus(job))
+	diff(t, "status", status, job.Status)
 }

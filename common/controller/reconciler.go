@@ -208,7 +208,7 @@ func ownerUID(object client.Object) []string {
 
 // Reconcile brings one job closer to what its spec says. It returns an error for what is worth another try.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	job, release, err := r.read(ctx, request.NamespacedName)
+	job, isLarge, release, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		r.options.Memory.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
@@ -222,6 +222,9 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	defer release()
 	now := r.options.Clock.Now()
 	planned := r.planned(job)
+	if isLarge {
+		planned.RestSize = func() int { return sizeWithoutStatus(job) }
+	}
 	r.awaitWrites(ctx, request.NamespacedName)
 	seen, err := r.observe(ctx, job, &planned, false)
 	if err != nil {

@@ -36,6 +36,9 @@ type Job struct {
 	Settings
 	// MainContainers are the names that mark the main container of a pod, the preferred name first.
 	MainContainers []string
+	// RestSize returns how many bytes the API server stores of the job besides its status. Nil means that the job is
+	// small.
+	RestSize func() int
 	// Wire adds to the template of a member what makes it part of the gang. An error describes a fault of the template.
 	Wire func(gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error
 }

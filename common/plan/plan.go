@@ -57,6 +57,9 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.restart()
 		s.run()
 	}
+	if s.hasSetTasks {
+		s.fit()
+	}
 	s.NeedsLiveRead = needsLiveRead(v, choice, s)
 	if s.recordsFailure {
 		s.Unclear = v.unclear()
@@ -73,6 +76,8 @@ type steps struct {
 	recordsFailure bool
 	// cleanedUp reports whether nothing is left to clean up, so that the tasks of the status are final.
 	cleanedUp bool
+	// hasSetTasks reports whether the decision writes how the replicas stand now.
+	hasSetTasks bool
 	// lastRestarted is the last failure that the decision answers with a restart.
 	lastRestarted *replicaFailure
 	// restartCounts counts the restarts of replicas by their type.

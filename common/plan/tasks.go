@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // setTasks writes how the replicas stand into the status. It emits an event if an elastic job has been scaled.
 func (s *steps) setTasks() {
+	s.hasSetTasks = true
 	s.announceScale()
 	restarts := map[string]int32{}
 	for _, task := range s.job.Status.Tasks {
@@ -105,13 +107,14 @@ func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
 	case c.State.Terminated != nil:
 		return batchv1beta1.ContainerStatus{
 			Name: c.Name, State: batchv1beta1.ContainerTerminated,
-			ExitCode: new(c.State.Terminated.ExitCode), Reason: c.State.Terminated.Reason,
+			ExitCode: new(c.State.Terminated.ExitCode), Reason: report.Truncated(c.State.Terminated.Reason, maxReason),
 		}
 	case c.State.Running != nil:
 		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}
 	case c.State.Waiting != nil:
 		return batchv1beta1.ContainerStatus{
-			Name: c.Name, State: batchv1beta1.ContainerWaiting, Reason: c.State.Waiting.Reason,
+			Name: c.Name, State: batchv1beta1.ContainerWaiting,
+			Reason: report.Truncated(c.State.Waiting.Reason, maxReason),
 		}
 	default:
 		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}

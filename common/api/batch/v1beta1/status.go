@@ -137,6 +137,12 @@ type JobStatus struct {
 	// +optional
 	Pauses int32 `json:"pauses,omitempty"`
 
+	// What the status leaves out of tasks and messages, since the API server would not store it, and where to see that.
+	// Empty: nothing.
+	//
+	// +optional
+	Omitted string `json:"omitted,omitempty"`
+
 	// The last 5 failures of replicas, newest first. They outlive their pods.
 	//
 	// +optional

@@ -1,0 +1,152 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// etcd accepts 1.5 MiB. A decision leaves some of it to what is written besides.
+const stored = 1536<<10 - 32<<10
+
+// largePods returns pods of a job of the longest names, with so many containers each.
+func largePods(b *jobBuilder, containers int, state func(replica int) corev1.ContainerState) plan.Observation {
+	seen := plan.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
+	for replica := range int(b.Spec.Roles[0].Replicas) {
+		name := fmt.Sprintf("%s-worker-%d", b.Name, replica)
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: b.Namespace, Labels: map[string]string{batchv1beta1.LabelAttempt: "0"},
+				UID: types.UID(fmt.Sprintf("01234567-89ab-cdef-0123-%012d", replica)),
+			},
+			Spec:   corev1.PodSpec{NodeName: strings.Repeat("n", 253), Containers: []corev1.Container{{Name: mainContainer}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+		for c := range containers {
+			status := corev1.ContainerStatus{Name: fmt.Sprintf("%s-%02d", strings.Repeat("c", 60), c), State: state(replica)}
+			if c == 0 {
+				status.Name = mainContainer
+			}
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, status)
+		}
+		seen.Pods[name] = p
+	}
+	return seen
+}
+
+func runs(int) corev1.ContainerState {
+	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+}
+
+// fails returns the end of a container, with as much output as a kubelet keeps, of characters that take most as JSON.
+func fails(int) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: 255, Reason: strings.Repeat("r", 1000), Message: "x" + strings.Repeat("\x01", 4094) + "x",
+		FinishedAt: metav1.NewTime(now),
+	}}
+}
+
+func largeJob(replicas int32) *jobBuilder {
+	b := job(role("worker", replicas))
+	b.Name = strings.Repeat("j", 63-len("-worker-1999"))
+	return b
+}
+
+// size returns how many bytes of JSON a status takes.
+func size(t *testing.T, status batchv1beta1.JobStatus) int {
+	t.Helper()
+	content, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(content)
+}
+
+func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
+	t.Parallel()
+	const (
+		containers = "the containers of replicas, since"
+		nodes      = "the containers and nodes of replicas, since"
+		messages   = "the containers and nodes of replicas and the ends of messages"
+		exitCodes  = "the containers, nodes and exit codes of replicas"
+	)
+	for name, tc := range map[string]struct {
+		replicas    int32
+		containers  int
+		state       func(int) corev1.ContainerState
+		rest        int // what is stored besides; 0 is that of a small job
+		wantOmitted string
+	}{
+		"1,000 replicas of two containers":                   {1000, 2, runs, 0, ""},
+		"2,000 replicas of ten containers":                   {2000, 10, runs, 0, containers},
+		"2,000 replicas of 32 containers, which all fail":    {2000, 32, fails, 0, nodes},
+		"2,000 replicas beside a spec of 600 KiB":            {2000, 10, runs, 600 << 10, containers},
+		"2,000 replicas beside a spec of 900 KiB":            {2000, 10, runs, 900 << 10, nodes},
+		"2,000 replicas beside a spec of 1 MiB, which fail":  {2000, 10, fails, 1 << 20, exitCodes},
+		"few replicas beside a spec of 1.4 MiB":              {4, 10, runs, 1400 << 10, ""},
+		"few replicas beside a spec of 1.43 MiB, which fail": {4, 10, fails, 1460 << 10, messages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, rest := largeJob(tc.replicas).Scope(batchv1beta1.RestartScopeReplica), 512<<10
+			b.Spec.Roles[0].RestartPolicy = batchv1beta1.RestartPolicyNever
+			if tc.rest > 0 {
+				b.RestSize, rest = func() int { return tc.rest }, tc.rest
+			}
+			seen := largePods(b, tc.containers, runs)
+			b.Status = plan.Decide(b.Job, seen, now).Status
+			seen = largePods(b, tc.containers, tc.state)
+			d := plan.Decide(b.Job, seen, now)
+			if got := size(t, d.Status) + rest; got > stored {
+				t.Errorf("the job takes %d bytes, and the API server stores %d", got, stored)
+			}
+			if d.Status.Omitted == "" && tc.wantOmitted != "" || !strings.HasPrefix(d.Status.Omitted, tc.wantOmitted) {
+				t.Errorf("%q is left out, want %q", d.Status.Omitted, tc.wantOmitted)
+			}
+			if got := len(d.Status.Tasks[0].Replicas); got != int(tc.replicas) {
+				t.Errorf("the status has %d replicas", got)
+			}
+
+			b.Status = d.Status
+			diff(t, "status at rest", d.Status, plan.Decide(b.Job, seen, now).Status)
+		})
+	}
+}
+
+// The exit code of a replica that failed decides whether it is restarted when its pod is gone.
+func TestWhatIsLeftOutDoesNotChangeWhatIsDecided(t *testing.T) {
+	t.Parallel()
+	type result struct {
+		Omitted bool
+		Failed  int32
+		Reason  string
+	}
+	decide := func(rest int) result {
+		b := largeJob(20).Scope(batchv1beta1.RestartScopeReplica)
+		b.Spec.Roles[0].RestartPolicy = batchv1beta1.RestartPolicyExitCode
+		b.RestSize = func() int { return rest }
+		seen := largePods(b, 10, runs)
+		b.Status = plan.Decide(b.Job, seen, now).Status
+		last := b.Name + "-worker-19"
+		seen.Pods[last] = largePods(b, 10, func(int) corev1.ContainerState {
+			return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}
+		}).Pods[last]
+		b.Status = plan.Decide(b.Job, seen, now).Status
+		failed := b.Status.Aggregate.Failed
+		delete(seen.Pods, last)
+		b.Scope(batchv1beta1.RestartScopeJob) // by an edit: a permanent failure then ends the job
+		omitted := b.Status.Omitted != ""
+		return result{omitted, failed, plan.Decide(b.Job, seen, now).Status.Reason}
+	}
+	diff(t, "decision", result{Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(0))
+	diff(t, "decision if containers are left out",
+		result{Omitted: true, Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(1456<<10))
+}
