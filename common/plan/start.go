@@ -62,10 +62,10 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 		return
 	}
 	if len(s.command) > 0 {
-		main.Command = s.command
+		main.Command = slices.Clone(s.command)
 	}
 	if len(s.args) > 0 {
-		main.Args = s.args
+		main.Args = slices.Clone(s.args)
 	}
 }
 
@@ -80,6 +80,6 @@ func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpe
 	}
 	// If the framework has a command of its own, the args are what that runs.
 	if len(s.command) > 0 && (s.idles || !slices.Equal(main.Command, s.command)) {
-		main.Command, main.Args = s.command, s.args
+		main.Command, main.Args = slices.Clone(s.command), slices.Clone(s.args)
 	}
 }

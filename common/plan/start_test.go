@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,4 +142,37 @@ func TestStartWithoutAContainer(t *testing.T) {
 	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}
 	plan.Start(spec, 0, "worker", mainContainer, template, func() {})
 	diff(t, "template", &corev1.PodTemplateSpec{}, template)
+}
+
+// Whoever changes a pod must not change the job in the cache.
+func TestStartSharesNoSliceWithTheSpec(t *testing.T) {
+	t.Parallel()
+	command, args := []string{"sshd", "-D"}, []string{"--resume"}
+	for name, mode := range map[string]*batchv1beta1.RunMode{
+		"debug": {Debug: &batchv1beta1.DebugMode{
+			Enabled: true, ReplicaSpecs: []batchv1beta1.ReplicaDebugSet{{Type: "worker", Command: command}},
+		}},
+		"resumed": {Pause: &batchv1beta1.PauseMode{
+			ResumeSpecs: []batchv1beta1.ResumeSpec{{Type: "worker", Command: command, Args: args}},
+		}},
+	} {
+		for _, launches := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, launched by the framework: %t", name, launches), func(t *testing.T) {
+				got := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer}}}}
+				main := &got.Spec.Containers[0]
+				plan.Start(framework.JobSpec{RunMode: mode}, 1, "worker", mainContainer, &got, func() {
+					if launches {
+						main.Command = []string{"torchrun"}
+					}
+				})
+				for _, slice := range [][]string{main.Command, main.Args} {
+					for i := range slice {
+						slice[i] = "changed"
+					}
+				}
+				diff(t, "command of the spec", []string{"sshd", "-D"}, command)
+				diff(t, "args of the spec", []string{"--resume"}, args)
+			})
+		}
+	}
 }
