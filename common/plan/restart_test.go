@@ -609,6 +609,58 @@ func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	}, summarize(j.Sees(pods...)))
 }
 
+// A failure that was recorded when its replica stayed failed is the cause once the user edits the scope. It stays one.
+func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
+	t.Parallel()
+	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))
+	both := []*corev1.Pod{leader, pod("job-worker-1", running)}
+	never := restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)
+	for name, tc := range map[string]struct {
+		job   *jobBuilder
+		edit  func(*jobBuilder)
+		pods  []*corev1.Pod
+		phase batchv1beta1.JobPhase
+	}{
+		"the failure ends the job": {
+			job:  job(never),
+			edit: func(j *jobBuilder) { j.Scope(scopeJob) }, pods: []*corev1.Pod{leader, failed},
+			phase: batchv1beta1.JobPhaseFailed,
+		},
+		"the failure ends the job, and its pod is gone": {
+			job:  job(never),
+			edit: func(j *jobBuilder) { j.Scope(scopeJob) }, pods: []*corev1.Pod{leader},
+			phase: batchv1beta1.JobPhaseFailed,
+		},
+		"the failure restarts the job": {
+			job:  job(role("worker", 2)).BackoffLimit(0),
+			edit: func(j *jobBuilder) { j.Scope(scopeJob).BackoffLimit(1) }, pods: []*corev1.Pod{leader, failed},
+			phase: batchv1beta1.JobPhasePending,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := tc.job.Scope(scopeReplica).Saw(2*time.Minute, both...).Saw(time.Minute, leader, failed)
+			tc.edit(j)
+			d := j.Sees(tc.pods...)
+			diff(t, "phase", tc.phase, d.Status.Phase)
+			diff(t, "failures", []string{"job-worker-1: exit code 1, counted"}, summarize(d).Failures)
+		})
+	}
+}
+
+// The same replica may fail again, in the same way.
+func TestFailureOfTheNextAttemptIsRecorded(t *testing.T) {
+	t.Parallel()
+	first := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	second := []*corev1.Pod{pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running)}
+	j := job(role("worker", 2)).
+		Saw(3*time.Minute, first...).
+		Saw(2*time.Minute, first[0], pod("job-worker-1", exitedAgo(1, 2*time.Minute))).
+		Saw(time.Minute, second...)
+	diff(t, "failures", []string{"job-worker-1: exit code 1, counted", "job-worker-1: exit code 1, counted"},
+		summarize(j.Sees(second[0], pod("job-worker-1", again(1), exited(1)))).Failures)
+}
+
 // A success that Always runs again is no failure, whatever failed before.
 func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
 	t.Parallel()
@@ -801,4 +853,12 @@ func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 		Failures: []string{"job-worker-0: exit code 1, counted", "job-worker-1: exit code 1, counted"},
 		Creates:  []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 	}, summarize(j.Sees()))
+}
+
+// A node that rejects a pod may reject its successor within the same second.
+func TestFailuresOfTwoAttemptsInOneSecondAreTwo(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1)).Saw(0, pod("job-worker-0", rejected))
+	diff(t, "failures", []string{"job-worker-0: no exit code, ignored", "job-worker-0: no exit code, ignored"},
+		summarize(j.Sees(pod("job-worker-0", again(1), rejected))).Failures)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/policy"
@@ -120,9 +122,21 @@ func (v *view) unclear() []Container {
 // maxFailures is how many failures a status keeps.
 const maxFailures = 5
 
-// record puts a failure at the head of status.failures.
+// isRecorded reports whether status.failures has the failure. A replica that stays failed is the cause of a restart or
+// of the end only later, when the user edits the spec. If its pod is gone, nobody knows when it failed.
+func (s *steps) isRecorded(f replicaFailure) bool {
+	return f.replica.done && slices.ContainsFunc(s.Status.Failures, func(recorded batchv1beta1.ReplicaFailure) bool {
+		isSameTime := f.failure.Time.IsZero() || recorded.Time.Equal(stored(f.failure.Time))
+		return recorded.Replica == f.culprit().member.Name && ptr.Equal(recorded.ExitCode, f.failure.ExitCode) && isSameTime
+	})
+}
+
+// record puts a failure at the head of status.failures, unless it is there.
 func (s *steps) record(f replicaFailure) {
 	s.recordsFailure = true
+	if s.isRecorded(f) {
+		return
+	}
 	culprit := f.culprit()
 	node := culprit.recorded.Node
 	if culprit.pod != nil {
