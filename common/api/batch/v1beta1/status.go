@@ -25,7 +25,8 @@ const (
 	JobPhaseSucceeded JobPhase = "Succeeded"
 	// JobPhaseFailed: the job failed. It is final.
 	JobPhaseFailed JobPhase = "Failed"
-	// JobPhaseUnknown: the state of the leader cannot be obtained, typically because its node does not answer.
+	// JobPhaseUnknown: the state of the leader cannot be obtained. Kubernetes no longer reports that of a pod, so that no
+	// job has this phase. A job whose node does not answer stays Running.
 	JobPhaseUnknown JobPhase = "Unknown"
 )
 
@@ -46,7 +47,7 @@ const (
 	ReplicaPhaseSucceeded ReplicaPhase = "Succeeded"
 	// ReplicaPhaseFailed: the main container ended with another exit code, or the pod failed before it ran.
 	ReplicaPhaseFailed ReplicaPhase = "Failed"
-	// ReplicaPhaseUnknown: the state of the pod cannot be obtained.
+	// ReplicaPhaseUnknown: the state of the pod cannot be obtained. Kubernetes no longer reports that.
 	ReplicaPhaseUnknown ReplicaPhase = "Unknown"
 	// ReplicaPhaseDeleted: the pod was deleted and is not replaced, unless the job is resumed.
 	ReplicaPhaseDeleted ReplicaPhase = "Deleted"
