@@ -235,11 +235,11 @@ func containersOf(states ...corev1.ContainerStatus) podOption {
 	}
 }
 
-func runs(name string) corev1.ContainerStatus {
+func runsAs(name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 }
 
-func ends(name string, code int32) corev1.ContainerStatus {
+func endsAs(name string, code int32) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"},
 	}}
@@ -253,18 +253,18 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 		want   summary
 	}{
 		"it succeeds, and the added containers run on": {
-			leader: containersOf(runs("proxy"), ends("train", 0), runs("agent")),
+			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
 				Deletes: []string{"job-worker-0", "job-worker-1"},
 			},
 		},
 		"it runs, and the added containers have failed": {
-			leader: containersOf(ends("proxy", 1), runs("train"), ends("agent", 2)),
+			leader: containersOf(endsAs("proxy", 1), runsAs("train"), endsAs("agent", 2)),
 			want:   summary{Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning},
 		},
 		"it fails, and the added containers have succeeded": {
-			leader: containersOf(ends("proxy", 0), ends("train", 3), ends("agent", 0)),
+			leader: containersOf(endsAs("proxy", 0), endsAs("train", 3), endsAs("agent", 0)),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
 				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
@@ -275,7 +275,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			t.Parallel()
 			worker := restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)
 			worker.Template.Spec.Containers[0].Name = "train" // which is no name that the framework knows
-			allRun := containersOf(runs("proxy"), runs("train"), runs("agent"))
+			allRun := containersOf(runsAs("proxy"), runsAs("train"), runsAs("agent"))
 			j := job(worker).Saw(time.Minute, pod("job-worker-0", allRun), pod("job-worker-1", allRun))
 			diff(t, "decision", tc.want, summarize(j.Sees(pod("job-worker-0", tc.leader), pod("job-worker-1", allRun))))
 		})
@@ -287,7 +287,7 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	t.Parallel()
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2*time.Second).
 		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		Saw(0, pod("job-worker-0", containersOf(ends("proxy", 143), ends(mainContainer, 1))), pod("job-worker-1", running))
+		Saw(0, pod("job-worker-0", containersOf(endsAs("proxy", 143), endsAs(mainContainer, 1))), pod("job-worker-1", running))
 	diff(t, "phase of the replica", batchv1beta1.ReplicaPhaseFailed, j.Status.Tasks[0].Replicas[0].Phase)
 	d := plan.Decide(j.Job, seeing(pod("job-worker-1", running)), now.Add(2*time.Second))
 	diff(t, "decision", summary{
