@@ -1,6 +1,9 @@
 package launcher
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // signs are what libraries print of a lost peer, in lower case. Each begins with the name of the library, or is so long
 // that no other program says it: a data set that closes its connection is no peer.
@@ -30,10 +33,8 @@ var bareSigns = []string{
 
 // isLostPeer reports whether the line is about a lost connection to a peer, or about a peer that does not answer.
 func isLostPeer(line string) bool {
-	for _, bare := range bareSigns {
-		if line == bare {
-			return true
-		}
+	if slices.Contains(bareSigns, line) {
+		return true
 	}
 	lower := strings.ToLower(line)
 	for _, sign := range signs {

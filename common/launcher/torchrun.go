@@ -102,7 +102,7 @@ func (f *failure) readField(line string) *int32 {
 			local, err2 := strconv.ParseInt(m[2], 10, 32)
 			if err == nil && err2 == nil && rank >= local {
 				f.rank = new(int32(rank))
-				return new(int32(rank - local))
+				return number(int(rank - local))
 			}
 		}
 	case "exitcode":

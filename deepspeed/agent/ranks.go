@@ -134,7 +134,7 @@ func rankOf(pid int) (int, bool) {
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		if value, ok := bytes.CutPrefix(variable, []byte("RANK=")); ok {
 			rank, err := strconv.ParseUint(string(value), 10, 31)
-			return int(rank), err == nil //nolint:gosec // 31 bits
+			return int(rank), err == nil
 		}
 	}
 	return 0, false
