@@ -42,9 +42,11 @@ func (s *apiServer) tell(request string, err error) {
 
 func (s *apiServer) createPod(ctx context.Context) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "pod"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: "pod", Labels: map[string]string{batchv1beta1.LabelJobKind: "TestJob"},
+		},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	s.tell("create", s.Create(ctx, pod))
 	return s.see(ctx, pod)
