@@ -103,7 +103,8 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 			},
 		},
 		"the controller of the job has half a minute to end it": {
-			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(2 * time.Hour).exceededFor(20 * time.Second),
+			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").
+				scheduledFor(2 * time.Hour).exceededFor(20 * time.Second),
 			want: result{
 				Scheduled: new(ago(2 * time.Hour)), WakeIn: 10 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,

@@ -114,7 +114,6 @@ func (view queueView) pods() []*corev1.Pod {
 	return pods
 }
 
-
 // admission says whether a group may have pods.
 func (view queueView) admission(g groupView) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
@@ -202,8 +201,8 @@ func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 		c.Reason, c.Message = g.Admission.Reason, missing+": "+g.Admission.Message
 	case foreign != nil:
 		c.Reason = v1beta1.ReasonPriorityClassMismatch
-		c.Message = fmt.Sprintf("%s: pod %s has the PriorityClass %q, and the group has %q: delete the pod, and name no PriorityClass "+
-			"for its successor",
+		c.Message = fmt.Sprintf("%s: pod %s has the PriorityClass %q, and the group has %q: delete the pod, and name "+
+			"no PriorityClass for its successor",
 			missing, foreign.Name, foreign.Spec.PriorityClassName, g.ClassInForce)
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded

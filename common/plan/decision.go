@@ -43,8 +43,8 @@ type Decision struct {
 	// NeedsLiveRead reports whether the decision must be made again on what the API server has, because a cache may be
 	// older than the status. See needsLiveRead.
 	NeedsLiveRead bool
-	// Unclear are the main containers whose whole output may tell that another failure was the root cause, since the end of it,
-	// which their status has, does not. It is empty unless the decision accounts for a failure.
+	// Unclear are the main containers whose whole output may tell that another failure was the root cause, since the
+	// end of it, which their status has, does not. It is empty unless the decision accounts for a failure.
 	Unclear []Container
 	// Restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []Restart

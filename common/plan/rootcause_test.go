@@ -137,7 +137,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	}
 }
 
-// A replica that only lost its peers followed from a failure that is yet to be reported, which may take its node a while.
+// A replica that only lost its peers followed from a failure that is yet to be reported. That may take a node a while.
 func TestALostPeerIsNotTheCauseBeforeLong(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -287,7 +287,8 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	t.Parallel()
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2*time.Second).
 		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		Saw(0, pod("job-worker-0", containersOf(endsAs("proxy", 143), endsAs(mainContainer, 1))), pod("job-worker-1", running))
+		Saw(0, pod("job-worker-0", containersOf(endsAs("proxy", 143), endsAs(mainContainer, 1))),
+			pod("job-worker-1", running))
 	diff(t, "phase of the replica", batchv1beta1.ReplicaPhaseFailed, j.Status.Tasks[0].Replicas[0].Phase)
 	d := plan.Decide(j.Job, seeing(pod("job-worker-1", running)), now.Add(2*time.Second))
 	diff(t, "decision", summary{

@@ -274,7 +274,7 @@ func opens(w *world) {
 	w.cluster.Consider(w.closed)
 }
 
-// groupExpires lets the time be over for which the queue lets the job have nodes.
+// groupExpires lets the job have had nodes for as long as its queue allows.
 func groupExpires(w *world) {
 	w.t.Helper()
 	if !w.cluster.ExpireGroup() {

@@ -105,7 +105,7 @@ spec:
       restartPolicy: OnFailure
       template: %s`
 	const image = "tensorstack/pytorch-example:1.13.1"
-	manifest := ""
+	var manifest string
 	switch launcher {
 	case "torchrun":
 		manifest = fmt.Sprintf(pytorch, "torchrunConfig: "+

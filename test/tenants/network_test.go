@@ -83,8 +83,8 @@ func (c *cluster) intrudeIntoBoard(ctx context.Context) (board, intruder *corev1
 	return board, c.intrude(ctx, board.Labels)
 }
 
-// intrude creates a pod of the attacker with labels of a pod of the victim, and NetworkPolicies of the attacker that let
-// all in and out.
+// intrude creates a pod of the attacker with labels of a pod of the victim, and NetworkPolicies of the attacker that
+// let all in and out.
 func (c *cluster) intrude(ctx context.Context, labels map[string]string) *corev1.Pod {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, &networkingv1.NetworkPolicy{

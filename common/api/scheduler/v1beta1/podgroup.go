@@ -116,8 +116,8 @@ type PodGroupStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// When as many pods as the group needs were on nodes for the first time. The maxDuration of its Queue counts from then,
-	// also over restarts of the pods. Unset before.
+	// When as many pods as the group needs were on nodes for the first time. The maxDuration of its Queue counts from
+	// then, also over restarts of the pods. Unset before.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
@@ -182,8 +182,9 @@ const (
 	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. False says what they
 	// wait for.
 	ConditionGroupScheduled = "GroupScheduled"
-	// ConditionMaxDurationExceeded is True if the group of a job was on nodes for longer than spec.maxDuration of its Queue. The
-	// job ends. What runs half a minute later is deleted. It is absent otherwise, and for groups that no job controls.
+	// ConditionMaxDurationExceeded is True if the group of a job was on nodes for longer than spec.maxDuration of its
+	// Queue. The job ends. What runs half a minute later is deleted. It is absent otherwise, and for groups that no job
+	// controls.
 	ConditionMaxDurationExceeded = "MaxDurationExceeded"
 	// ConditionTopologyHonoured is False while topologyPolicy is set, which no engine honours yet. It is absent otherwise.
 	ConditionTopologyHonoured = "TopologyHonoured"

@@ -68,10 +68,10 @@ type QueueSpec struct {
 	// +optional
 	Closed bool `json:"closed,omitempty"`
 
-	// How long a job of this queue may be on nodes, from when its PodGroup is scheduled for the first time, such as 15d or
-	// 1h20m15s: numbers with the units y (365 days), w, d, h, m, s and ms, each at most once and in this order. The job then
-	// fails with reason MaxDurationExceeded. Of a PodGroup that no job controls, each pod may exist for so long, after which it
-	// is deleted. Unset: for ever.
+	// How long a job of this queue may be on nodes, from when its PodGroup is scheduled for the first time, such as
+	// 15d or 1h20m15s: numbers with the units y (365 days), w, d, h, m, s and ms, each at most once and in this
+	// order. The job then fails with reason MaxDurationExceeded. Of a PodGroup that no job controls, each pod may exist
+	// for so long, after which it is deleted. Unset: for ever.
 	//
 	// +optional
 	MaxDuration *Duration `json:"maxDuration,omitempty"`
