@@ -389,6 +389,30 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
 }
 
+// A sidecar keeps the pod of a replica that has ended, and somebody deletes the pod while no controller looks.
+func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
+	t.Parallel()
+	peer := pod("job-worker-1", running)
+	for name, tc := range map[string]struct {
+		leader podOption
+		want   batchv1beta1.JobPhase
+		counts int32
+	}{
+		"the leader succeeded half a minute before":                    {exitedAgo(0, 30*time.Second), batchv1beta1.JobPhaseSucceeded, 0},
+		"the leader failed half a minute before":                       {exitedAgo(1, 30*time.Second), batchv1beta1.JobPhasePending, 1},
+		"the leader ended as it was deleted, with its work unfinished": {exited(0), batchv1beta1.JobPhasePending, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).
+				Saw(time.Hour, pod("job-worker-0", running), peer)
+			d := j.Sees(pod("job-worker-0", tc.leader, sidecarRunning, deleting), peer)
+			diff(t, "phase", tc.want, d.Status.Phase)
+			diff(t, "counted restarts", tc.counts, d.Status.BackoffCount)
+		})
+	}
+}
+
 // A job that failed owes its replicas nothing.
 func TestCleanUpLeavesPeersNoTimeAfterAFailure(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,12 +101,11 @@ func (r *replica) recordedFailure() *policy.Failure {
 
 // failureOfDeleted returns the failure of a replica whose pod somebody else is deleting.
 func failureOfDeleted(pod *corev1.Pod, reason string) *policy.Failure {
-	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
-	return &policy.Failure{Reason: reason, Time: pod.DeletionTimestamp.Add(-grace), Ignored: true}
+	return &policy.Failure{Reason: reason, Time: policy.DeletedAt(pod), Ignored: true}
 }
 
 // succeeded reports whether the replica succeeded in its current attempt. A pod that ends while it is being deleted did
-// not finish its work.
+// not finish its work, unless its main container had ended before.
 func (r *replica) succeeded() bool {
 	if r.done {
 		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded

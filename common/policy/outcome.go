@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/launcher"
@@ -21,7 +22,8 @@ type Outcome struct {
 	Phase batchv1beta1.ReplicaPhase
 	// Ready says that the main container runs and passes its readiness probe.
 	Ready bool
-	// Terminating says that the pod is being deleted. Its end then means nothing for the job.
+	// Terminating reports whether the pod is being deleted and its main container had not ended before. Its end then
+	// means nothing for the job.
 	Terminating bool
 	// Disruption is why Kubernetes ends the pod for reasons of its own: Preempted, Evicted, NodeLost, ... Empty if it does not.
 	Disruption string
@@ -61,11 +63,11 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	if pod == nil {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
 	}
+	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
 	outcome := Outcome{
-		Terminating: pod.DeletionTimestamp != nil,
+		Terminating: pod.DeletionTimestamp != nil && !endedBeforeDeletion(pod, main),
 		Disruption:  Disruption(pod),
 	}
-	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
 	switch {
 	case main != nil && main.State.Terminated != nil:
 		// Sidecars may run on: the main container's exit is the replica's outcome.
@@ -92,6 +94,24 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 		outcome.Failure.Ignored = outcome.Disruption != "" || !anyContainerStarted(pod)
 	}
 	return outcome
+}
+
+// clockTolerance is by how much the end of a container must precede the deletion of its pod to be taken for earlier.
+// The kubelet and the API server report whole seconds, each by a clock of its own.
+const clockTolerance = 2 * time.Second
+
+// endedBeforeDeletion reports whether the main container ended by itself before somebody deleted the pod. A container
+// that runs beside it may keep such a pod.
+func endedBeforeDeletion(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
+	return main != nil && main.State.Terminated != nil &&
+		main.State.Terminated.FinishedAt.Add(clockTolerance).Before(DeletedAt(pod))
+}
+
+// DeletedAt returns when the deletion of a pod was requested. The pod must have a deletion timestamp, which is later by
+// the grace period.
+func DeletedAt(pod *corev1.Pod) time.Time {
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return pod.DeletionTimestamp.Add(-grace)
 }
 
 // wasRestarted reports whether the kubelet restarted the main container of a live pod. The first end is the replica's:

@@ -82,6 +82,14 @@ func deleting(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// deletedAfter has somebody delete a pod so long after its containers ended, with a grace period.
+func deletedAfter(d time.Duration, pod *corev1.Pod) *corev1.Pod {
+	const grace = 60
+	pod.DeletionGracePeriodSeconds = new(int64(grace))
+	pod.DeletionTimestamp = new(metav1.NewTime(ended.Add(d + grace*time.Second)))
+	return pod
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const (
@@ -284,6 +292,20 @@ func TestJudge(t *testing.T) {
 			want: Outcome{Phase: failed, Terminating: true, Failure: &Failure{
 				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
+		},
+		"a pod that is deleted half a minute after its main container succeeded, which a sidecar keeps": {
+			pod:  deletedAfter(30*time.Second, podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
+			want: Outcome{Phase: succeeded},
+		},
+		"a pod that is deleted half a minute after its main container failed": {
+			pod: deletedAfter(30*time.Second, podIn(corev1.PodRunning, ends("main", 1), runs("sidecar"))),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
+		"a pod that is deleted so soon after its main container ended that the clocks may be wrong": {
+			pod:  deletedAfter(2*time.Second, podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
+			want: Outcome{Phase: succeeded, Terminating: true},
 		},
 		"a pod that is to be disrupted but runs yet": {
 			pod:  disruptedBy("PreemptionByScheduler", podIn(corev1.PodRunning, runs("main"))),
