@@ -398,9 +398,15 @@ func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
 		want   batchv1beta1.JobPhase
 		counts int32
 	}{
-		"the leader succeeded half a minute before":                    {exitedAgo(0, 30*time.Second), batchv1beta1.JobPhaseSucceeded, 0},
-		"the leader failed half a minute before":                       {exitedAgo(1, 30*time.Second), batchv1beta1.JobPhasePending, 1},
-		"the leader ended as it was deleted, with its work unfinished": {exited(0), batchv1beta1.JobPhasePending, 0},
+		"the leader succeeded half a minute before": {
+			exitedAgo(0, 30*time.Second), batchv1beta1.JobPhaseSucceeded, 0,
+		},
+		"the leader failed half a minute before": {
+			exitedAgo(1, 30*time.Second), batchv1beta1.JobPhasePending, 1,
+		},
+		"the leader ended as it was deleted, with its work unfinished": {
+			exited(0), batchv1beta1.JobPhasePending, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -134,19 +135,18 @@ spec:
 	}
 	n.kubectlWith(ctx, manifest, "apply", "-f", "-")
 	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", patience)
-	field := func(path string) string {
-		return now(n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}"))
+	field := func(path string) func() (string, error) {
+		return n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}")
 	}
 	f := failureAtRank{
-		replica: field("failures[0].replica"), rank: field("failures[0].rank"),
-		end:     field("failures[0].rankSignal") + field("failures[0].rankExitCode"),
-		message: field("failures[0].message"), condition: field("conditions[?(@.type=='Failed')].message"),
+		replica: now(field("failures[0].replica")), rank: now(field("failures[0].rank")),
+		end:       now(field("failures[0].rankSignal")) + now(field("failures[0].rankExitCode")),
+		message:   now(field("failures[0].message")),
+		condition: now(field("conditions[?(@.type=='Failed')].message")),
 	}
 	if launcher == "plain" { // the replica is the process
-		f.end = map[string]string{"137": "SIGKILL"}[field("failures[0].exitCode")]
-		if f.end == "" {
-			f.end = field("failures[0].exitCode")
-		}
+		code := now(field("failures[0].exitCode"))
+		f.end = cmp.Or(map[string]string{"137": "SIGKILL"}[code], code)
 	}
 	for _, pod := range now(n.names(ctx, "pods")) {
 		f.logs += now(n.output(ctx, "logs", pod, "-c", container)) + "\n"
