@@ -151,6 +151,9 @@ func TestReadOfText(t *testing.T) {
 				"  what():  NCCL error: remote process exited or there was a network error, NCCL version 2.27.5",
 			want: "rank -1, exit code 0, lost peers: true",
 		},
+		"a line of another process within the exception": {
+			output: raised("rank 1 saves step 7", lost), want: "rank -1, exit code 0, lost peers: true",
+		},
 		"torchrun was told to end": {
 			output: raised("torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15"),
 			want:   "rank -1, exit code 0, lost peers: true",

@@ -11,6 +11,9 @@ import (
 // [default1]:.
 var prefix = regexp.MustCompile(`^\[([A-Za-z_]*?)(\d{1,9})\]: ?`)
 
+// named is the line that names an exception, after its traceback: the class, and mostly a text.
+var named = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*(:|$)`)
+
 // exception is an exception that ended a process, or that it printed.
 type exception struct {
 	failure
@@ -80,6 +83,7 @@ func readExceptions(lines []string) []*exception {
 		case text == "" || strings.HasPrefix(text, " ") || strings.HasPrefix(text, traceback):
 			e.lines = append(e.lines, line)
 			e.lines = e.lines[max(0, len(e.lines)-maxLines):]
+		case !named.MatchString(text): // a line of another process
 		default: // the exception itself
 			delete(open, p)
 			if e.isChained || len(all) == maxExceptions || strings.HasPrefix(text, agentError) {
