@@ -272,12 +272,16 @@ func (n namespace) ends(ctx context.Context) {
 	}
 }
 
+// onlyInNewCRDs matches what the API server shows by the CRDs of this version alone, without a write of the object.
+var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*)\n`)
+
 // objects returns the jobs and what they own, as they are stored: any write to one of them makes it another. Of pods it returns what is not
 // the kubelet's, which writes their status now and then, and which containers run, so that one that restarts is another.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
-	return now(n.output(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets",
-		"--show-managed-fields", "-o", "yaml")) + "\n" +
+	stored := now(n.output(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets",
+		"--show-managed-fields", "-o", "yaml"))
+	return onlyInNewCRDs.ReplaceAllString(stored, "") + "\n" +
 		now(n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
 			` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))
 }

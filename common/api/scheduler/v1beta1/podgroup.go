@@ -117,7 +117,7 @@ type PodGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// When as many pods as the group needs were on nodes for the first time. The maxDuration of its Queue counts from
-	// then, also over restarts of the pods. Unset before.
+	// then, also over restarts of the pods. Unset before, and if the Queue has none.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
