@@ -28,14 +28,14 @@ type omission struct {
 	// note is what the status says about it. Empty means that nothing is left out.
 	note string
 	// omit leaves it out.
-	omit func(*batchv1beta1.JobStatus)
+	omit func(*steps)
 }
 
 // omissions are what a status may leave out, in addition to what comes before, the least important first. What the
 // controller itself reads of a status stays: names, UIDs, phases, attempts, and as long as there is room the exit codes
 // of failures.
 var omissions = []omission{
-	{note: "", omit: func(*batchv1beta1.JobStatus) {}},
+	{note: "", omit: func(*steps) {}},
 	{
 		note: "the containers of replicas, since the job is too large: see the pods that status.selector selects",
 		omit: omitContainers,
@@ -69,7 +69,7 @@ func (s *steps) fit() {
 		room = maxObject - s.job.RestSize()
 	}
 	for i, o := range omissions {
-		o.omit(&s.Status)
+		o.omit(s)
 		s.Status.Omitted = o.note
 		if i >= before && sizeOf(s.Status) <= room {
 			return
@@ -101,11 +101,17 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 	return len(content)
 }
 
-// omitContainers leaves out the containers of replicas, but one that failed: its exit code decides whether a replica is
-// restarted whose pod is gone.
-func omitContainers(status *batchv1beta1.JobStatus) {
-	eachReplica(status, func(r *batchv1beta1.ReplicaStatus) {
-		failed := func(c batchv1beta1.ContainerStatus) bool { return c.ExitCode != nil && *c.ExitCode != 0 }
+// omitContainers leaves out the containers of replicas, but the main one of a replica that failed: its exit code decides
+// whether the replica is restarted if its pod is gone.
+func omitContainers(s *steps) {
+	mains := make(map[string]string, len(s.replicas))
+	for _, r := range s.replicas {
+		mains[r.member.Name] = r.mainContainer
+	}
+	eachReplica(s, func(r *batchv1beta1.ReplicaStatus) {
+		failed := func(c batchv1beta1.ContainerStatus) bool {
+			return c.Name == mains[r.Name] && c.ExitCode != nil && *c.ExitCode != 0
+		}
 		i := slices.IndexFunc(r.Containers, failed)
 		if r.Phase != batchv1beta1.ReplicaPhaseFailed || i < 0 {
 			r.Containers = nil
@@ -115,23 +121,24 @@ func omitContainers(status *batchv1beta1.JobStatus) {
 	})
 }
 
-func omitExitCodes(status *batchv1beta1.JobStatus) {
-	eachReplica(status, func(r *batchv1beta1.ReplicaStatus) { r.Containers = nil })
+func omitExitCodes(s *steps) {
+	eachReplica(s, func(r *batchv1beta1.ReplicaStatus) { r.Containers = nil })
 }
 
-func omitNodes(status *batchv1beta1.JobStatus) {
-	eachReplica(status, func(r *batchv1beta1.ReplicaStatus) { r.Node = "" })
+func omitNodes(s *steps) {
+	eachReplica(s, func(r *batchv1beta1.ReplicaStatus) { r.Node = "" })
 }
 
-func eachReplica(status *batchv1beta1.JobStatus, change func(*batchv1beta1.ReplicaStatus)) {
-	for _, task := range status.Tasks {
+func eachReplica(s *steps, change func(*batchv1beta1.ReplicaStatus)) {
+	for _, task := range s.Status.Tasks {
 		for i := range task.Replicas {
 			change(&task.Replicas[i])
 		}
 	}
 }
 
-func shortenMessages(status *batchv1beta1.JobStatus) {
+func shortenMessages(s *steps) {
+	status := &s.Status
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		c.Message = report.Truncated(c.Message, shortMessage)

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +140,11 @@ func TestWhatIsLeftOutDoesNotChangeWhatIsDecided(t *testing.T) {
 		seen.Pods[last] = largePods(b, 10, func(int) corev1.ContainerState {
 			return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}
 		}).Pods[last]
+		// Admission added a container before the main one.
+		statuses := &seen.Pods[last].Status.ContainerStatuses
+		*statuses = slices.Insert(*statuses, 0, corev1.ContainerStatus{Name: "proxy", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error"},
+		}})
 		b.Status = plan.Decide(b.Job, seen, now).Status
 		failed := b.Status.Aggregate.Failed
 		delete(seen.Pods, last)
