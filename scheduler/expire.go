@@ -37,10 +37,11 @@ func (g groupView) isOfJob() bool {
 	return err == nil && version.Group == groupOfJobs
 }
 
-// scheduledTime returns when the group was scheduled for the first time. Nil means that it was not. If the group was
-// created when its pods were on nodes already, it is the time of the first of them: a tenant may delete a group.
-func (g groupView) scheduledTime(scheduled metav1.Condition, now time.Time) *metav1.Time {
-	if g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
+// scheduledTime returns when the group was scheduled for the first time. Nil means that it was not, or that no
+// maxDuration counts from then. If the group was created when its pods were on nodes already, it is the time of the
+// first of them: a tenant may delete a group.
+func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
+	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime
 	}
 	first := metav1.NewTime(now)

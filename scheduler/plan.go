@@ -142,10 +142,7 @@ func groupStatus(
 	g groupView, waiting map[string]held, maxDuration *v1beta1.Duration, now time.Time,
 ) v1beta1.PodGroupStatus {
 	scheduled := scheduled(g, waiting)
-	scheduledTime := g.Group.Status.ScheduledTime
-	if maxDuration != nil {
-		scheduledTime = g.scheduledTime(scheduled, now)
-	}
+	scheduledTime := g.scheduledTime(scheduled, maxDuration, now)
 	conditions := append([]metav1.Condition{g.Admission, sufficient(g), scheduled}, g.Limits...)
 	if c := g.exceeded(scheduledTime, maxDuration, now); c != nil {
 		conditions = append(conditions, *c)

@@ -85,13 +85,10 @@ func Exit(pod *corev1.Pod, code int32, output string, at time.Time) {
 func Restart(pod *corev1.Pod, code int32, at time.Time) {
 	end(pod, code, "Error", "", at)
 	pod.Status.Phase = corev1.PodRunning
-	for i := range pod.Status.ContainerStatuses {
-		if c := &pod.Status.ContainerStatuses[i]; c.Name == MainContainer(pod) {
-			c.LastTerminationState = c.State
-			c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(at)}}
-			c.RestartCount++
-		}
-	}
+	main := mainStatus(pod)
+	main.LastTerminationState = main.State
+	main.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(at)}}
+	main.RestartCount++
 }
 
 // KillForMemory ends the container because it exceeded its memory limit.
@@ -148,7 +145,7 @@ func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
 	endIfOver(pod, at)
 }
 
-// endIfOver ends a pod of which no container runs any more. The sidecars among the init containers end with it, and
+// endIfOver ends a pod if none of its containers runs any more. The sidecars among the init containers end with it, and
 // their exit codes do not matter.
 func endIfOver(pod *corev1.Pod, at time.Time) {
 	phase := corev1.PodSucceeded

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tensorstack.dev/jobs/common/internal/compare"
 )
 
 // Report is what the output of a replica tells about its failure. The zero value tells nothing.
@@ -95,7 +97,7 @@ func (f failure) compare(other failure) int {
 	return cmp.Or(
 		cmp.Compare(f.kind, other.kind),
 		compareTimes(f.time, other.time),
-		compareBools(other.isRoot, f.isRoot),
+		compare.FalseFirst(other.isRoot, f.isRoot),
 	)
 }
 
@@ -105,18 +107,6 @@ func compareTimes(a, b time.Time) int {
 		return 0
 	}
 	return a.Compare(b)
-}
-
-// compareBools orders false before true.
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }
 
 // readFailures returns the processes that failed as the output has it: those that a launcher lists, each with the

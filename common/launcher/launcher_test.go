@@ -27,7 +27,7 @@ func TestRead(t *testing.T) {
 		"torch 1.13: a rank was killed, its neighbour is the root cause that torchrun names": {
 			file: "torch1-signal-0", rank: 3, exitCode: -9, text: "Signal 9 (SIGKILL) received by PID",
 		},
-		"torch 1.13: all ranks of the other replica lost their peers, of which one shows": {
+		"torch 1.13: all ranks of the other replica lost their peers, and the output shows one": {
 			file: "torch1-signal-1", rank: 0, exitCode: 1, text: "rank      : 0 (local_rank: 0)",
 		},
 		"torch 1.13: a rank ended with an exit code": {file: "torch1-3-0", rank: 3, exitCode: 3, text: "exitcode  : 3"},

@@ -148,7 +148,7 @@ func TestJudge(t *testing.T) {
 				Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
 			}},
 		},
-		"a main container of which only the number of its restarts is known": {
+		"a main container that was restarted, and whose end before is not known": {
 			pod: podIn(corev1.PodRunning, corev1.ContainerStatus{Name: "main", RestartCount: 1}),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: created,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"tensorstack.dev/jobs/common/internal/compare"
 	"tensorstack.dev/jobs/common/launcher"
 )
 
@@ -30,25 +31,14 @@ const lookInterval = 5 * time.Second
 // saw first. A time that is not known is the earliest.
 func Precedes(a, b Failure) bool {
 	return cmp.Or(
-		compareFalseFirst(a.FollowsOn(), b.FollowsOn()),
+		compare.FalseFirst(a.FollowsOn(), b.FollowsOn()),
 		a.earliest().Compare(b.earliest()),
-		compareFalseFirst(!a.Ignored, !b.Ignored),
-		compareFalseFirst(!a.killed(), !b.killed()),
-		compareFalseFirst(!a.tells(), !b.tells()),
-		compareFalseFirst(a.IsUnclear(), b.IsUnclear()),
+		compare.FalseFirst(!a.Ignored, !b.Ignored),
+		compare.FalseFirst(!a.killed(), !b.killed()),
+		compare.FalseFirst(!a.tells(), !b.tells()),
+		compare.FalseFirst(a.IsUnclear(), b.IsUnclear()),
 		a.seen().Compare(b.seen()),
 	) < 0
-}
-
-func compareFalseFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }
 
 // FollowsOn reports whether the failure followed from another one, as its output tells.
