@@ -101,8 +101,8 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 	return len(content)
 }
 
-// omitContainers leaves out the containers of replicas, but the main one of a replica that failed: its exit code decides
-// whether the replica is restarted if its pod is gone.
+// omitContainers leaves out the containers of replicas, but the main one of a replica that failed: its exit code
+// decides whether the replica is restarted if its pod is gone.
 func omitContainers(s *steps) {
 	mains := make(map[string]string, len(s.replicas))
 	for _, r := range s.replicas {
