@@ -264,22 +264,23 @@ type tensorBoardPlan struct {
 // wakeIn sets when to reconcile the job again.
 func (d *tensorBoardPlan) wakeIn(wait time.Duration) { d.WakeAt = d.now.Add(wait) }
 
-// provide creates or updates the TensorBoard as the job wants it. It only reports the TensorBoard of a finished job.
+// provide creates or updates the TensorBoard as the job wants it. Once the end of the job is decided, it only reports
+// the TensorBoard.
 func (d *tensorBoardPlan) provide() {
-	finished := d.job.Status.Finished()
+	decided := d.job.Status.Decided()
 	switch {
-	case finished && d.Before == nil: // the job has never had one
+	case decided && d.Before == nil: // the job has never had one
 	case d.seen.Unknown:
 		d.Status = cmp.Or(d.Before, creatingTensorBoard())
 		d.wakeIn(plan.CacheDelay)
 	case d.seen.Problem != nil:
 		d.Status = withoutTensorBoard(d.Before, d.seen.Problem)
-		if !finished {
+		if !decided {
 			d.wakeIn(d.job.DependentRetry)
 		}
 	case d.isOwn():
-		d.follow(finished)
-	case finished:
+		d.follow(decided)
+	case decided:
 		if d.Before.Dependent != nil {
 			d.Status = namedTensorBoard(batchv1beta1.DependentStatus{
 				Action: d.Before.Action, Reason: batchv1beta1.ReasonDeleted,
@@ -302,7 +303,7 @@ func (d *tensorBoardPlan) provide() {
 }
 
 // follow reports the job's own TensorBoard, and updates it if the job wants another.
-func (d *tensorBoardPlan) follow(finished bool) {
+func (d *tensorBoardPlan) follow(decided bool) {
 	object := d.seen.Object
 	status := tensorBoardStatusOf(object, d.Before)
 	d.Status = status
@@ -312,7 +313,7 @@ func (d *tensorBoardPlan) follow(finished bool) {
 	}
 	spec := *d.seen.Spec.DeepCopy()
 	spec.Suspend = object.Spec.Suspend // its users and its own controller decide that
-	if finished || equality.Semantic.DeepEqual(spec, object.Spec) {
+	if decided || equality.Semantic.DeepEqual(spec, object.Spec) {
 		return
 	}
 	wanted := object.DeepCopy()

@@ -20,8 +20,10 @@ const (
 	hold
 	// pause: the job is to be paused and no attempt runs. It has no pods, or loses the last of them.
 	pause
-	// finish: the job ends now.
-	finish
+	// end: how the job ends is decided. It finishes when nothing of it runs any more.
+	end
+	// decideEnd: the job is to end now.
+	decideEnd
 	// awaitReports: a replica failed, which restarts all replicas. The reports of its peers show the root cause.
 	awaitReports
 	// stop: the job is to be paused and an attempt runs. Its end is recorded before the first pod is deleted.
@@ -33,7 +35,7 @@ const (
 // choice is an action, and what its steps need to know.
 type choice struct {
 	action action
-	// ending is how the job ends, if the action is finish.
+	// ending is how the job ends, if the action is decideEnd.
 	ending *ending
 	// reportsDue is until when the controller waits for reports, if the action is awaitReports.
 	reportsDue time.Time
@@ -52,6 +54,9 @@ func (v *view) choose() choice {
 	//mutant:a finished job goes on => case v.job.Status.Finished() && v.job.Status.Phase == "Failed":
 	case v.job.Status.Finished():
 		return choice{action: cleanUp}
+	//mutant:a job whose end is decided goes on => case false:
+	case v.job.Status.Decided():
+		return choice{action: end}
 	case v.isPausedBeforeStart():
 		return choice{action: pause}
 	case len(v.gang.Members) == 0 && !hasStarted:
@@ -59,7 +64,7 @@ func (v *view) choose() choice {
 	}
 	due, waits := v.reportsDue()
 	if end := v.ending(waits); end != nil {
-		return choice{action: finish, ending: end}
+		return choice{action: decideEnd, ending: end}
 	}
 	if len(v.gang.Members) == 0 && !isPausing {
 		return choice{action: hold}

@@ -25,25 +25,32 @@ func TestChoose(t *testing.T) {
 		"a job without replicas is held":         {job: job(role("worker", 0)), want: plan.Hold},
 		"a job that is deleted is left alone":    {job: deleted(ran()), pods: runs, want: plan.Leave},
 		"a running job goes on":                  {job: ran(), pods: runs, want: plan.Run},
-		"a success of the leader ends the job":   {job: ran(), pods: succeeded, want: plan.Finish},
+		"a success of the leader ends the job":   {job: ran(), pods: succeeded, want: plan.DecideEnd},
 		"a failure without a window is answered": {job: ran(), pods: oneFailed, want: plan.Run},
 		"a failure beyond the limit ends the job": {
-			job: ran().BackoffLimit(0), pods: oneFailed, want: plan.Finish,
+			job: ran().BackoffLimit(0), pods: oneFailed, want: plan.DecideEnd,
 		},
 		"a failure that restarts all waits for the reports of the peers": {
 			job: ran().Window(2 * time.Second), pods: oneFailed, want: plan.AwaitReports,
 		},
-		"a job that is created paused has no pods":  {job: job(role("worker", 2)).Paused(true), want: plan.Pause},
-		"a job that runs is stopped to be paused":   {job: ran().Paused(true), pods: runs, want: plan.Stop},
-		"a job that was stopped loses its pods":     {job: ran().Paused(true).Saw(0, runs...), pods: runs, want: plan.Pause},
-		"a success goes before a pause":             {job: ran().Paused(true), pods: succeeded, want: plan.Finish},
-		"a job that passed its deadline ends":       {job: ran().Deadline(1), pods: runs, want: plan.Finish},
-		"a pause goes before the deadline":          {job: ran().Deadline(1).Paused(true), pods: runs, want: plan.Stop},
+		"a job that is created paused has no pods": {job: job(role("worker", 2)).Paused(true), want: plan.Pause},
+		"a job that runs is stopped to be paused":  {job: ran().Paused(true), pods: runs, want: plan.Stop},
+		"a job that was stopped loses its pods":    {job: ran().Paused(true).Saw(0, runs...), pods: runs, want: plan.Pause},
+		"a success goes before a pause":            {job: ran().Paused(true), pods: succeeded, want: plan.DecideEnd},
+		"a job that passed its deadline ends":      {job: ran().Deadline(1), pods: runs, want: plan.DecideEnd},
+		"a pause goes before the deadline":         {job: ran().Deadline(1).Paused(true), pods: runs, want: plan.Stop},
+		"a job whose end is decided waits for its pods": {
+			job: ran().BackoffLimit(0).Saw(0, oneFailed...), pods: oneFailed, want: plan.End,
+		},
+		"the end that is decided goes before a pause": {
+			job: ran().BackoffLimit(0).Saw(0, oneFailed...).Paused(true), pods: oneFailed, want: plan.End,
+		},
 		"a finished job is cleaned up":              {job: ran().Saw(0, succeeded...), want: plan.CleanUp},
 		"a finished job is deleted after its time":  {job: ran().TTL(0).Saw(0, succeeded...), want: plan.Expire},
 		"a finished job stays until its time comes": {job: ran().TTL(60).Saw(0, succeeded...), want: plan.CleanUp},
 		"a finished job waits for the pods of lost nodes": {
-			job:  ran().TTL(0).LoseNodesAfter(time.Minute).Saw(0, succeeded[0], lost),
+			job: ran().TTL(0).LoseNodesAfter(time.Minute).CleanUp(batchv1beta1.CleanUpPolicyNone).
+				Saw(0, succeeded[0], lost),
 			pods: []*corev1.Pod{lost}, want: plan.CleanUp,
 		},
 	} {

@@ -1,19 +1,17 @@
 package plan
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"time"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// cleanUp deletes the pods of a finished job as its clean-up policy says. The phase, conditions and counts of the
-// status stay. The tasks are updated once, when no pod changes any more.
+// cleanUp deletes the pods of a job whose end is decided, as its clean-up policy says. Once the job has finished, the
+// tasks of the status are updated when no pod changes any more. The phase, conditions and counts stay.
 func (s *steps) cleanUp() {
 	//mutant:a gang: its group stays when it ends =>
 	s.endAdmission()
-	s.cleanedUp = s.deleteRemainingPods()
+	s.cleanedUp = s.deleteRemainingPods() && s.Status.Finished()
 	if s.cleanedUp {
 		s.setTasks()
 	}
@@ -30,15 +28,14 @@ func (s *steps) cleanUp() {
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
 	ended := s.podsOfEndedReplicas()
-	peersMayEnd := ptr.Deref(s.Status.CompletionTime, metav1.Time{}).Add(s.job.PeerGrace)
-	hasSucceeded := s.Status.Phase == batchv1beta1.JobPhaseSucceeded
+	peersMayEnd := s.peersMayEnd()
 	for name, pod := range s.seen.Pods {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
 			done = done && (ended[name] || policy.Ended(pod)) // under None a pod may run on
-		case hasSucceeded && !ended[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
+		case !ended[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
 			done = false
 			s.wakeUrgentlyAt(peersMayEnd)
 		default:
@@ -48,6 +45,16 @@ func (s *steps) deleteRemainingPods() (done bool) {
 	}
 	sortByName(s.CleanUps)
 	return done
+}
+
+// peersMayEnd returns until when the peers of a leader that succeeded may end by themselves. It is zero if the job did
+// not succeed.
+func (s *steps) peersMayEnd() time.Time {
+	success := successOf(s.Status)
+	if success == nil {
+		return time.Time{}
+	}
+	return success.LastTransitionTime.Add(s.job.PeerGrace)
 }
 
 // podsOfEndedReplicas returns the names of the pods whose replicas have ended.

@@ -14,8 +14,8 @@ import (
 )
 
 // presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A job
-// that is not elastic has the replicas of its spec until it has finished. A finished job keeps its replicas, and so
-// does an elastic job that loses its pods to a pause.
+// that is not elastic has the replicas of its spec until its end is decided. From then on a job keeps its replicas, and
+// so does an elastic job that loses its pods to a pause.
 //
 // An elastic job that runs has the replicas that the status records, and new ones as needed. The status is written
 // before a pod of a new replica is created, and before a pod of a replica that is given up is deleted. A new replica
@@ -26,13 +26,13 @@ func (v *view) presentRoles() (roles []framework.Role, grows bool) {
 	status, elastic := v.job.Status, v.job.Spec.Elastic
 	losesPods := v.job.Spec.RunMode.Pausing() && status.StartTime == nil
 	hasNone := isPaused(status) || losesPods && len(v.seen.Pods) == 0
-	if len(status.Tasks) == 0 || !status.Finished() && (elastic == nil || hasNone) {
+	if len(status.Tasks) == 0 || !status.Decided() && (elastic == nil || hasNone) {
 		return roles, false
 	}
 	for i := range roles {
 		role := &roles[i]
 		role.Indices = recordedIndices(v.job.Name, role.Type, status.Tasks)
-		if status.Finished() || losesPods {
+		if status.Decided() || losesPods {
 			continue
 		}
 		before := len(role.Indices)
@@ -103,7 +103,7 @@ func (v view) withoutAdded() view {
 
 // announceScale emits an event if the number of replicas of an elastic job that runs changes.
 func (s *steps) announceScale() {
-	if s.job.Spec.Elastic == nil || s.Status.StartTime == nil || s.Status.Finished() {
+	if s.job.Spec.Elastic == nil || s.Status.StartTime == nil || s.Status.Decided() {
 		return
 	}
 	recorded := 0

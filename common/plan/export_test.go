@@ -32,7 +32,8 @@ const (
 	CleanUp      = cleanUp
 	Hold         = hold
 	Pause        = pause
-	Finish       = finish
+	End          = end
+	DecideEnd    = decideEnd
 	AwaitReports = awaitReports
 	Stop         = stop
 	Run          = run

@@ -1,150 +1,95 @@
 package plan
 
 import (
-	"fmt"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// ending is how a job ends.
-type ending struct {
-	condition string
-	reason    string
-	message   string
-	// cause is the failure that ended the job, if one did.
-	cause *replicaFailure
+// A job ends in two stages, as a batch/v1 Job does. First it is decided how it ends: the status records the decision
+// before anything is deleted, and nothing changes it any more. Then the pods end, or are cleaned up, and the job
+// finishes when none of them runs.
+
+// end finishes a job whose end is decided if nothing of it runs any more, and cleans up.
+func (s *steps) end() {
+	if !s.mayRun() {
+		s.finish()
+	}
+	s.cleanUp()
 }
 
-// ending returns how the job ends now, or nil if it goes on. The success of the leader goes before any failure. No
-// failure ends the job while the controller awaits reports of it.
-func (v *view) ending(awaitsReports bool) *ending {
-	if len(v.replicas) > 0 && v.replicas[0].succeeded() {
-		return &ending{
-			condition: batchv1beta1.ConditionCompleted,
-			reason:    batchv1beta1.ReasonLeaderSucceeded,
-			message:   fmt.Sprintf("leader %s succeeded", v.gang.Leader().Name),
+// mayRun reports whether anything of a job whose end is decided may still run. With the clean-up policy None, a job
+// does not wait for its pods: a parameter server may run forever.
+func (s *steps) mayRun() bool {
+	if keepsPods(s.job) {
+		return false
+	}
+	mayRun := false
+	for _, pod := range s.seen.Pods {
+		switch {
+		case !policy.Ended(pod):
+			mayRun = true
+		case pod.DeletionTimestamp != nil && s.now.Before(pod.DeletionTimestamp.Time):
+			// The kubelet removes the pod within a second. Then one write reports the end of the job and of the pod. A
+			// pod that somebody else keeps by a finalizer is not waited for longer than its grace period.
+			mayRun = true
+			s.wakeAt(pod.DeletionTimestamp.Time)
 		}
 	}
-	if deadline, ok := v.deadline(); ok && !v.now.Before(deadline) {
-		return &ending{
-			condition: batchv1beta1.ConditionFailed,
-			reason:    batchv1beta1.ReasonDeadlineExceeded,
-			message: fmt.Sprintf("the job was active for longer than runPolicy.activeDeadlineSeconds (%d s)",
-				*v.job.Spec.RunPolicy.ActiveDeadlineSeconds),
-		}
-	}
-	if v.seen.Admission != nil {
-		if message, expired := v.seen.Admission.Expired(v.job.UID); expired {
-			return &ending{
-				condition: batchv1beta1.ConditionFailed,
-				reason:    batchv1beta1.ReasonMaxDurationExceeded,
-				message:   message,
-			}
-		}
-	}
-	if awaitsReports || len(v.replicas) == 0 {
-		return nil
-	}
-	cause := v.decisiveFailure()
-	if cause == nil {
-		return nil
-	}
-	if end := v.permanentFailure(*cause); end != nil {
-		return end
-	}
-	return v.limitExceeded(*cause)
+	return mayRun
 }
 
-// decisiveFailure returns the failure that may end the job: the root cause of a failure that restarts all, otherwise
-// the failure of the leader. It is nil if there is none.
-func (v *view) decisiveFailure() *replicaFailure {
-	if root := v.rootCause(); root != nil {
-		return root
+// keepsPods reports whether the clean-up leaves pods that run.
+func keepsPods(job Job) bool {
+	return job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
+}
+
+// finish makes the end of the job final.
+func (s *steps) finish() {
+	s.Status.CompletionTime = stored(s.now)
+	s.Status.Phase = batchv1beta1.JobPhaseSucceeded
+	condition, eventType, eventReason := batchv1beta1.ConditionCompleted, corev1.EventTypeNormal, batchv1beta1.EventCompleted
+	end := successOf(s.Status)
+	if end == nil {
+		end = meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionFailureTarget)
+		s.Status.Phase = batchv1beta1.JobPhaseFailed
+		condition, eventType, eventReason = batchv1beta1.ConditionFailed, corev1.EventTypeWarning, batchv1beta1.EventFailed
 	}
-	leader := v.replicas[0]
-	if failure := leader.failure(); failure != nil {
-		return &replicaFailure{replica: leader, failure: *failure}
+	reason, message := end.Reason, end.Message
+	s.setCondition(condition, metav1.ConditionTrue, reason, message)
+	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinished, message)
+	s.setTasks()
+	s.addEvent(eventType, eventReason, "Finish", message, s.factsOfEnd(reason)...)
+}
+
+// successOf returns the condition by which the success of a job was decided, or nil if the job did not succeed. An
+// earlier version of the controller decided it by the condition Completed.
+func successOf(status batchv1beta1.JobStatus) *metav1.Condition {
+	for _, decidedBy := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionCompleted} {
+		c := meta.FindStatusCondition(status.Conditions, decidedBy)
+		if c != nil && c.Status == metav1.ConditionTrue {
+			return c
+		}
 	}
 	return nil
 }
 
-// permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its
-// failure. A deletion is no failure of the program.
-func (v *view) permanentFailure(cause replicaFailure) *ending {
-	failure := cause.replica.failure()
-	restartPolicy := cause.replica.member.Role.RestartPolicy
-	if failure == nil || policy.Restarts(restartPolicy, failure) {
+// factsOfEnd returns the facts of the failure that ended the job, if one did. It is the last one that was recorded.
+func (s *steps) factsOfEnd(reason string) []any {
+	isFailure := reason == batchv1beta1.ReasonPermanentFailure || reason == batchv1beta1.ReasonBackoffLimitExceeded
+	if !isFailure || len(s.Status.Failures) == 0 {
 		return nil
 	}
-	failed := replicaFailure{replica: cause.replica, failure: *failure}
-	return &ending{
-		condition: batchv1beta1.ConditionFailed,
-		reason:    batchv1beta1.ReasonPermanentFailure,
-		message:   withOutput(fmt.Sprintf("%s, which restart policy %s does not restart", failed, restartPolicy), *failure),
-		cause:     &failed,
+	last := s.Status.Failures[0]
+	facts := []any{"replica", last.Replica, "cause", last.Reason, "counted", last.Counted}
+	if last.ExitCode != nil {
+		facts = append(facts, "exitCode", *last.ExitCode)
 	}
-}
-
-// limitExceeded returns the end of the job if its failure needs a counted restart and none is left.
-func (v *view) limitExceeded(cause replicaFailure) *ending {
-	//mutant:the limit does not hold => if true || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
-	if cause.failure.Ignored || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
-		return nil
+	if last.Rank != nil {
+		facts = append(facts, "rank", *last.Rank)
 	}
-	limit := ptr.Deref(v.job.Spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
-	return &ending{
-		condition: batchv1beta1.ConditionFailed,
-		reason:    batchv1beta1.ReasonBackoffLimitExceeded,
-		message: withOutput(fmt.Sprintf("%s and runPolicy.backoffLimit (%d) allows no further restart", cause, limit),
-			cause.failure),
-		cause: &cause,
-	}
-}
-
-// withOutput appends the message of the kubelet and the last whole lines of the replica's output.
-func withOutput(message string, failure policy.Failure) string {
-	if failure.Message != "" {
-		message += ": " + failure.Message
-	}
-	if failure.Output == "" {
-		return message
-	}
-	return message + "; its last output:\n" + failure.Output
-}
-
-// finish makes the end of the job final.
-func (s *steps) finish(end ending) {
-	s.view = s.withoutAdded()
-	s.Status.CompletionTime = stored(s.now)
-	s.Status.Reason = end.reason
-	s.Status.Phase = batchv1beta1.JobPhaseSucceeded
-	eventType, eventReason := corev1.EventTypeNormal, batchv1beta1.EventCompleted
-	if end.condition == batchv1beta1.ConditionFailed {
-		s.Status.Phase = batchv1beta1.JobPhaseFailed
-		eventType, eventReason = corev1.EventTypeWarning, batchv1beta1.EventFailed
-	}
-	var facts []any
-	if end.cause != nil {
-		facts = end.cause.facts()
-		s.record(*end.cause)
-	}
-	s.setCondition(end.condition, metav1.ConditionTrue, end.reason, end.message)
-	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
-	hasFailed := meta.IsStatusConditionTrue(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
-	switch {
-	case end.cause != nil:
-		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue,
-			end.cause.failure.Reason, end.cause.String())
-	case hasFailed && !slices.ContainsFunc(s.replicas, (*replica).staysFailed):
-		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonFinished, end.message)
-	}
-	s.setTasks()
-	s.addEvent(eventType, eventReason, "Finish", end.message, facts...)
+	return facts
 }

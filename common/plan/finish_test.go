@@ -63,8 +63,10 @@ func TestJobSucceeds(t *testing.T) {
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
 			}, summarize(d))
-			diff(t, "Completed", condition{metav1.ConditionTrue, batchv1beta1.ReasonLeaderSucceeded, "leader job-master-0 succeeded"},
-				conditionOf(d, batchv1beta1.ConditionCompleted))
+			for _, c := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionCompleted} {
+				diff(t, c, condition{metav1.ConditionTrue, batchv1beta1.ReasonLeaderSucceeded, "leader job-master-0 succeeded"},
+					conditionOf(d, c))
+			}
 			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinished, "leader job-master-0 succeeded"},
 				conditionOf(d, batchv1beta1.ConditionRunning))
 			diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
@@ -110,7 +112,7 @@ func TestJobGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if d := tc.job.Sees(tc.pods...); d.Status.Finished() {
+			if d := tc.job.Sees(tc.pods...); d.Status.Decided() {
 				t.Errorf("the job ended: %s", d.Status.Reason)
 			}
 		})
@@ -206,8 +208,9 @@ func TestJobFails(t *testing.T) {
 				Phase: batchv1beta1.JobPhaseFailed, Reason: tc.wantReason, Backoff: tc.wantBackoff,
 				Attempt: tc.job.Status.Attempt, Failures: tc.wantFailures,
 			}, summarize(d))
-			diff(t, "Failed", condition{metav1.ConditionTrue, tc.wantReason, tc.wantMessage},
-				conditionOf(d, batchv1beta1.ConditionFailed))
+			for _, c := range []string{batchv1beta1.ConditionFailureTarget, batchv1beta1.ConditionFailed} {
+				diff(t, c, condition{metav1.ConditionTrue, tc.wantReason, tc.wantMessage}, conditionOf(d, c))
+			}
 			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinished, tc.wantMessage},
 				conditionOf(d, batchv1beta1.ConditionRunning))
 			diff(t, "ReplicaFailure", tc.wantReplicaFailure, conditionOf(d, batchv1beta1.ConditionReplicaFailure).Message)
@@ -249,8 +252,8 @@ func TestJobOfNeverFailsOnADisruption(t *testing.T) {
 			d := job(restarting(role("worker", 2), never)).Scope(tc.scope).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
 				Sees(tc.pods...)
-			diff(t, "phase", batchv1beta1.JobPhaseFailed, d.Status.Phase)
-			diff(t, "reason", batchv1beta1.ReasonPermanentFailure, d.Status.Reason)
+			diff(t, "reason of FailureTarget", batchv1beta1.ReasonPermanentFailure,
+				conditionOf(d, batchv1beta1.ConditionFailureTarget).Reason)
 			diff(t, "creations", []string(nil), names(podsToCreate(d)))
 		})
 	}
@@ -319,7 +322,7 @@ func TestCleanUp(t *testing.T) {
 		"None keeps everything, as it was at the end while something runs": {
 			policy: batchv1beta1.CleanUpPolicyNone,
 			left:   pods[:5],
-			want:   batchv1beta1.Aggregate{Running: 2, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 1},
+			want:   batchv1beta1.Aggregate{Running: 1, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 2},
 		},
 		"None keeps everything, and sees the training end while sidecars run on": {
 			policy: batchv1beta1.CleanUpPolicyNone,
@@ -339,7 +342,8 @@ func TestCleanUp(t *testing.T) {
 			j := job(restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).
 				Scope(scopeReplica).Deadline(60).CleanUp(tc.policy).Saw(time.Minute)
 			end := j.Sees(pods...)
-			diff(t, "phase", batchv1beta1.JobPhaseFailed, end.Status.Phase)
+			diff(t, "reason of FailureTarget", batchv1beta1.ReasonDeadlineExceeded,
+				conditionOf(end, batchv1beta1.ConditionFailureTarget).Reason)
 			diff(t, "deletions", tc.wantDeletes, names(end.CleanUps))
 
 			j.Status = end.Status
@@ -348,8 +352,8 @@ func TestCleanUp(t *testing.T) {
 
 			done := j.Sees(tc.left...)
 			diff(t, "deletions at the end", []string(nil), names(done.CleanUps))
+			diff(t, "final phase", batchv1beta1.JobPhaseFailed, done.Status.Phase)
 			diff(t, "final aggregate", &tc.want, done.Status.Aggregate)
-			diff(t, "what is kept of the status", plan.WithoutReplicas(end.Status), plan.WithoutReplicas(done.Status))
 
 			j.Status = done.Status
 			diff(t, "status of a last look", done.Status, j.Sees(tc.left...).Status)
@@ -368,7 +372,8 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 	}
 	j := job(role("worker", 4)).GivePeers(30*time.Second).Saw(time.Hour, pods[1])
 	d := j.Sees(pods...)
-	diff(t, "phase", batchv1beta1.JobPhaseSucceeded, d.Status.Phase)
+	diff(t, "SuccessCriteriaMet", metav1.ConditionTrue, conditionOf(d, batchv1beta1.ConditionSuccessCriteriaMet).Status)
+	diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
 	wantAtOnce := []string{"job-worker-0", "job-worker-3"}
 	diff(t, "deletions at once: the training of these has ended", wantAtOnce, names(d.CleanUps))
 	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
@@ -386,6 +391,8 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 
 	exitedMeanwhile := plan.Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
 	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.CleanUps))
+	diff(t, "phase once all ended", batchv1beta1.JobPhaseSucceeded, exitedMeanwhile.Status.Phase)
+	diff(t, "READY once all ended", "4/4", exitedMeanwhile.Status.Ready)
 	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
 }
 
@@ -395,17 +402,17 @@ func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
 	peer := pod("job-worker-1", running)
 	for name, tc := range map[string]struct {
 		leader podOption
-		want   batchv1beta1.JobPhase
+		want   string
 		counts int32
 	}{
 		"the leader succeeded half a minute before": {
-			exitedAgo(0, 30*time.Second), batchv1beta1.JobPhaseSucceeded, 0,
+			exitedAgo(0, 30*time.Second), batchv1beta1.ReasonLeaderSucceeded, 0,
 		},
 		"the leader failed half a minute before": {
-			exitedAgo(1, 30*time.Second), batchv1beta1.JobPhasePending, 1,
+			exitedAgo(1, 30*time.Second), batchv1beta1.ReasonRestarting, 1,
 		},
 		"the leader ended as it was deleted, with its work unfinished": {
-			exited(0), batchv1beta1.JobPhasePending, 0,
+			exited(0), batchv1beta1.ReasonRestarting, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -413,10 +420,174 @@ func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
 			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).
 				Saw(time.Hour, pod("job-worker-0", running), peer)
 			d := j.Sees(pod("job-worker-0", tc.leader, sidecarRunning, deleting), peer)
-			diff(t, "phase", tc.want, d.Status.Phase)
+			diff(t, "reason", tc.want, d.Status.Reason)
 			diff(t, "counted restarts", tc.counts, d.Status.BackoffCount)
 		})
 	}
+}
+
+// A job is finished when nothing of it runs any more. Until then the status only records how it ends.
+func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
+	t.Parallel()
+	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	started := func() *jobBuilder { return job(role("worker", 2)).BackoffLimit(0).Saw(time.Hour, both...) }
+	succeeded := started().Saw(time.Minute, pod("job-worker-0", exitedAgo(0, time.Minute)), both[1])
+	failed := started().Saw(time.Minute, both[0], pod("job-worker-1", exitedAgo(1, time.Minute)))
+	leader := pod("job-worker-0", exitedAgo(0, time.Minute))
+	peer := func(options ...podOption) *corev1.Pod { return pod("job-worker-1", options...) }
+	overdue := func(p *corev1.Pod) {
+		deleting(p)
+		p.DeletionTimestamp = new(metav1.NewTime(now.Add(-time.Second)))
+	}
+	for name, tc := range map[string]struct {
+		job       *jobBuilder
+		pods      []*corev1.Pod
+		wantPhase batchv1beta1.JobPhase
+		wantReady string
+	}{
+		"a job that succeeded waits for a peer that runs": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(running)},
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2",
+		},
+		"a job that succeeded waits for a peer whose sidecar runs": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(0), sidecarRunning)},
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2",
+		},
+		"a job that succeeded waits for a pod that is being deleted": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(running, deleting)},
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2",
+		},
+		"a job that succeeded waits for a pod that is being deleted and has ended, since it is gone in a moment": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(143), deleting)},
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2",
+		},
+		"a job that succeeded waits for a pod of no replica": {
+			job: succeeded, pods: []*corev1.Pod{leader, pod("job-worker-7", running)},
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2",
+		},
+		"a job does not wait for a pod that has ended and that somebody else keeps past its grace period": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(143), overdue)},
+			wantPhase: batchv1beta1.JobPhaseSucceeded, wantReady: "2/2",
+		},
+		"a job succeeds when its pods have ended": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(0))},
+			wantPhase: batchv1beta1.JobPhaseSucceeded, wantReady: "2/2",
+		},
+		"a job succeeds when the pod of a peer is gone": {
+			job: succeeded, pods: []*corev1.Pod{leader},
+			wantPhase: batchv1beta1.JobPhaseSucceeded, wantReady: "2/2",
+		},
+		"a job succeeds although a peer fails meanwhile": {
+			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(1))},
+			wantPhase: batchv1beta1.JobPhaseSucceeded, wantReady: "2/2",
+		},
+		"a job that failed waits for a peer that runs": {
+			job: failed, pods: []*corev1.Pod{pod("job-worker-0", running, deleting), peer(exited(1))},
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "1/2",
+		},
+		"a job fails when its pods have ended": {
+			job: failed, pods: []*corev1.Pod{peer(exited(1))},
+			wantPhase: batchv1beta1.JobPhaseFailed, wantReady: "0/2",
+		},
+		"a job fails although its leader succeeds meanwhile": {
+			job: failed, pods: []*corev1.Pod{leader, peer(exited(1))},
+			wantPhase: batchv1beta1.JobPhaseFailed, wantReady: "1/2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.Sees(tc.pods...)
+			diff(t, "phase", tc.wantPhase, d.Status.Phase)
+			diff(t, "READY", tc.wantReady, d.Status.Ready)
+			if d.Status.Finished() {
+				diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
+				diff(t, "number of events", 1, len(d.Events))
+				return
+			}
+			diff(t, "status of a job that waits", tc.job.Status, d.Status)
+			diff(t, "events of a job that waits", []report.Event(nil), d.Events)
+		})
+	}
+}
+
+// From the decision on, nothing that happens to the job changes how it ends, and nothing is created.
+func TestNothingChangesADecidedEnd(t *testing.T) {
+	t.Parallel()
+	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	started := func() *jobBuilder { return job(role("worker", 2)).BackoffLimit(1).Saw(time.Hour, both...) }
+	succeeded := func() *jobBuilder {
+		return started().GivePeers(time.Hour).Saw(time.Minute, pod("job-worker-0", exitedAgo(0, time.Minute)), both[1])
+	}
+	failed := func() *jobBuilder {
+		return started().Deadline(3600-60).Saw(time.Minute, both...)
+	}
+	elastic := job(role("worker", 2)).Elastic(1, 2).GivePeers(time.Hour).Saw(time.Hour, both...).
+		Saw(time.Minute, pod("job-worker-0", exitedAgo(0, time.Minute)), both[1])
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want string
+	}{
+		"a success stays if the user pauses the job": {
+			job: succeeded().Paused(true), pods: both, want: batchv1beta1.ReasonLeaderSucceeded,
+		},
+		"a success stays if the deadline passes": {
+			job: succeeded().Deadline(1), pods: both, want: batchv1beta1.ReasonLeaderSucceeded,
+		},
+		"a success stays if the pod of the leader is gone": {
+			job: succeeded(), pods: both[1:], want: batchv1beta1.ReasonLeaderSucceeded,
+		},
+		"a success stays if a peer fails": {
+			job:  succeeded(),
+			pods: []*corev1.Pod{pod("job-worker-1", exited(1), sidecarRunning)}, want: batchv1beta1.ReasonLeaderSucceeded,
+		},
+		"a success stays if the user scales the job": {
+			job: elastic.Elastic(1, 4), pods: both[1:], want: batchv1beta1.ReasonLeaderSucceeded,
+		},
+		"a failure stays if the user removes the deadline": {
+			job:  withoutDeadline(failed()),
+			pods: []*corev1.Pod{pod("job-worker-0", running, deleting)}, want: batchv1beta1.ReasonDeadlineExceeded,
+		},
+		"a failure stays if the leader succeeds meanwhile": {
+			job:  failed(),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), both[1]}, want: batchv1beta1.ReasonDeadlineExceeded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.Sees(tc.pods...)
+			diff(t, "reason", tc.want, d.Status.Reason)
+			diff(t, "status", tc.job.Status, d.Status)
+			diff(t, "creations", []string(nil), names(podsToCreate(d)))
+			diff(t, "deletions other than of the clean-up", []string(nil), names(d.Deletes))
+		})
+	}
+}
+
+func withoutDeadline(j *jobBuilder) *jobBuilder {
+	j.Spec.RunPolicy.ActiveDeadlineSeconds = nil
+	return j
+}
+
+// An earlier version of the controller finished a job while its pods still ran.
+func TestJobThatAnEarlierVersionFinished(t *testing.T) {
+	t.Parallel()
+	leader, peer := pod("job-worker-0", exitedAgo(0, time.Minute)), pod("job-worker-1", running)
+	j := job(role("worker", 2)).GivePeers(90*time.Second).Saw(time.Hour, pod("job-worker-0", running), peer).
+		Saw(time.Minute, leader, peer)
+	j.Status.Phase = batchv1beta1.JobPhaseSucceeded
+	j.Status.CompletionTime = new(metav1.NewTime(now.Add(-time.Minute)))
+	for i := range j.Status.Conditions {
+		if c := &j.Status.Conditions[i]; c.Type == batchv1beta1.ConditionSuccessCriteriaMet {
+			c.Type = batchv1beta1.ConditionCompleted
+		}
+	}
+	d := j.Sees(leader, peer)
+	diff(t, "status", j.Status, d.Status)
+	diff(t, "deletions within the grace of a success", []string(nil), names(d.CleanUps))
+	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
+	late := plan.Decide(j.Job, seeing(leader, peer), now.Add(30*time.Second))
+	diff(t, "deletions after it", []string{"job-worker-1"}, names(late.CleanUps))
 }
 
 // A job that failed owes its replicas nothing.
@@ -438,7 +609,7 @@ func TestFinishedJobIsFinal(t *testing.T) {
 	failed := func() *jobBuilder {
 		return job(role("worker", 2)).BackoffLimit(1).Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
 			Saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running)).
-			Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), again(1)), pod("job-worker-1", running, again(1)))
+			Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute), again(1)), pod("job-worker-1", exited(1), again(1)))
 	}
 	pausing := func(j *jobBuilder) *jobBuilder {
 		j.Generation++
@@ -501,6 +672,7 @@ func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).TTL(1).LoseNodesAfter(time.Minute).
+		CleanUp(batchv1beta1.CleanUpPolicyNone).
 		Saw(time.Hour, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
 	lost := pod("job-worker-1", running, onLostNode, deleting)
 	d := j.Sees(pod("job-worker-0", exited(0)), lost)

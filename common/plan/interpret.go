@@ -31,7 +31,7 @@ func interpret(job Job, seen Observation, now time.Time) view {
 	v.roles, v.resized = v.presentRoles()
 	v.gang = v.gangOf(v.roles)
 	v.replicas = v.observeReplicas()
-	if job.Spec.Elastic != nil && !job.Status.Finished() && !v.isPausedBeforeStart() {
+	if job.Spec.Elastic != nil && !job.Status.Decided() && !v.isPausedBeforeStart() {
 		v = v.scaledDown()
 	}
 	return v

@@ -18,8 +18,12 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 	case slices.ContainsFunc(v.replicas, v.mayHavePastPod):
 		return true
 	//mutant:a gang: a cache is trusted about the end of its time => case false:
-	case c.action == finish && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:
+	case c.action == decideEnd && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:
 		// A cache may have the admission of an earlier run.
+		return true
+	//mutant:a cache is trusted that nothing of a job runs => case false:
+	case s.Status.Finished() && !status.Finished() && !keepsPods(v.job):
+		// The status reports that nothing of the job runs. A cache may lack a pod that was just created.
 		return true
 	case v.resized: // which pods are gone, and which replicas run, must not be guessed
 		return true
@@ -42,10 +46,10 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 	//mutant:a gang: a cache is trusted about the group => case false:
 	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true
-	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Finished() || status.StartTime == nil):
+	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Decided() || status.StartTime == nil):
 		// It was deleted already, unless the controller was stopped in between. The cache may not know.
 		return true
-	case s.cleanedUp && v.job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone:
+	case s.cleanedUp && keepsPods(v.job):
 		// From now on the status says of missing pods that they were deleted.
 		return slices.ContainsFunc(v.replicas, isMissing)
 	default:

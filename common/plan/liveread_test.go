@@ -67,7 +67,14 @@ func TestNeedsLiveRead(t *testing.T) {
 		"a clean-up": {
 			job: finishedKeeping(batchv1beta1.CleanUpPolicyAll), pods: []*corev1.Pod{worker1},
 		},
-		"the end of a clean-up":                    {job: finishedKeeping(batchv1beta1.CleanUpPolicyAll)},
+		"the end of a job, since nothing of it seems to run": {
+			job: finishedKeeping(batchv1beta1.CleanUpPolicyAll), want: true,
+		},
+		"the end of a job that keeps pods that run": {
+			job:  ran().CleanUp(batchv1beta1.CleanUpPolicyNone),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), worker1},
+		},
+		"the end of a clean-up":                    {job: finishedKeeping(batchv1beta1.CleanUpPolicyAll).Saw(0)},
 		"a pod that is gone though it was to stay": {job: finishedKeeping(batchv1beta1.CleanUpPolicyNone), want: true},
 		"the first pods of a new attempt, whose template is faulty": {
 			job: ran().Saw(0, worker0, pod("job-worker-1", exited(1))).Refusing("no container"),

@@ -5,7 +5,7 @@
 // Decide reads from top to bottom:
 //
 //   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
-//   - choose picks what the job does: hold, pause, finish, wait for reports, run, ... (choose.go);
+//   - choose picks what the job does: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, finish.go,
 //     cleanup.go, and admission.go for pods that another controller admits), and the status that follows (status.go,
 //     tasks.go);
@@ -40,10 +40,13 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.hold()
 	case pause:
 		s.pause()
-	case finish:
+	case end:
+		s.Status.ObservedGeneration = job.Generation
+		s.end()
+	case decideEnd:
 		s.begin()
-		s.finish(*choice.ending)
-		s.cleanUp()
+		s.decideEnd(*choice.ending)
+		s.end()
 	case awaitReports:
 		s.begin()
 		s.awaitReports(choice.reportsDue)

@@ -18,6 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // anyJob draws a job that nobody has looked at yet.
@@ -179,14 +180,14 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisio
 		t.Fatalf("pods are created without a group that is known for sure to be the job's own, and admitted: %+v", view)
 	case len(d.Creates) > 0 && change != "":
 		t.Fatalf("pods are created at the %s of their group", change)
-	case change == batchv1beta1.ActionCreate && (d.Status.Finished() || j.Spec.RunMode.Pausing()):
-		t.Fatal("a job that has finished, or is to be paused, gets a group")
+	case change == batchv1beta1.ActionCreate && (d.Status.Decided() || j.Spec.RunMode.Pausing()):
+		t.Fatal("a job whose end is decided, or is to be paused, gets a group")
 	case change != "" && change != batchv1beta1.ActionCreate && d.Admission.Seen.GetOwnerReferences() == nil:
 		t.Fatalf("%s of a group of somebody else", change)
 	}
 	own := view.Object != nil && view.Object.OwnerReferences != nil && view.Object.DeletionTimestamp == nil
 	released := change == batchv1beta1.ActionDelete
-	if own && released != (d.Status.Finished() || j.Spec.RunMode.Pausing()) {
+	if own && released != (d.Status.Decided() || j.Spec.RunMode.Pausing()) {
 		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase, j.Spec.RunMode.Pausing())
 	}
 	members := int32(0) // the pods that are there are none
@@ -272,14 +273,25 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 	if len(d.Creates) > 0 && d.EnsureNetworkPolicy != seen.NeedsNetworkPolicy {
 		t.Fatal("pods are created without the NetworkPolicy of the job")
 	}
-	if d.Status.Finished() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
-		t.Fatal("something is created for a finished job")
+	if d.Status.Decided() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
+		t.Fatal("something is created for a job whose end is decided")
 	}
 	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
 		t.Fatal("something is created for a job that is to be paused")
 	}
 	if plan.IsPaused(d.Status) && len(seen.Pods) > 0 {
 		t.Fatal("a job with pods is paused")
+	}
+	if d.Status.Finished() && !j.Status.Finished() && j.Spec.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
+		for _, p := range seen.Pods {
+			if !policy.Ended(p) || !d.NeedsLiveRead {
+				t.Fatalf("a job has finished without a live read, or while pod %s runs", p.Name)
+			}
+		}
+	}
+	if j.Status.Decided() && !j.Status.Finished() && !d.Status.Finished() &&
+		!plan.OnlyFollowsReplicas(j.Status, d.Status) {
+		t.Fatalf("the status of a job whose end is decided changes:\n%s", cmp.Diff(j.Status, d.Status))
 	}
 	if j.Status.Finished() && !plan.OnlyFollowsReplicas(j.Status, d.Status) {
 		t.Fatalf("the status of a finished job changes:\n%s", cmp.Diff(j.Status, d.Status))

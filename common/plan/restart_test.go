@@ -324,6 +324,7 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 		wantWakeIn   time.Duration
 		wantFailures []string
 		wantPhase    batchv1beta1.JobPhase
+		wantDecided  bool
 	}{
 		"one failed just now, others run: too early to tell": {
 			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)},
@@ -355,9 +356,9 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running)},
 			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
-		"the leader's success ends the job at once": {
+		"the leader's success is decided at once": {
 			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
-			wantPhase: batchv1beta1.JobPhaseSucceeded, wantWakeIn: 30 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantDecided: true, wantWakeIn: 30 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -374,7 +375,8 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			diff(t, "failures", tc.wantFailures, got.Failures)
 			diff(t, "phase", tc.wantPhase, got.Phase)
 			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
-			if tc.wantPhase == batchv1beta1.JobPhaseRunning {
+			diff(t, "the end is decided", tc.wantDecided, d.Status.Decided())
+			if tc.wantPhase == batchv1beta1.JobPhaseRunning && !tc.wantDecided {
 				diff(t, "ReplicaFailure, before anything is decided", metav1.ConditionTrue,
 					conditionOf(d, batchv1beta1.ConditionReplicaFailure).Status)
 				diff(t, "deletions, before anything is decided", []string(nil), got.Deletes)
@@ -616,25 +618,25 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 	both := []*corev1.Pod{leader, pod("job-worker-1", running)}
 	never := restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)
 	for name, tc := range map[string]struct {
-		job   *jobBuilder
-		edit  func(*jobBuilder)
-		pods  []*corev1.Pod
-		phase batchv1beta1.JobPhase
+		job    *jobBuilder
+		edit   func(*jobBuilder)
+		pods   []*corev1.Pod
+		reason string
 	}{
 		"the failure ends the job": {
 			job:  job(never),
 			edit: func(j *jobBuilder) { j.Scope(scopeJob) }, pods: []*corev1.Pod{leader, failed},
-			phase: batchv1beta1.JobPhaseFailed,
+			reason: batchv1beta1.ReasonPermanentFailure,
 		},
 		"the failure ends the job, and its pod is gone": {
 			job:  job(never),
 			edit: func(j *jobBuilder) { j.Scope(scopeJob) }, pods: []*corev1.Pod{leader},
-			phase: batchv1beta1.JobPhaseFailed,
+			reason: batchv1beta1.ReasonPermanentFailure,
 		},
 		"the failure restarts the job": {
 			job:  job(role("worker", 2)).BackoffLimit(0),
 			edit: func(j *jobBuilder) { j.Scope(scopeJob).BackoffLimit(1) }, pods: []*corev1.Pod{leader, failed},
-			phase: batchv1beta1.JobPhasePending,
+			reason: batchv1beta1.ReasonRestarting,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -642,7 +644,7 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 			j := tc.job.Scope(scopeReplica).Saw(2*time.Minute, both...).Saw(time.Minute, leader, failed)
 			tc.edit(j)
 			d := j.Sees(tc.pods...)
-			diff(t, "phase", tc.phase, d.Status.Phase)
+			diff(t, "reason", tc.reason, d.Status.Reason)
 			diff(t, "failures", []string{"job-worker-1: exit code 1, counted"}, summarize(d).Failures)
 		})
 	}

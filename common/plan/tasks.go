@@ -35,13 +35,22 @@ func (s *steps) setTasks() {
 			if r.pod != nil {
 				s.Status.Replicas++
 			}
-			if r.outcome.Ready && !r.obsolete() {
+			if s.countsAsReady(r, entry.Phase) {
 				ready++
 			}
 		}
 		s.Status.Tasks = append(s.Status.Tasks, task)
 	}
-	s.Status.Ready = fmt.Sprintf("%d/%d", ready, len(s.replicas))
+	if !s.job.Status.Finished() { // otherwise it is final
+		s.Status.Ready = fmt.Sprintf("%d/%d", ready, len(s.replicas))
+	}
+}
+
+// countsAsReady reports whether a replica runs and is ready, or has done its part. A job that succeeded needs no more of
+// its replicas.
+func (s *steps) countsAsReady(r *replica, phase batchv1beta1.ReplicaPhase) bool {
+	return s.Status.Phase == batchv1beta1.JobPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseSucceeded ||
+		r.outcome.Ready && !r.obsolete()
 }
 
 // entryOf returns a replica's entry of the status.
@@ -91,7 +100,7 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 // finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. Only what the clean-up
 // deleted, or would have deleted, becomes Deleted.
 func (r *replica) finalEntry(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
-	if r.pod != nil && !r.obsolete() {
+	if r.pod != nil && !r.obsolete() && !r.outcome.Terminating {
 		return r.entry()
 	}
 	entry := r.recorded

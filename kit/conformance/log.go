@@ -30,7 +30,7 @@ func testLog(t *testing.T, k model.Kind) {
 	}{
 		"a job that succeeds": {
 			shape: two(onFailure, scopeJob),
-			steps: []step{run, exits(0, 0)},
+			steps: []step{run, exits(0, 0), passes(time.Minute)},
 			want: []string{
 				`"Created" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "replicas"=2`,
 				`"Running" "phase"="Running" "reason"="ReplicasRunning" "attempt"=0 "backoffCount"=0`,

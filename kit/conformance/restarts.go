@@ -150,11 +150,17 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 			t.Fatalf("unexpected counts %s (-want +got):\n%s", when, diff)
 		}
 	}
+	// ends lets the job finish, for which its pods have to go.
+	ends := func(phase batchv1beta1.JobPhase, when string) {
+		t.Helper()
+		w.do(passes(2 * time.Minute))
+		want.Phase = phase
+		expect(when)
+	}
 	leaderSucceeds := func() {
 		t.Helper()
 		w.do(exits(0, 0))
-		want.Phase = batchv1beta1.JobPhaseSucceeded
-		expect("when the leader has succeeded")
+		ends(batchv1beta1.JobPhaseSucceeded, "when the leader has succeeded")
 	}
 	// replaced lets the replacement run, for which it may have to wait: for the delay of the restart, and for the pod of a lost
 	// node to be deleted by force.
@@ -175,8 +181,7 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 	befall()
 	switch c.cell {
 	case "ends":
-		want.Phase = batchv1beta1.JobPhaseSucceeded
-		expect("at the end")
+		ends(batchv1beta1.JobPhaseSucceeded, "at the end")
 	case "done":
 		want.Phase = batchv1beta1.JobPhaseRunning
 		expect("when the replica is done")
@@ -211,12 +216,10 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 			leaderSucceeds()
 			return
 		}
-		want.Phase = batchv1beta1.JobPhaseFailed
-		expect("when the limit is used up")
+		ends(batchv1beta1.JobPhaseFailed, "when the limit is used up")
 	case "fails":
-		want.Phase = batchv1beta1.JobPhaseFailed
 		failed()
-		expect("at the end")
+		ends(batchv1beta1.JobPhaseFailed, "at the end")
 	case "stays":
 		w.do(run)
 		want.Phase = batchv1beta1.JobPhaseRunning

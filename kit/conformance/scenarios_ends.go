@@ -66,6 +66,53 @@ var endScenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
+		name:  "a job that succeeded is finished when its peer has ended",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, exits(0, 0), decided(batchv1beta1.ConditionSuccessCriteriaMet), passes(10 * time.Second),
+			stands(batchv1beta1.JobPhaseRunning), exits(1, 0), stands(batchv1beta1.JobPhaseSucceeded),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job that succeeded is finished when the time of its peer is over and the peer has ended",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, exits(0, 0), passes(25 * time.Second), stands(batchv1beta1.JobPhaseRunning), passes(10 * time.Second),
+			stands(batchv1beta1.JobPhaseSucceeded),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "a peer fails, the user pauses the job and the deadline passes after the leader succeeded",
+		shape: two(onFailure, scopeJob, deadline(60)),
+		steps: []step{
+			run, passes(40 * time.Second), exits(0, 0), paused, stands(batchv1beta1.JobPhaseRunning), exits(1, 1),
+			passes(time.Minute), resumed, passes(time.Minute),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
+	},
+	{
+		name:  "a job that failed is not finished before the pod of a lost node is deleted by force",
+		shape: two(never, scopeJob),
+		steps: []step{
+			run, losesNode(1), decided(batchv1beta1.ConditionFailureTarget), passes(80 * time.Second),
+			stands(batchv1beta1.JobPhaseRunning), passes(20 * time.Second), stands(batchv1beta1.JobPhaseFailed),
+		},
+		want: result{Phase: "Failed", Reason: "PermanentFailure"},
+	},
+	{
+		name:  "a job that keeps its pods is finished although a peer runs on",
+		shape: two(onFailure, scopeReplica, cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{run, exits(0, 0), stands(batchv1beta1.JobPhaseSucceeded)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Running"}},
+	},
+	{
+		name:  "the user deletes a job whose end is decided while a peer runs",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, exits(0, 0), jobDeleted},
+	},
+	{
 		name:  "the user deletes the job while it runs",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, jobDeleted},

@@ -108,6 +108,16 @@ func stands(phase batchv1beta1.JobPhase) step {
 	}
 }
 
+// decided checks that it is decided how the job ends, and that the job has not finished.
+func decided(condition string) step {
+	return func(w *world) {
+		w.t.Helper()
+		if status := w.status(); !model.IsTrue(status, condition) || status.Finished() {
+			w.t.Errorf("%s is %t: %s", condition, model.IsTrue(status, condition), w.describe())
+		}
+	}
+}
+
 // hasPod checks that a replica has a pod by now.
 func hasPod(index int) step { return func(w *world) { w.pod(index) } }
 

@@ -256,8 +256,13 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		c := &status.Conditions[i]
 		fails := c.Type == batchv1beta1.ConditionReplicaFailure && c.Status == metav1.ConditionTrue
 		refused := c.Type == batchv1beta1.ConditionInitialized && c.Status == metav1.ConditionFalse
-		if !fails && !refused {
+		// Until the job has finished, the grace of its peers counts from its success.
+		succeeds := c.Type == batchv1beta1.ConditionSuccessCriteriaMet && !status.Finished()
+		if !fails && !refused && !succeeds {
 			c.LastTransitionTime = metav1.Time{}
+		}
+		if succeeds {
+			c.ObservedGeneration = 0 // so that matters knows what is before the time
 		}
 		// It may have the time at which a replica restarts.
 		if strings.Contains(c.Message, " UTC") {
@@ -280,6 +285,7 @@ var matters = []struct {
 	{before: `"restartTime":"`},
 	{before: `restarts at `},
 	{before: `"completionTime":"`, past: completionMatters},
+	{before: `"type":"SuccessCriteriaMet","status":"True","lastTransitionTime":"`, past: peerGrace},
 }
 
 const timeLength = len("2026-03-01T12:00:00Z")

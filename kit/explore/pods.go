@@ -69,7 +69,7 @@ func (m *machine) happen(pod *corev1.Pod, what model.Mishap) {
 func (m *machine) owe(pod *corev1.Pod, free bool) {
 	s := m.state
 	job := s.live.Objects.Job()
-	if job == nil || job.JobStatus().Finished() {
+	if job == nil || job.JobStatus().Decided() {
 		return
 	}
 	if free || model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {

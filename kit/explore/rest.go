@@ -35,13 +35,16 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	current := map[string]*corev1.Pod{}
 	for _, pod := range live.Pods() {
 		current[pod.Name] = pod
-		if !status.Finished() && model.AttemptLabel(pod) != model.AttemptOf(status, pod.Name) {
+		if !status.Decided() && model.AttemptLabel(pod) != model.AttemptOf(status, pod.Name) {
 			fail("pod %s is of an earlier attempt", pod.Name)
 		}
 	}
 	runs := slices.ContainsFunc(live.Pods(), func(pod *corev1.Pod) bool { return !policy.Ended(pod) })
 	if status.Finished() && !runs && len(live.Of(model.Secrets)) > 0 {
 		fail("the run of the job is over, but its Secret is still there")
+	}
+	if status.Decided() != status.Finished() {
+		fail("the end of the job is decided, but the job does not finish")
 	}
 	wantsGroup := spec.Scheduler != nil && !status.Finished() && !spec.RunMode.Pausing()
 	if hasGroup := live.PodGroup() != nil; hasGroup != wantsGroup {

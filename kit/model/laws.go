@@ -53,6 +53,9 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, byController bool
 	if becomesTrue(batchv1beta1.ConditionPaused) && len(now.Pods()) > 0 {
 		t.Errorf("the job is said to be paused, but there are pods: %s", now.Describe())
 	}
+	if status.Finished() && !old.JobStatus().Finished() {
+		checkFinish(t, k, now, job)
+	}
 	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && k.SpecOf(job).Elastic == nil &&
 		a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
 		t.Errorf("the job is said to run, but its aggregate is %+v", *a)
@@ -67,8 +70,8 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
 		return // it was deleted just now, and the pod will be
 	}
 	status := *job.JobStatus()
-	if status.Finished() {
-		t.Errorf("pod %s is created for a job that is %s", pod.Name, status.Phase)
+	if status.Decided() {
+		t.Errorf("pod %s is created for a job that is %s and whose end is decided", pod.Name, status.Phase)
 	}
 	spec := k.SpecOf(job)
 	if spec.RunMode.Pausing() {
@@ -136,7 +139,7 @@ func checkMembership(t Reporter, now Objects, job framework.Job, pod *corev1.Pod
 	}
 }
 
-// checkGroupCreation checks that a PodGroup may be created: for a job that has not finished and is not to be paused,
+// checkGroupCreation checks that a PodGroup may be created: for a job whose end is not decided and that is not paused,
 // and before its pods unless somebody deleted an earlier one.
 func checkGroupCreation(t Reporter, k Kind, now Objects) {
 	t.Helper()
@@ -145,14 +148,14 @@ func checkGroupCreation(t Reporter, k Kind, now Objects) {
 	case job == nil: // it was deleted just now
 	case k.SpecOf(job).Scheduler == nil:
 		t.Errorf("a PodGroup is created for a job in no queue")
-	case job.JobStatus().Finished() || k.SpecOf(job).RunMode.Pausing():
-		t.Errorf("a PodGroup is created for a job that is %s, and paused: %t",
-			job.JobStatus().Phase, k.SpecOf(job).RunMode.Pausing())
+	case job.JobStatus().Decided() || k.SpecOf(job).RunMode.Pausing():
+		t.Errorf("a PodGroup is created for a job that is %s, whose end is decided: %t, and paused: %t",
+			job.JobStatus().Phase, job.JobStatus().Decided(), k.SpecOf(job).RunMode.Pausing())
 	}
 }
 
-// checkDeletion checks that a write of the controller deletes no pod that does its work, or that a finished job has to
-// keep, with its logs. The objects are those after the write.
+// checkDeletion checks that a write of the controller deletes no pod that does its work, or that a job whose end is
+// decided has to keep, with its logs. The objects are those after the write.
 func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
@@ -161,7 +164,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 		return
 	}
 	switch status := *job.JobStatus(); {
-	case status.Finished():
+	case status.Decided():
 		if !policy.CleansUp(k.SpecOf(job).RunPolicy, pod) {
 			t.Errorf("the clean-up deletes pod %s, which is %s", pod.Name, pod.Status.Phase)
 		}
@@ -185,19 +188,45 @@ func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	}
 }
 
-// checkTensorBoardCreation checks that a TensorBoard may be created: for a job that wants it and has not finished.
+// checkTensorBoardCreation checks that a TensorBoard may be created: for a job that wants it and whose end is not
+// decided.
 // The status must name it before, so that it is found again whatever happens next.
 func checkTensorBoardCreation(t Reporter, now Objects) {
 	t.Helper()
 	job, ok := now.Job().(framework.TensorBoardJob)
 	switch {
 	case !ok: // it was deleted just now
-	case job.JobStatus().Finished():
-		t.Errorf("a TensorBoard is created for a job that is %s", job.JobStatus().Phase)
+	case job.JobStatus().Decided():
+		t.Errorf("a TensorBoard is created for a job that is %s and whose end is decided", job.JobStatus().Phase)
 	case job.TensorBoardSpec() == nil:
 		t.Errorf("a TensorBoard is created for a job that wants none")
 	case job.TensorBoardStatus() == nil:
 		t.Errorf("a TensorBoard is created, but it is not in the status")
+	}
+}
+
+// checkFinish checks that a job may finish: its end is decided in the same way, and nothing of it runs any more.
+func checkFinish(t Reporter, k Kind, now Objects, job framework.Job) {
+	t.Helper()
+	status := *job.JobStatus()
+	hasSucceeded, hasFailed := status.Phase == batchv1beta1.JobPhaseSucceeded, status.Phase == batchv1beta1.JobPhaseFailed
+	for condition, want := range map[string]bool{
+		batchv1beta1.ConditionSuccessCriteriaMet: hasSucceeded,
+		batchv1beta1.ConditionCompleted:          hasSucceeded,
+		batchv1beta1.ConditionFailureTarget:      hasFailed,
+		batchv1beta1.ConditionFailed:             hasFailed,
+	} {
+		if IsTrue(status, condition) != want {
+			t.Errorf("a job is %s, but its condition %s is %t", status.Phase, condition, !want)
+		}
+	}
+	if k.SpecOf(job).RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone {
+		return
+	}
+	for _, pod := range now.Pods() {
+		if !policy.Ended(pod) && !isRelabelled(pod) {
+			t.Errorf("the job is said to be %s, but pod %s runs: %s", status.Phase, pod.Name, now.Describe())
+		}
 	}
 }
 
@@ -229,6 +258,9 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 			t.Errorf("the aggregate of %d replicas sums up to %d", replicas, sum)
 		}
 	}
+	if before.Decided() && !before.Finished() {
+		checkDecided(t, before, after)
+	}
 	if !before.Finished() {
 		return
 	}
@@ -238,6 +270,21 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	}
 	if diff := gocmp.Diff(before, after); diff != "" {
 		t.Errorf("the status of a finished job changes (-before +after):\n%s", diff)
+	}
+}
+
+// checkDecided checks that a status keeps how it was decided that the job ends, and what was counted.
+func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
+	t.Helper()
+	for _, condition := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionFailureTarget} {
+		was := meta.FindStatusCondition(before.Conditions, condition)
+		if diff := gocmp.Diff(was, meta.FindStatusCondition(after.Conditions, condition)); diff != "" {
+			t.Errorf("the decided end of a job changes (-before +after):\n%s", diff)
+		}
+	}
+	if diff := gocmp.Diff(before.Failures, after.Failures); diff != "" || before.BackoffCount != after.BackoffCount ||
+		before.Attempt != after.Attempt || before.Pauses != after.Pauses {
+		t.Errorf("something is counted after the end of a job is decided: %+v, then %+v", before, after)
 	}
 }
 

@@ -12,10 +12,18 @@ const (
 	// ConditionReplicaFailure is True while a replica has failed and is not yet running again; an elastic job need not wait for
 	// it if all were restarted. Its normal state is absent or False.
 	ConditionReplicaFailure = "ReplicaFailure"
-	// ConditionCompleted is True when the leader has succeeded. It is final.
+	// ConditionSuccessCriteriaMet is True once the leader has succeeded, as that of a batch/v1 Job. The job will be
+	// Completed. Until then its pods get some time to end, and are cleaned up. It is final.
+	ConditionSuccessCriteriaMet = "SuccessCriteriaMet"
+	// ConditionFailureTarget is True once it is decided that the job fails, as that of a batch/v1 Job, with the reason,
+	// the replica and its exit code. The job will be Failed. Until then its pods are cleaned up. It is final. Its normal
+	// state is absent.
+	ConditionFailureTarget = "FailureTarget"
+	// ConditionCompleted is True when the leader has succeeded and nothing of the job runs any more. With the
+	// cleanUpPolicy None, pods may still run. It is final.
 	ConditionCompleted = "Completed"
-	// ConditionFailed is True when the job has failed, with the reason, the replica and its exit code. It is final. Its
-	// normal state is absent.
+	// ConditionFailed is True when the job has failed and nothing of it runs any more, with the reason, the replica and
+	// its exit code. With the cleanUpPolicy None, pods may still run. It is final. Its normal state is absent.
 	ConditionFailed = "Failed"
 	// ConditionPaused is True when the job is paused and none of its pods is left. Its normal state is absent or False.
 	ConditionPaused = "Paused"
@@ -57,6 +65,8 @@ const (
 	ReasonPending = "Pending"
 	// ReasonRestarting: replicas are being replaced after a failure.
 	ReasonRestarting = "Restarting"
+	// ReasonFinishing: the end of the job is decided, and some of its pods still run.
+	ReasonFinishing = "Finishing"
 	// ReasonFinished: the job has finished.
 	ReasonFinished = "Finished"
 )
@@ -71,7 +81,7 @@ const (
 	ReasonResumed = "Resumed"
 )
 
-// Reasons of ConditionCompleted and ConditionFailed.
+// Reasons of ConditionSuccessCriteriaMet and ConditionFailureTarget, and then of ConditionCompleted and ConditionFailed.
 const (
 	// ReasonLeaderSucceeded: the main container of the leader ended with exit code 0.
 	ReasonLeaderSucceeded = "LeaderSucceeded"

@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -21,9 +22,9 @@ const (
 	JobPhasePaused JobPhase = "Paused"
 	// JobPhaseResuming: the job was paused and does not run again yet.
 	JobPhaseResuming JobPhase = "Resuming"
-	// JobPhaseSucceeded: the leader succeeded. It is final.
+	// JobPhaseSucceeded: the leader succeeded, and nothing of the job runs any more. It is final.
 	JobPhaseSucceeded JobPhase = "Succeeded"
-	// JobPhaseFailed: the job failed. It is final.
+	// JobPhaseFailed: the job failed, and nothing of it runs any more. It is final.
 	JobPhaseFailed JobPhase = "Failed"
 	// JobPhaseUnknown: the state of the leader cannot be obtained. Kubernetes no longer reports that of a pod, so that no
 	// job has this phase. A job whose node does not answer stays Running.
@@ -73,8 +74,8 @@ type JobStatus struct {
 	// +kubebuilder:default=0
 	BackoffCount int32 `json:"backoffCount"`
 
-	// The latest available observations of the job's state. Types: Initialized, Running, ReplicaFailure, Completed, Failed,
-	// Paused.
+	// The latest available observations of the job's state. Types: Initialized, Running, ReplicaFailure, Paused,
+	// SuccessCriteriaMet, FailureTarget, Completed, Failed.
 	//
 	// +optional
 	// +listType=map
@@ -82,7 +83,8 @@ type JobStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// A simple, high-level summary of where the job is in its lifecycle. It is not a comprehensive state machine.
-	// Succeeded and Failed are final.
+	// Succeeded and Failed are final. Once the end is decided, and until nothing of the job runs any more, the phase stays
+	// as it was, and reason tells how the job ends.
 	//
 	// +optional
 	Phase JobPhase `json:"phase,omitempty"`
@@ -102,7 +104,8 @@ type JobStatus struct {
 	// +optional
 	RunningTime *metav1.Time `json:"runningTime,omitempty"`
 
-	// When the job succeeded or failed.
+	// When the job succeeded or failed: when nothing of it ran any more. Unset until then. With the cleanUpPolicy None
+	// it is when that was decided.
 	//
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -122,7 +125,8 @@ type JobStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// The number of replicas that run and are ready, of all: "2/4".
+	// The number of replicas that run and are ready or have succeeded, of all: "2/4". All count in a job that succeeded,
+	// since it needs no more of them.
 	//
 	// +optional
 	Ready string `json:"ready,omitempty"`
@@ -152,9 +156,16 @@ type JobStatus struct {
 	Failures []ReplicaFailure `json:"failures,omitempty"`
 }
 
-// Finished says that the job has succeeded or failed, which is final.
+// Finished reports whether the job has succeeded or failed, which is final.
 func (s *JobStatus) Finished() bool {
 	return s.Phase == JobPhaseSucceeded || s.Phase == JobPhaseFailed
+}
+
+// Decided reports whether it is decided how the job ends, which is final. The job has finished, or it will once nothing
+// of it runs any more.
+func (s *JobStatus) Decided() bool {
+	return s.Finished() || meta.IsStatusConditionTrue(s.Conditions, ConditionSuccessCriteriaMet) ||
+		meta.IsStatusConditionTrue(s.Conditions, ConditionFailureTarget)
 }
 
 // TaskStatus is the observed state of the replicas of one type.

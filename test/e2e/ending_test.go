@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// ending is a job whose replicas have pod specs of their own.
+const ending = `
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: ending}
+spec:
+  replicaSpecs:
+    - {type: master, restartPolicy: Never, template: {spec: %s}}
+    - {type: worker, restartPolicy: Never, template: {spec: %s}}
+`
+
+// endingWith returns the job with a command of Python for each replica. A Python without a handler ignores SIGTERM, so
+// that its grace period decides when it ends.
+func endingWith(master, worker string) string {
+	spec := func(code string) string {
+		return fmt.Sprintf(`{terminationGracePeriodSeconds: 5, containers: [{name: pytorch, image: %q, command: [python3, -c, %q]}]}`,
+			"tensorstack/pytorch-example:1.13.1", code)
+	}
+	return fmt.Sprintf(ending, spec(master), spec(worker))
+}
+
+var _ = Describe("The end of a job", Label("pytorch"), func() {
+	It("is decided when the leader succeeds, and is final when its peer has ended", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectlWith(ctx, endingWith("import time; time.sleep(5)", "import time; time.sleep(20)"), "apply", "-f", "-")
+		n.kubectl(ctx, "wait", "--for=condition=SuccessCriteriaMet", "ptjob/ending", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/ending", patience)
+		Expect(now(n.running(ctx))).To(BeEmpty())
+		Expect(now(n.output(ctx, "get", "ptjob", "ending", "-o", "jsonpath={.status.phase} {.status.ready}"))).
+			To(Equal("Succeeded 2/2"))
+	})
+
+	It("is decided when a replica fails for good, and is final when the pods of the others are gone", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectlWith(ctx, endingWith("import time; time.sleep(600)", "import time; time.sleep(5); exit(3)"), "apply", "-f", "-")
+		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/ending", patience)
+		Expect(now(n.running(ctx))).To(BeEmpty())
+		Expect(now(n.output(ctx, "get", "ptjob", "ending", "-o", "jsonpath={.status.phase} {.status.reason}"))).
+			To(Equal("Failed PermanentFailure"))
+	})
+})
+
+// running returns a function that returns the pods of which a container runs, or is yet to run.
+func (n namespace) running(ctx context.Context) func() ([]string, error) {
+	return func() ([]string, error) {
+		output, err := n.output(ctx, "get", "pods", "--field-selector=status.phase!=Succeeded,status.phase!=Failed", "-o",
+			`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].state}{"\n"}{end}`)()
+		var running []string
+		for line := range strings.Lines(output) {
+			if !strings.Contains(line, `"terminated"`) { // the kubelet reports the end of a container before that of its pod
+				running = append(running, line)
+			}
+		}
+		return running, err
+	}
+}
