@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
-	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -33,6 +33,7 @@ const conflictDelay = 100 * time.Millisecond
 // execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then deletions,
 // then creations.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
+	held := r.holdCreations(job, &d.Decision)
 	result, err := r.changeJob(ctx, job, planned, d)
 	if apierrors.IsConflict(err) {
 		// Somebody changed the job since it was read. The change may be one that does not wake us.
@@ -57,12 +58,16 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		// The cache never shows an object that is gone before a watch that broke is resumed.
 		result = sooner(result, plan.CacheDelay)
 	}
+	if held > 0 {
+		result = sooner(result, held)
+	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
+		delay := r.holdAfter(job, refused)
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return reconcile.Result{}, err
 		}
 		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
-		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
+		result = sooner(result, delay)
 	} else if errors.Is(err, errRelabelled) {
 		result = sooner(result, relabelledDelay)
 	} else if err != nil {
@@ -310,11 +315,16 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
+	asked := maps.Clone(pod.Labels)
 	err = r.createOwned(ctx, job, pod)
 	if r.isRelabelled(job, err) {
 		return cmp.Or(r.deleteRelabelled(ctx, job, pod.Name), errRelabelled)
 	}
 	if err != nil {
+		return err
+	}
+	//mutant:admission may change the labels of pods => if asked == nil {
+	if err := r.refuseChanged(ctx, asked, pod); err != nil {
 		return err
 	}
 	r.options.Memory.noteWrite(client.ObjectKeyFromObject(job), pod.Name)

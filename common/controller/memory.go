@@ -13,11 +13,13 @@ import (
 // Memory is all that a Reconciler remembers from one reconcile to the next: since when a change of each job's status
 // waits to be written, so that it is written together with later ones; what was last done about the job's TensorBoard,
 // so that a change that is refused is not tried all the time; which pods of the job were written, so that the cache
-// gets the time to show them; and whether the job has a Service that the cache never shows, since somebody changed its
-// labels. If the process ends, that costs one late write a job.
+// gets the time to show them; whether the job has a Service that the cache never shows, since somebody changed its
+// labels; and until when no pods of the job are created, since admission changed the last one. If the process ends, that
+// costs one late write a job.
 type Memory struct {
 	times        sync.Map // types.NamespacedName -> time.Time
 	services     sync.Map // types.NamespacedName -> types.UID of the job
+	held         sync.Map // types.NamespacedName -> time.Time
 	tensorBoards dependents.HeldChanges
 
 	mu      sync.Mutex
@@ -39,6 +41,23 @@ func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 		return
 	}
 	m.times.Store(job, since)
+}
+
+// HeldUntil returns until when no pods of a job are created, the zero time if they may be.
+func (m *Memory) HeldUntil(job types.NamespacedName) time.Time {
+	if until, ok := m.held.Load(job); ok {
+		return until.(time.Time) //nolint:forcetypeassert // only HoldUntil stores
+	}
+	return time.Time{}
+}
+
+// HoldUntil sets until when no pods of a job are created. The zero time means that they may be.
+func (m *Memory) HoldUntil(job types.NamespacedName, until time.Time) {
+	if until.IsZero() {
+		m.held.Delete(job)
+		return
+	}
+	m.held.Store(job, until)
 }
 
 // noteService remembers that the job has its Service, under other labels. They do not matter to the Service.
@@ -80,6 +99,7 @@ func (m *Memory) TakeWrites(job types.NamespacedName) []string {
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
 	m.services.Delete(job)
+	m.held.Delete(job)
 	m.tensorBoards.Forget(job)
 	m.TakeWrites(job)
 }

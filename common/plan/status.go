@@ -118,7 +118,7 @@ func (s *steps) setInitialized() {
 		s.refuse(s.refusal.Reason, s.refusal.Error())
 		return
 	}
-	isMissing := func(r *replica) bool { return r.pod == nil && !r.done }
+	isMissing := func(r *replica) bool { return (r.pod == nil || r.obsolete()) && !r.done }
 	isTried := s.CreateService || s.EnsureNetworkPolicy || s.Admission.Action != "" || s.isAdmissionUnknown()
 	if isTried || s.waitsFor == nil && slices.ContainsFunc(s.replicas, isMissing) {
 		if c := initialized(s.Status); c != nil && IsCreateFailure(c.Reason) {
@@ -132,8 +132,8 @@ func (s *steps) setInitialized() {
 // or updated.
 func IsCreateFailure(reason string) bool {
 	switch reason {
-	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonUpdateFailed,
-		batchv1beta1.ReasonNotInstalled:
+	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonAdmissionChangedPod,
+		batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled:
 		return true
 	default:
 		return false

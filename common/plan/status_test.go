@@ -373,7 +373,9 @@ func TestInvalidTemplateHoldsCreations(t *testing.T) {
 func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
-	for _, reason := range []string{batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed} {
+	for _, reason := range []string{
+		batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonAdmissionChangedPod,
+	} {
 		refused := func() *jobBuilder {
 			j := job(role("worker", 2)).Saw(time.Minute)
 			meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{
@@ -389,7 +391,10 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 			want       string
 			wantReason string
 		}{
-			"while a pod is missing":     {pods: both[:1], want: reason, wantReason: reason},
+			"while a pod is missing": {pods: both[:1], want: reason, wantReason: reason},
+			"while a pod is of no attempt": {
+				pods: []*corev1.Pod{both[0], pod("job-worker-1", withoutAttempt)}, want: reason, wantReason: reason,
+			},
 			"while the Service is":       {pods: both, noService: true, want: reason, wantReason: reason},
 			"while the NetworkPolicy is": {pods: both, noPolicy: true, want: reason, wantReason: reason},
 			"until everything was there": {pods: both, want: batchv1beta1.ReasonAccepted, wantReason: batchv1beta1.ReasonReplicasRunning},
@@ -501,3 +506,6 @@ func TestContainerStatus(t *testing.T) {
 		})
 	}
 }
+
+// withoutAttempt takes the label off a pod that has its attempt.
+func withoutAttempt(p *corev1.Pod) { delete(p.Labels, batchv1beta1.LabelAttempt) }

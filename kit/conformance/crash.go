@@ -40,8 +40,12 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Fatalf("unexpected end (-want +got):\n%s", diff)
 			}
-			if end := occurrences(calm.events, "Completed") + occurrences(calm.events, "Failed"); calm.job() != nil && end != 1 {
-				t.Errorf("%d events tell of the end: %q", end, calm.events)
+			ends := occurrences(calm.events, "Completed") + occurrences(calm.events, "Failed")
+			if job := calm.job(); job != nil && job.JobStatus().Finished() != (ends == 1) {
+				t.Errorf("%d events tell of the end: %q", ends, calm.events)
+			}
+			if refusals := occurrences(calm.events, batchv1beta1.ReasonAdmissionChangedPod); refusals > 1 {
+				t.Errorf("%d events tell that admission changes pods: %q", refusals, calm.events)
 			}
 			most := calm.metrics()
 			runs := 0

@@ -22,4 +22,5 @@ type scenario struct {
 // scenarios are the lives that a job may have. Each is a sequence of steps between which the controller rests.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, networkPolicyScenarios,
+	admissionScenarios,
 )

@@ -199,6 +199,14 @@ func unlabelled(index int, label string) step {
 	}
 }
 
+// admissionTakesOff lets the admission of the cluster take a label off each pod from now on.
+func admissionTakesOff(label string) step {
+	return func(w *world) { w.cluster.SetAdmission(w.kind.Admission.TakesOff(label)) }
+}
+
+// admissionIsFixed lets the admission of the cluster leave the labels of pods alone.
+func admissionIsFixed(w *world) { w.cluster.SetAdmission(w.kind.Admission) }
+
 // serviceUnlabelled lets somebody take a label off the Service of the job.
 func serviceUnlabelled(w *world) {
 	w.t.Helper()

@@ -32,3 +32,16 @@ func (k Kind) InMesh() Kind {
 	k.Admission = Mesh
 	return k
 }
+
+// TakesOff returns admission that takes a label off the pods, besides what other admission does. Nil does nothing.
+func (a Admission) TakesOff(label string) Admission {
+	return func(pod *corev1.Pod) {
+		if a != nil {
+			a(pod)
+		}
+		delete(pod.Labels, label)
+	}
+}
+
+// SetAdmission changes what the admission of the cluster does from now on.
+func (c *Cluster) SetAdmission(admission Admission) { c.admission = admission }

@@ -65,6 +65,9 @@ type Snapshot struct {
 // another. The controller does not know it.
 const MembersAnnotation = "conformance/members"
 
+// AskedAnnotation is the attempt that a pod was to be created for, if admission changed the label that has it.
+const AskedAnnotation = "conformance/asked"
+
 // NewCluster returns an empty cluster.
 func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
 	return &Cluster{scheme: scheme, clock: clock, states: []Objects{{}}, onChange: func(Change) {}}
@@ -154,7 +157,11 @@ func (c *Cluster) Create(object client.Object) error {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		if c.admission != nil && owned(pod) {
+			asked := AttemptLabel(pod)
 			c.admission(pod)
+			if AttemptLabel(pod) != asked {
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AskedAnnotation, asked)
+			}
 		}
 		if job := c.Live().Job(); job != nil && c.specOf != nil {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, MembersAnnotation, strconv.Itoa(CountReplicas(c.specOf(job))))

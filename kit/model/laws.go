@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,15 +83,16 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
 	if !isListed(status, pod.Name) && (status.ObservedGeneration > 0 || !firstMayWait) {
 		t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
 	}
-	if want := AttemptOf(status, pod.Name); AttemptLabel(pod) != want {
-		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, AttemptLabel(pod), want)
+	asked := cmp.Or(pod.Annotations[AskedAnnotation], AttemptLabel(pod))
+	if want := AttemptOf(status, pod.Name); asked != want {
+		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, asked, want)
 	}
 	if spec.Scheduler != nil {
 		checkMembership(t, now, job, pod)
 	}
 	for _, other := range now.Pods() {
-		if isRelabelled(other) {
-			continue // nobody finds it before its name is needed
+		if isRelabelled(other) || other.UID == pod.UID {
+			continue // nobody finds a relabelled pod before its name is needed
 		}
 		if of, _, _ := strings.Cut(AttemptLabel(other), "."); of != fmt.Sprint(status.Attempt+status.Pauses) {
 			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",

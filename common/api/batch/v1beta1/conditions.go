@@ -41,6 +41,8 @@ const (
 	ReasonNameConflict = "NameConflict"
 	// ReasonCreateFailed: the API server refused an object of the job, for example because of a quota.
 	ReasonCreateFailed = "CreateFailed"
+	// ReasonAdmissionChangedPod: admission changes or removes a label of the pods by which the controllers know them.
+	ReasonAdmissionChangedPod = "AdmissionChangedPod"
 )
 
 // Reasons of ConditionRunning. Those of a PodGroup come to them, if the job has one.

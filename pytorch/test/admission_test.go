@@ -1,0 +1,94 @@
+package test
+
+import (
+	"context"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/integration"
+)
+
+var _ = Describe("A job to whose pods admission gives no attempt", func() {
+	It("says so, and runs once admission leaves the label alone", func(ctx context.Context) {
+		namespace := cluster.NewNamespace(ctx)
+		leaveAlone := takeOffAttempt(ctx, namespace)
+		job := cluster.Create(ctx, namespace)
+		reason := func() string { return cluster.Get(ctx, job).Status.Reason }
+		Eventually(ctx, reason).Should(Equal(batchv1beta1.ReasonAdmissionChangedPod))
+		initialized := integration.Condition(job, batchv1beta1.ConditionInitialized)
+		Expect(initialized.Message).To(ContainSubstring("batch.tensorstack.dev/attempt is missing"))
+		tries := func() int { return len(cluster.Writes.In(namespace, "/pods")) }
+		Eventually(ctx, tries).Should(BeNumerically(">=", 4), "it creates and deletes a pod, and then another one")
+		Expect(cluster.Get(ctx, job).Status.Reason).To(Equal(batchv1beta1.ReasonAdmissionChangedPod))
+		Expect(cluster.EventReasons(ctx, job)).To(ConsistOf(batchv1beta1.ReasonAdmissionChangedPod))
+
+		leaveAlone()
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
+		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+	})
+})
+
+// takeOffAttempt has admission take the attempt off the pods of a namespace. It returns a function that ends that.
+func takeOffAttempt(ctx context.Context, namespace string) (leaveAlone func()) {
+	GinkgoHelper()
+	api, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
+	Expect(err).NotTo(HaveOccurred())
+	admission, err := api.ServerResourcesForGroupVersion(admissionv1.SchemeGroupVersion.String())
+	Expect(err).NotTo(HaveOccurred())
+	if !slices.ContainsFunc(admission.APIResources, func(r metav1.APIResource) bool {
+		return r.Kind == "MutatingAdmissionPolicy"
+	}) {
+		Skip("this Kubernetes has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1")
+	}
+	policy := &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}},
+			},
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			Mutations: []admissionv1.Mutation{{
+				PatchType: admissionv1.PatchTypeJSONPatch,
+				JSONPatch: &admissionv1.JSONPatch{
+					Expression: `[JSONPatch{op: "remove", path: "/metadata/labels/batch.tensorstack.dev~1attempt"}]`,
+				},
+			}},
+		},
+	}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policy.Name},
+	}
+	Expect(cluster.Client.Create(ctx, policy)).To(Succeed())
+	Expect(cluster.Client.Create(ctx, binding)).To(Succeed())
+	probe := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "probe", Labels: map[string]string{batchv1beta1.LabelAttempt: "0"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	attempt := func() (string, error) {
+		created := probe.DeepCopy()
+		err := cluster.Client.Create(ctx, created, client.DryRunAll)
+		return created.Labels[batchv1beta1.LabelAttempt], err
+	}
+	Eventually(ctx, attempt).Should(BeEmpty())
+	return func() {
+		GinkgoHelper()
+		Expect(cluster.Client.Delete(ctx, binding)).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, policy)).To(Succeed())
+	}
+}
