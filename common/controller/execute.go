@@ -323,7 +323,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
-	//mutant:admission may change the labels of pods => if asked == nil {
+	//mutant:admission: the labels of pods may change => if asked == nil {
 	if err := r.refuseChanged(ctx, asked, pod); err != nil {
 		return err
 	}

@@ -115,6 +115,7 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 		return waits
 	case g.Problem != nil:
 		return cannotHave(job, g.Problem)
+	//mutant:owners: a PodGroup of somebody else is taken => case false:
 	case g.Object != nil && !plan.IsControlledBy(g.Object, job.UID):
 		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name, g.Object))
 	case g.Object == nil:

@@ -201,7 +201,8 @@ func mainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 func set(statuses *[]corev1.ContainerStatus, name string, state corev1.ContainerState) {
 	status := corev1.ContainerStatus{Name: name, Ready: state.Running != nil, State: state}
 	for i := range *statuses {
-		if (*statuses)[i].Name == name {
+		if before := (*statuses)[i]; before.Name == name {
+			status.RestartCount, status.LastTerminationState = before.RestartCount, before.LastTerminationState
 			(*statuses)[i] = status
 			return
 		}

@@ -29,6 +29,7 @@ func (s *steps) pause() {
 	s.identify()
 	s.setTasks()
 	s.accept("the job is accepted and its replicas are created when it is resumed")
+	//mutant:late: a pod that is created late stays in a pause => if !isPaused(s.Status) { s.deleteAllBut(nil) }
 	s.deleteAllBut(nil)
 	//mutant:a gang: its group stays when it pauses =>
 	s.endAdmission()

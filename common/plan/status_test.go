@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -295,6 +296,36 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
 	}, summarize(d))
+}
+
+// A failure whose container runs again in its pod is recorded with the exit code: it decides what restarts, after the
+// reports of the peers and also if the pod is gone by then.
+func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
+	t.Parallel()
+	restarted := func(p *corev1.Pod) { running(p); kubelet.Restart(p, 1, now) }
+	two := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	t.Run("a rendezvous that it ended restarts once the peers had time to report", func(t *testing.T) {
+		t.Parallel()
+		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).Window(2 * time.Second)
+		j.Spec.Rendezvous, j.Spec.DefaultRestartScope = true, batchv1beta1.RestartScopeReplica
+		failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", restarted)}
+		j.Saw(time.Minute, two...).Saw(0, failed...)
+		d := plan.Decide(j.Job, seeing(failed...), now.Add(2*time.Second))
+		diff(t, "decision", summary{
+			Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
+			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0", "job-worker-1"},
+		}, summarize(d))
+	})
+	t.Run("its exit code is permanent, although its pod is gone", func(t *testing.T) {
+		t.Parallel()
+		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2 * time.Second)
+		j.Saw(time.Minute, two...).Saw(0, pod("job-worker-0", running), pod("job-worker-1", restarted))
+		d := plan.Decide(j.Job, seeing(pod("job-worker-0", running)), now.Add(2*time.Second))
+		diff(t, "decision", summary{
+			Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
+			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0"},
+		}, summarize(d))
+	})
 }
 
 // The outcome of the main container is the replica's, at once: a sidecar neither delays nor changes it.

@@ -92,6 +92,11 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	entry.Node = r.pod.Spec.NodeName
 	entry.RestartTime = nil
 	for _, c := range r.pod.Status.ContainerStatuses {
+		//mutant:containers: the end of a container that restarts in its pod is not recorded => if false {
+		if c.Name == r.mainContainer && entry.Phase == batchv1beta1.ReplicaPhaseFailed &&
+			c.State.Terminated == nil && c.LastTerminationState.Terminated != nil {
+			c.State = c.LastTerminationState // its first end is the replica's, although its kubelet restarted it
+		}
 		entry.Containers = append(entry.Containers, containerStatus(c))
 	}
 	return entry

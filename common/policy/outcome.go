@@ -79,6 +79,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodSucceeded:
 		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
+	//mutant:containers: one that restarts in its pod goes on => case false:
 	case wasRestarted(pod, main):
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodUnknown:

@@ -13,6 +13,9 @@ type fault struct {
 	effect model.Effect
 	// write is the number of the write that the fault hits, from 1.
 	write int
+	// steps is how many steps later the API server carries out the write that it is late with. After the last step it
+	// does so in any case.
+	steps int
 }
 
 // errStopped is what the calls of a process return that has ended.
@@ -58,7 +61,7 @@ func (p *process) ReadLive(_ model.Call, from func(model.Objects) model.Answer) 
 }
 
 // Write implements model.Server. The write may meet the fault. What the API server refuses by itself is no write.
-func (p *process) Write(call model.Call, do func(*model.Cluster) error) model.Answer {
+func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -68,25 +71,29 @@ func (p *process) Write(call model.Call, do func(*model.Cluster) error) model.An
 	if p.world.writes+1 == p.fault.write {
 		effect = p.fault.effect
 	}
-	if effect == model.Refuse {
+	switch effect {
+	case model.Refuse:
 		p.world.writes++
 		return model.Refused()
+	case model.Postpone:
+		p.world.writes++
+		p.world.late = write.Late(call)
+		return model.Lost(call)
+	default: // the write takes effect now
 	}
 	before := p.cache
 	if effect == model.Lose || effect == model.Hide {
 		p.cache.Freeze(call.Resource)
 	}
 	p.writing = true
-	answer := model.AnswerTo(call, p.world.cluster, do)
+	answer := model.AnswerTo(call, p.world.cluster, write)
 	p.writing = false
 	if answer.Err != nil {
 		p.cache = before
 		return answer
 	}
 	p.world.writes++
-	if call.Resource == model.Pods {
-		p.world.podWrites = append(p.world.podWrites, p.world.writes)
-	}
+	p.world.calls = append(p.world.calls, call)
 	switch {
 	case effect == model.Lose:
 		p.looks = 1

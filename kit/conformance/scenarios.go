@@ -13,6 +13,8 @@ type scenario struct {
 	before []step
 	// steps happen one after the other once the job is created.
 	steps []step
+	// inTurn is set if only full coverage lets the controller start again with caches of the past.
+	inTurn bool
 	// late is how much later things may happen if something goes wrong, if that is more than the usual.
 	late time.Duration
 	// want is how it ends.
@@ -22,5 +24,13 @@ type scenario struct {
 // scenarios are the lives that a job may have. Each is a sequence of steps between which the controller rests.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, networkPolicyScenarios,
-	admissionScenarios,
+	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
 )
+
+// inTurn leaves to full coverage what takes longest.
+func inTurn(scenarios []scenario) []scenario {
+	for i := range scenarios {
+		scenarios[i].inTurn = true
+	}
+	return scenarios
+}

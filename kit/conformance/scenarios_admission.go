@@ -70,3 +70,11 @@ func triesAtMost(writes int, d time.Duration) step {
 		}
 	}
 }
+
+// admissionTakesOff lets the admission of the cluster take a label off each pod from now on.
+func admissionTakesOff(label string) step {
+	return func(w *world) { w.cluster.SetAdmission(w.kind.Admission.TakesOff(label)) }
+}
+
+// admissionIsFixed lets the admission of the cluster leave the labels of pods alone.
+func admissionIsFixed(w *world) { w.cluster.SetAdmission(w.kind.Admission) }

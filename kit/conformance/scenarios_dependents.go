@@ -56,25 +56,6 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:   "a TensorBoard of somebody else's stands where the job's must go, which trains without",
-		shape:  twoWithTensorBoard(),
-		before: []step{foreignTensorBoard},
-		steps:  []step{run, exits(1, 1), run, exits(0, 0), exits(1, 0)},
-		want: result{
-			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
-			TensorBoard: " (Create NameConflict)",
-		},
-	},
-	{
-		name:   "a TensorBoard of somebody else's goes out of the way",
-		shape:  twoWithTensorBoard(),
-		before: []step{foreignTensorBoard},
-		steps:  []step{run, passes(2 * time.Minute), tensorBoardDeleted, passes(2 * time.Minute), exits(0, 0), exits(1, 0)},
-		want: result{
-			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:1 (Create Pending)",
-		},
-	},
-	{
 		name:  "a gang restarts as one, and its PodGroup goes as it succeeds",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{hasGroup(2), run, exits(1, 1), hasGroup(2), run, exits(0, 0), hasGroup(0), exits(1, 0)},
@@ -174,13 +155,6 @@ var dependentScenarios = []scenario{
 		name:  "a job is deleted with its PodGroup",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, jobDeleted},
-	},
-	{
-		name:   "a PodGroup of somebody else's stands where the job's must go, until it goes out of the way",
-		shape:  inQueue(two(onFailure, scopeJob)),
-		before: []step{foreignGroup},
-		steps:  []step{passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), groupDeleted, passes(2 * time.Minute), run, exits(0, 0), exits(1, 0)},
-		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "an elastic gang scales without a change of its PodGroup, and trains with what fits",

@@ -45,21 +45,6 @@ var endScenarios = []scenario{
 		steps: []step{run, exits(1, 1)},
 	},
 	{
-		name:   "a pod of somebody else is in the way for a while",
-		before: []step{foreignPod},
-		shape:  two(onFailure, scopeJob),
-		late:   time.Minute, // which is how far apart the tries may be
-		steps:  []step{passes(30 * time.Second), foreignPodGoes, passes(2 * time.Minute), hasPod(1), run, exits(0, 0), exits(1, 0)},
-		want:   result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
-	},
-	{
-		name:   "the deadline ends a job that somebody else's pod is in the way of",
-		before: []step{foreignPod},
-		shape:  two(onFailure, scopeJob, deadline(100)),
-		steps:  []step{passes(105 * time.Second), stands(batchv1beta1.JobPhaseFailed)},
-		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
-	},
-	{
 		name:  "the nodes of all replicas shut down, and their programs exit with 0",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(0, 0), exits(1, 0)},

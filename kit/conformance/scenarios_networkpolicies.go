@@ -52,17 +52,6 @@ var networkPolicyScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "a NetworkPolicy of somebody else's stands where the job's must go, and no pod is created until it goes",
-		shape:  two(onFailure, scopeJob),
-		before: []step{startsWith(lettingIn("monitoring")), foreignPolicy},
-		late:   time.Minute, // which is how far apart the tries may be
-		steps: []step{
-			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), hasNoPods, policyDeleted, passes(2 * time.Minute),
-			letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
-		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
-	},
-	{
 		name:   "a job is deleted with its NetworkPolicy",
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(lettingIn("monitoring"))},
@@ -143,12 +132,4 @@ func policyOpened(w *world) {
 	opened.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
 	opened.Generation++
 	w.cluster.Put(opened)
-}
-
-// foreignPolicy puts a NetworkPolicy that is not the job's where the job's must go.
-func foreignPolicy(w *world) {
-	foreign := &networkingv1.NetworkPolicy{}
-	foreign.SetNamespace(model.JobKey.Namespace)
-	foreign.SetName(model.JobKey.Name)
-	w.create(foreign)
 }

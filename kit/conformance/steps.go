@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -199,14 +198,6 @@ func unlabelled(index int, label string) step {
 	}
 }
 
-// admissionTakesOff lets the admission of the cluster take a label off each pod from now on.
-func admissionTakesOff(label string) step {
-	return func(w *world) { w.cluster.SetAdmission(w.kind.Admission.TakesOff(label)) }
-}
-
-// admissionIsFixed lets the admission of the cluster leave the labels of pods alone.
-func admissionIsFixed(w *world) { w.cluster.SetAdmission(w.kind.Admission) }
-
 // serviceUnlabelled lets somebody take a label off the Service of the job.
 func serviceUnlabelled(w *world) {
 	w.t.Helper()
@@ -220,23 +211,6 @@ func jobDeleted(w *world) { w.remove(w.job()) }
 
 // passes lets time pass.
 func passes(d time.Duration) step { return func(w *world) { w.pass(d) } }
-
-// foreignPod puts a pod that is not the job's where one of the job's must go.
-func foreignPod(w *world) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: model.JobKey.Namespace, Name: w.podName(1)}}
-	w.create(pod)
-}
-
-// foreignPodGoes takes it away again.
-func foreignPodGoes(w *world) {
-	for _, pod := range model.ListOf[*corev1.Pod](w.cluster.Live()) {
-		if metav1.GetControllerOf(pod) == nil {
-			w.remove(pod)
-			return
-		}
-	}
-	w.t.Fatal("the pod of somebody else is gone already")
-}
 
 // wantsTensorBoard lets the user want a TensorBoard of an image, which a job that runs allows only while it is paused.
 func wantsTensorBoard(image string) step {
@@ -275,14 +249,6 @@ func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 	return found[0]
 }
 
-// foreignTensorBoard puts a TensorBoard that is not the job's where the job's must go.
-func foreignTensorBoard(w *world) {
-	foreign := &tensorboardv1beta1.TensorBoard{}
-	foreign.SetNamespace(model.JobKey.Namespace)
-	foreign.SetName(model.JobKey.Name)
-	w.create(foreign)
-}
-
 // closes lets the queue admit nothing new.
 func closes(w *world) { w.closed = true }
 
@@ -315,14 +281,6 @@ func hasGroup(minMember int32) step {
 func groupDeleted(w *world) {
 	w.t.Helper()
 	w.remove(w.cluster.Live().PodGroup())
-}
-
-// foreignGroup puts a PodGroup that is not the job's where the job's must go.
-func foreignGroup(w *world) {
-	foreign := &schedulerv1beta1.PodGroup{}
-	foreign.SetNamespace(model.JobKey.Namespace)
-	foreign.SetName(model.JobKey.Name)
-	w.create(foreign)
 }
 
 func (w *world) create(object client.Object) {

@@ -2,11 +2,13 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -54,6 +56,8 @@ type walk struct {
 	pauses, scales bool
 	// failed is how many pods failed in a way that counts.
 	failed int
+	// spoiled are the UIDs of pods that nothing more happens to: it would not count.
+	spoiled map[types.UID]bool
 }
 
 func (w walk) check(t *testing.T, k model.Kind, s Shape) {
@@ -61,7 +65,7 @@ func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := w
-		w.world = newWorld(t, k)
+		w.world, w.spoiled = newWorld(t, k), map[types.UID]bool{}
 		created(s)(w.world)
 		t.Repeat(w.actions())
 		w.arrive(t, s.RunPolicy.RestartScope)
@@ -132,11 +136,12 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		"the controller will stop after a write": func(*rapid.T) { w.process.crashing = true },
 		"a write will fail": func(t *rapid.T) {
 			w.process.fault = fault{
-				effect: rapid.SampledFrom([]model.Effect{model.Refuse, model.Lose}).Draw(t, "effect"),
+				effect: rapid.SampledFrom([]model.Effect{model.Refuse, model.Lose, model.Postpone}).Draw(t, "effect"),
 				write:  w.writes + rapid.IntRange(1, 3).Draw(t, "write"),
 			}
 		},
 	}
+	maps.Copy(actions, w.clusterActions())
 	if w.shape.Scheduler != nil {
 		actions["the scheduler-controller works"] = func(*rapid.T) { w.cluster.ConsiderNew(w.closed) }
 		actions["somebody deletes the PodGroup"] = func(*rapid.T) {
@@ -172,10 +177,12 @@ func (w *walk) someResource(t *rapid.T) model.Resources {
 	return rapid.SampledFrom(w.resources()).Draw(t, "resource")
 }
 
-// some draws one of the pods of the phases that nobody is deleting and whose main container has not ended, or nil.
+// some draws one of the pods of the phases that nobody is deleting, whose main container has not ended and whose
+// failures count, or nil.
 func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
 	return w.oneOf(t, func(pod *corev1.Pod) bool {
-		return slices.Contains(phases, pod.Status.Phase) && pod.DeletionTimestamp == nil && !kubelet.HasEnded(pod)
+		return slices.Contains(phases, pod.Status.Phase) && pod.DeletionTimestamp == nil && !kubelet.HasEnded(pod) &&
+			!w.spoiled[pod.UID]
 	})
 }
 
@@ -203,6 +210,8 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 // are one collective, failures that are seen together count once; what fails as the job is paused, or is given up, need not.
 func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.looks = 0
+	w.namesAreFree()
+	w.carryOutLate(true)
 	if w.pauses {
 		resumed(w.world)
 	}

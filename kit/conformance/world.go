@@ -40,9 +40,9 @@ type world struct {
 	crashing bool
 	// stoppedAt is the revision of the cluster when the controller had stopped.
 	stoppedAt int
-	// writes of all processes so far, and which of them were of pods, from 1.
-	writes    int
-	podWrites []int
+	// writes of all processes so far, and the calls that made those that took effect.
+	writes int
+	calls  []model.Call
 	// dirty is set if the controller was woken; wakeAt is when it wakes by itself, zero is never.
 	dirty  bool
 	wakeAt time.Time
@@ -60,6 +60,12 @@ type world struct {
 	logger logr.Logger
 	// closed is set if the queue admits nothing.
 	closed bool
+	// late is the write that the API server has yet to carry out, nil for none. unseen is the pod that such a write
+	// created since the controller looked last.
+	late   *model.LateWrite
+	unseen types.UID
+	// away is set while no controller runs.
+	away bool
 	// marked are the UIDs of pods that are to stay.
 	marked map[int]types.UID
 }
@@ -86,7 +92,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 		},
 	}
 	w.cluster = model.NewClusterFor(k, clock, model.Snapshot{Objects: model.Objects{}}, func(change model.Change) {
-		model.CheckLaws(t, k, w.cluster.Live(), change, w.process.writing)
+		model.CheckLaws(t, k, w.cluster.Live(), change, model.Writer{IsController: w.process.writing, Unseen: w.unseen})
 		if w.process.cache.Tell(change, w.process.writing) {
 			w.dirty = true
 		}
@@ -119,9 +125,25 @@ func (w *world) start(behind lag) {
 func (w *world) do(steps ...step) {
 	w.t.Helper()
 	for _, step := range steps {
+		if w.late != nil {
+			w.carryOutLate(w.fault.steps == 0)
+			w.fault.steps--
+		}
 		step(w)
 		w.settle()
 	}
+}
+
+// carryOutLate lets the API server carry out the write that it is late with, if it is due.
+func (w *world) carryOutLate(due bool) {
+	w.t.Helper()
+	if w.late == nil || !due {
+		return
+	}
+	late := w.late
+	w.late = nil
+	w.unseen = late.CarryOut(w.cluster)
+	w.settle()
 }
 
 const (
@@ -136,6 +158,10 @@ func (w *world) settle() {
 	w.t.Helper()
 	for range 200 {
 		switch {
+		case w.away:
+			if !w.cluster.ConsiderNew(w.closed) && !w.confirmDeletion() && !w.collectGarbage() {
+				return
+			}
 		case w.process.stopped:
 			w.stoppedAt = w.cluster.Revision()
 			w.start(w.lag)
@@ -167,7 +193,7 @@ func (w *world) settle() {
 func (w *world) wakesBy(t time.Time) bool { return !w.wakeAt.IsZero() && !w.wakeAt.After(t) }
 
 func (w *world) reconcile() {
-	w.dirty, w.wakeAt = false, time.Time{}
+	w.dirty, w.wakeAt, w.unseen = false, time.Time{}, ""
 	w.process.looks = max(0, w.process.looks-1)
 	result, err := w.reconciler.Reconcile(log.IntoContext(context.Background(), w.logger), reconcile.Request{NamespacedName: model.JobKey})
 	switch {

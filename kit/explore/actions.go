@@ -46,7 +46,9 @@ func (x options) actions(s *state) []action {
 	if s.reconcile != nil {
 		return x.actionsDuring(s, s.reconcile.next)
 	}
-	actions := x.controllerActions(s)
+	actions := append(x.controllerActions(s), x.awayActions(s)...)
+	actions = append(actions, lateActions(s)...)
+	actions = append(actions, ownerActions(s)...)
 	for _, pod := range s.live.Objects.Pods() {
 		actions = append(actions, x.unseen(s, model.Pods, x.podActions(s, pod))...)
 	}
@@ -62,7 +64,11 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	actions := []action{{
 		name: "the controller makes its call: " + next.String(), quiet: controllerProceeds, do: (*machine).proceed,
 	}}
+	if s.late != nil && s.late.Call.Resource == next.Resource {
+		actions = append(actions, lateActions(s)...)
+	}
 	if next.Writes() {
+		actions = append(actions, x.postpones(s)...)
 		if x.left(s, s.spent.crashes, x.budget.crashes) {
 			actions = append(actions, action{name: "the controller starts again, instead of its call", do: func(m *machine) {
 				m.state.spent.crashes++
@@ -79,6 +85,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 			}
 		}
 	}
+	actions = append(actions, x.admissionActions(s, next)...)
 	if next.Writes() && next.Resource == model.Pods && x.left(s, s.spent.staleReads, x.budget.staleReads) {
 		actions = append(actions, action{name: string(model.Hide) + " its call", do: func(m *machine) {
 			m.state.spent.staleReads++
@@ -139,6 +146,9 @@ func (x options) left(s *state, spent, budget int) bool {
 
 func (x options) controllerActions(s *state) []action {
 	var actions []action
+	if s.away {
+		return nil
+	}
 	if s.dirty || !s.wakeAt.IsZero() && !s.wakeAt.After(s.now) {
 		actions = append(actions, action{
 			name: "the controller begins a reconcile", quiet: controllerBegins, do: (*machine).begin,
@@ -228,13 +238,13 @@ func (x options) timeActions(s *state, underWay bool) []action {
 	}
 	var actions []action
 	switch {
-	case s.dirty:
+	case s.dirty, s.away:
 	case s.wakeAt.After(s.now):
 		actions = append(actions, pass("time passes until the controller wakes", timePasses, s.wakeAt))
 	case s.wakeAt.IsZero() && !underWay:
 		actions = append(actions, pass("time passes", notByItself, s.now.Add(horizon)))
 	}
-	if !x.left(s, s.spent.ticks, x.budget.ticks) {
+	if s.away || !x.left(s, s.spent.ticks, x.budget.ticks) {
 		return actions
 	}
 	for _, d := range []time.Duration{time.Second, 10 * time.Second} {

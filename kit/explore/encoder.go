@@ -59,16 +59,27 @@ func (e *encoder) digest(s *state) digest {
 		e.objects(s.old, live)
 	}
 	e.text(s.cache.Lost())
-	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear)
+	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away)
 	e.numbers(int(s.cache.Frozen()), s.counted)
 	spent := s.spent
-	e.numbers(spent.failures, spent.edits, spent.crashes, spent.staleReads, spent.lostEvents, spent.conflicts, spent.ticks)
+	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,
+		spent.lates, spent.changes, spent.ticks)
 	if !s.wakeAt.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
 	}
 	e.text("waits since ")
 	if !s.waitsSince.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.waitsSince.Unix(), past: int64(statusInterval / time.Second)})
+	}
+	if !s.heldUntil.IsZero() {
+		e.tokens = append(e.tokens, token{text: "held"}, token{at: s.heldUntil.Unix()})
+	}
+	if s.late != nil {
+		e.late(s.late)
+	}
+	e.text("unseen ")
+	if s.unseen != "" {
+		e.tokens = append(e.tokens, token{name: string(s.unseen)})
 	}
 	if s.reconcile != nil {
 		for _, a := range s.reconcile.answers {
@@ -209,6 +220,8 @@ func (e *encoder) encode(object client.Object) string {
 	case *corev1.Pod:
 		fmt.Fprintf(&b, "%s %s %s ",
 			model.AttemptLabel(object), object.Spec.NodeName, object.Annotations[model.MembersAnnotation])
+		fmt.Fprintf(&b, "%s %s %t ",
+			object.Labels[batchv1beta1.LabelJobKind], object.Labels[batchv1beta1.LabelJobName], model.IsLate(object))
 		status := object.Status.DeepCopy()
 		for i := range status.ContainerStatuses {
 			switch c := &status.ContainerStatuses[i].State; {

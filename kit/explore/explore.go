@@ -36,6 +36,8 @@ type exploration struct {
 	// where 0 is one, and with -explore.everything by most, where 0 is all of the budget.
 	budget        spent
 	briefly, most int
+	// inTurn is set if only full coverage lets more than one thing go wrong.
+	inTurn bool
 	// added marks a job that each framework explores as well.
 	added bool
 	// timeTravel is set if a controller that starts may be shown a past that its predecessor had left behind.
@@ -53,6 +55,9 @@ func explorations() []exploration {
 	lost := []string{"fails", "is deleted", "is preempted", "vanishes"}
 	user := []edit{pauses, deletes, deletesInForeground}
 	resuming := []edit{pauses, resumes, resizes}
+	restartsInPlace := []string{
+		"fails", "is restarted in place", "loses its attempt", "loses its kind of job", "loses its name of a job",
+	}
 	queue := []edit{closesQueue, opensQueue, deletesGroup}
 	return []exploration{
 		{
@@ -235,6 +240,87 @@ func explorations() []exploration {
 			failures: []string{"fails"}, edits: []edit{scales(1), scales(2)}, queueEdits: queue,
 			budget: twoEdits, most: 2,
 		},
+		{
+			name:     "one replica, whose controller is away for long",
+			shape:    model.One(model.OnFailure, model.Limit(1), model.Deadline(90)),
+			failures: []string{"fails", "vanishes"}, edits: []edit{pauses, deletes},
+			budget: spent{failures: 2, edits: 1, aways: 1}, briefly: 3,
+		},
+		{
+			name:     "one failure restarts all, and the controller is away for long",
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1), model.TimeToLive(10)),
+			failures: []string{"fails", "vanishes"},
+			budget:   spent{failures: 2, aways: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "one replica, and writes that are carried out late",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "vanishes"}, edits: resuming,
+			budget: spent{failures: 2, edits: 2, crashes: 1, lates: 1}, briefly: 3,
+		},
+		{
+			name:     "all restart, and writes are carried out late",
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"fails", "vanishes"}, edits: []edit{pauses, resumes, resizes, deletes},
+			budget: spent{failures: 2, edits: 2, crashes: 1, lates: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "each restarts alone, and writes are carried out late",
+			shape:    model.Two(model.Never, model.ScopeReplica, model.Limit(1)),
+			failures: []string{"fails", "vanishes"}, edits: []edit{pauses, deletes},
+			budget: spent{failures: 2, edits: 1, crashes: 1, lates: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "all pods are kept, and writes are carried out late",
+			shape:    model.One(model.OnFailure, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
+			failures: []string{"fails", "vanishes"},
+			budget:   spent{failures: 2, lates: 1}, briefly: 3,
+		},
+		{
+			name:     "a gang of one, and writes that are carried out late",
+			shape:    model.InQueue(model.One(model.OnFailure, model.Limit(1))),
+			failures: []string{"fails"}, edits: resuming, queueEdits: queue,
+			budget: spent{failures: 1, edits: 2, lates: 1}, briefly: 3,
+		},
+		{
+			name:     "one replica, and admission takes labels off its pod now and then",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails"}, edits: []edit{pauses, deletes},
+			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1, conflicts: 1, changes: 2}, briefly: 3,
+		},
+		{
+			name:     "one replica, whose container restarts in its pod, and whose labels change",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: restartsInPlace, edits: []edit{pauses},
+			budget: all, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "all restart, and containers restart in their pods, whose labels change",
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"is restarted in place", "loses its attempt"}, edits: []edit{pauses, resumes},
+			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "each restarts alone, and containers restart in their pods, whose labels change",
+			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
+			failures: []string{"is restarted in place", "loses its attempt"}, edits: []edit{deletes},
+			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "one replica, and somebody else has a name of the job for a while",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "vanishes"},
+			edits:    []edit{takes(model.Pods, "pod"), takes(model.Services, "Service"), pauses, resumes, deletes},
+			budget:   spent{failures: 1, edits: 2, crashes: 1}, briefly: 3,
+		},
+		{
+			name:       "a gang of one, and somebody else has a name of the job for a while",
+			shape:      model.InQueue(model.One(model.OnFailure, model.Limit(1))),
+			failures:   []string{"vanishes"},
+			edits:      []edit{takes(model.Pods, "pod"), pauses, resumes},
+			queueEdits: []edit{takes(model.PodGroups, "PodGroup"), deletesGroup},
+			budget:     spent{failures: 1, edits: 2}, briefly: 3,
+		},
 	}
 }
 
@@ -256,7 +342,7 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 				most = cmp.Or(x.most, x.budget.total())
 			case c == model.Full:
 				most = max(1, x.briefly)
-			case c == model.Thorough:
+			case c == model.Thorough && !x.inTurn:
 				most = max(1, min(x.briefly, 2))
 			}
 			if x.inMesh {
@@ -282,6 +368,7 @@ func explorationOptions() controller.Options {
 		Settings: plan.Settings{
 			ClusterDomain: "cluster.local", Image: "controller:test",
 			PeerGrace: peerGrace, FailureWindow: 2 * time.Second, NodeLostDelay: 9 * time.Second,
+			DependentRetry: dependentRetry,
 		},
 		StatusInterval: statusInterval,
 	}

@@ -43,11 +43,13 @@ type machine struct {
 	// calls that it may make beyond those that are answered; next is the first that it may not.
 	calls int
 	next  *model.Call
-	// fault that its next write meets.
-	fault model.Effect
-	// writing is set if the controller makes the change; writes counts its changes.
-	writing bool
-	writes  int
+	// fault that its next write meets, and the label that admission then takes off the pod.
+	fault    model.Effect
+	takesOff string
+	// writing is set if the controller makes the change, and postponing if the API server is late with it; writes counts
+	// its changes.
+	writing, postponing bool
+	writes              int
 }
 
 func newMachine(k model.Kind, options controller.Options) (*machine, error) {
@@ -86,9 +88,13 @@ func (m *machine) cluster(do func(*model.Cluster)) {
 	s := m.state
 	var c *model.Cluster
 	c = model.NewClusterFor(m.kind, m.clock, s.live, func(change model.Change) {
-		model.CheckLaws(m, m.kind, c.Live(), change, m.writing)
+		model.CheckLaws(m, m.kind, c.Live(), change, model.Writer{IsController: m.writing, Unseen: s.unseen})
 		s.dirty = s.cache.Tell(change, m.writing) || s.dirty
 	})
+	if m.writing && m.takesOff != "" {
+		c.SetAdmission(m.kind.Admission.TakesOff(m.takesOff))
+		m.takesOff = ""
+	}
 	do(c)
 	s.live = c.Snapshot()
 }
@@ -101,7 +107,7 @@ func (m *machine) catchUp(of model.Resources) {
 
 // begin lets the controller begin a reconcile and stop before its first call to the API server.
 func (m *machine) begin() {
-	m.state.dirty, m.state.wakeAt = false, time.Time{}
+	m.state.dirty, m.state.wakeAt, m.state.unseen = false, time.Time{}, ""
 	m.goOn(nil, 0)
 }
 
@@ -115,6 +121,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
+	m.memory.HoldUntil(model.JobKey, s.heldUntil)
 	m.memory.TakeWrites(model.JobKey) // no cache of the model has to be awaited
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
 	if m.next != nil {
@@ -122,7 +129,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 		return
 	}
 	s.reconcile = nil
-	s.waitsSince = m.memory.WaitsSince(model.JobKey)
+	s.waitsSince, s.heldUntil = m.memory.WaitsSince(model.JobKey), m.memory.HeldUntil(model.JobKey)
 	switch {
 	case err != nil || result.RequeueAfter > 0 && result.RequeueAfter < time.Second:
 		s.dirty = true // it tries again soon
@@ -135,7 +142,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 // or the live ones.
 func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
-	s.reconcile, s.waitsSince, s.wakeAt, s.dirty = nil, time.Time{}, time.Time{}, true
+	s.reconcile, s.waitsSince, s.heldUntil, s.wakeAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
 	s.cache = model.NewCache(s.live.Objects).Behind(old, frozen)
 	s.old = nil
 }
@@ -183,9 +190,9 @@ func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
 	if fault == model.Lose || fault == model.Hide {
 		m.state.cache.Freeze(call.Resource)
 	}
-	m.writing = true
+	m.writing, m.postponing = true, fault == model.Postpone
 	answer := do()
-	m.writing = false
+	m.writing, m.postponing = false, false
 	if fault == model.Lose {
 		return model.Lost(call)
 	}
@@ -211,9 +218,13 @@ func (m *machine) ReadLive(call model.Call, from func(model.Objects) model.Answe
 }
 
 // Write implements model.Server.
-func (m *machine) Write(call model.Call, do func(*model.Cluster) error) model.Answer {
+func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 	return m.request(call, false, func() (answer model.Answer) {
-		m.cluster(func(c *model.Cluster) { answer = model.AnswerTo(call, c, do) })
+		if m.postponing {
+			m.state.late = write.Late(call)
+			return model.Lost(call)
+		}
+		m.cluster(func(c *model.Cluster) { answer = model.AnswerTo(call, c, write) })
 		return answer
 	})
 }

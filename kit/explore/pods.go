@@ -25,7 +25,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		}
 		actions = append(actions, action{name: "pod " + index + " " + name, do: func(m *machine) {
 			m.state.spent.failures++
-			m.owe(pod, free)
+			m.owe(pod, free || wasRestarted(pod))
 			m.happen(pod, what)
 		}})
 	}
@@ -46,11 +46,19 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	case running:
 		fail("loses its sidecars", true, model.EndsSidecars(1))
 		if index == "0" || s.shape.RestartPolicy != model.Always {
-			happens("succeeds", notByItself, model.Exits(0, ""))
+			actions = append(actions, action{name: "pod " + index + " succeeds", do: func(m *machine) {
+				// Nobody sees any more that it was restarted.
+				m.state.unclear = m.state.unclear || wasRestarted(pod)
+				m.happen(pod, model.Exits(0, ""))
+			}})
 		} else {
 			fail("succeeds", true, model.Exits(0, ""))
 		}
 		fail("fails", false, model.Exits(1, ""))
+		fail("is restarted in place", false, model.RestartsInPlace(1))
+		fail("loses its attempt", true, model.LosesLabel(batchv1beta1.LabelAttempt))
+		fail("loses its kind of job", true, model.LosesLabel(batchv1beta1.LabelJobKind))
+		fail("loses its name of a job", true, model.LosesLabel(batchv1beta1.LabelJobName))
 		fail("is killed", false, model.Exits(kubelet.ExitKilled, ""))
 		fail("is deleted", true, model.IsDeleted)
 		fail("vanishes", true, model.Vanishes)
@@ -58,6 +66,11 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		fail("loses its node", true, model.LosesItsNode)
 	}
 	return actions
+}
+
+// wasRestarted reports whether the kubelet restarted a container of the pod. What happens to it later need not count.
+func wasRestarted(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
 }
 
 // happen lets a mishap happen to a pod.
@@ -72,14 +85,14 @@ func (m *machine) owe(pod *corev1.Pod, free bool) {
 	if job == nil || job.JobStatus().Decided() {
 		return
 	}
-	if free || model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {
+	if free || model.IsRelabelled(pod) || model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {
 		s.unclear = true
 		return
 	}
 	if s.shape.RunPolicy.RestartScope == model.ScopeJob {
 		for _, other := range s.live.Objects.Pods() {
 			if model.AttemptLabel(other) == model.AttemptLabel(pod) &&
-				kubelet.HasFailed(other) && other.DeletionTimestamp == nil {
+				(kubelet.HasFailed(other) || wasRestarted(other)) && other.DeletionTimestamp == nil {
 				return
 			}
 		}

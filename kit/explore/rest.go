@@ -34,6 +34,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	spec, status := m.kind.SpecOf(job), *job.JobStatus()
 	current := map[string]*corev1.Pod{}
 	for _, pod := range live.Pods() {
+		if model.IsRelabelled(pod) && (status.Finished() || spec.RunMode.Pausing()) {
+			continue
+		}
 		current[pod.Name] = pod
 		if !status.Decided() && model.AttemptLabel(pod) != model.AttemptOf(status, pod.Name) {
 			fail("pod %s is of an earlier attempt", pod.Name)
@@ -76,6 +79,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	for _, task := range status.Tasks {
 		replicas += len(task.Replicas)
 	}
+	over, hasDeadline := policy.Deadline(spec.RunPolicy, status.StartTime)
+	if hasDeadline && s.now.After(over) && !status.Finished() && !spec.RunMode.Pausing() {
+		fail("the deadline of the job is over")
+	}
 	switch {
 	case status.Finished():
 		for _, pod := range current {
@@ -114,8 +121,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	if len(live.Of(model.Services)) == 0 && !status.Finished() && status.StartTime != nil {
 		fail("the job has no service")
 	}
+	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded                             // a failure need not have been seen before
 	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // whatever the exit code
-	if restarts && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
+	if restarts && !isOverdue && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
 		limit := batchv1beta1.DefaultBackoffLimit
 		if l := spec.RunPolicy.BackoffLimit; l != nil {
 			limit = *l

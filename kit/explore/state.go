@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -26,6 +28,14 @@ type state struct {
 	wakeAt time.Time
 	// waitsSince is since when the status waits to be written, as the controller remembers; zero is that it does not.
 	waitsSince time.Time
+	// heldUntil is until when no pods are created, as the controller remembers; zero is that they may be.
+	heldUntil time.Time
+	// away is set while no controller runs.
+	away bool
+	// late is the write that the API server has yet to carry out, nil for none. unseen is the pod that such a write
+	// created since the controller began to look last.
+	late   *model.LateWrite
+	unseen types.UID
 	// closed is set if the queue of the job admits nothing.
 	closed bool
 	// reconcile that is under way; nil if none is.
@@ -39,11 +49,12 @@ type state struct {
 
 // spent is how much of what may go wrong has gone wrong.
 type spent struct {
-	failures, edits, crashes, staleReads, lostEvents, conflicts, ticks int
+	failures, edits, crashes, aways, staleReads, lostEvents, conflicts, lates, changes, ticks int
 }
 
 func (s spent) total() int {
-	return s.failures + s.edits + s.crashes + s.staleReads + s.lostEvents + s.conflicts + s.ticks
+	return s.failures + s.edits + s.crashes + s.aways + s.staleReads + s.lostEvents + s.conflicts + s.lates +
+		s.changes + s.ticks
 }
 
 // reconcileInProgress is a Reconcile between two of its calls. What comes next depends on the answers that it got, so
@@ -59,6 +70,7 @@ type reconcileInProgress struct {
 const (
 	statusInterval    = 5 * time.Second
 	peerGrace         = 7 * time.Second
+	dependentRetry    = 20 * time.Second
 	completionMatters = 20 * time.Second // for as long as jobs that expire are kept
 )
 

@@ -47,7 +47,7 @@ type Server interface {
 	// ReadLive answers a call by what the API server has.
 	ReadLive(call Call, from func(Objects) Answer) Answer
 	// Write answers a call that changes the cluster.
-	Write(call Call, do func(*Cluster) error) Answer
+	Write(call Call, write Write) Answer
 }
 
 // NewClient returns a client as a controller has it: it reads from a cache. What a reconciler does not call is not
@@ -162,14 +162,18 @@ func (c modelClient) List(ctx context.Context, into client.ObjectList, options .
 
 // Create implements client.Writer.
 func (c modelClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	return c.write("create", object, func(cluster *Cluster) error { return cluster.Create(object) }).Err
+	return c.write("create", Write{
+		Object: object, Do: func(cluster *Cluster) error { return cluster.Create(object) },
+	}).Err
 }
 
 // Delete implements client.Writer.
 func (c modelClient) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	var asked client.DeleteOptions
 	asked.ApplyOptions(options)
-	return c.write("delete", object, func(cluster *Cluster) error { return cluster.Remove(object, asked) }).Err
+	return c.write("delete", Write{
+		Object: object, Options: asked, Do: func(cluster *Cluster) error { return cluster.Remove(object, asked) },
+	}).Err
 }
 
 // Patch implements client.Writer, of TensorBoards, PodGroups and NetworkPolicies.
@@ -195,21 +199,21 @@ func (w statusWriter) Patch(
 
 // patch makes a patch, and reads the object back.
 func (c modelClient) patch(object client.Object, do func(*Cluster) error) error {
-	answer := c.write("patch", object, do)
+	answer := c.write("patch", Write{Object: object, Do: do})
 	if answer.Err == nil {
 		copyInto(object, answer.Object)
 	}
 	return answer.Err
 }
 
-func (c modelClient) write(verb string, object client.Object, do func(*Cluster) error) Answer {
-	key := Key(kindOf(c.reader.scheme, object), client.ObjectKeyFromObject(object))
-	return c.server.Write(Call{Verb: verb, Resource: resourceOf(object), Key: key}, do)
+func (c modelClient) write(verb string, write Write) Answer {
+	key := Key(kindOf(c.reader.scheme, write.Object), client.ObjectKeyFromObject(write.Object))
+	return c.server.Write(Call{Verb: verb, Resource: resourceOf(write.Object), Key: key}, write)
 }
 
 // AnswerTo makes a write on a cluster, and returns its answer.
-func AnswerTo(call Call, cluster *Cluster, do func(*Cluster) error) Answer {
-	answer := Answer{Call: call, Err: do(cluster)}
+func AnswerTo(call Call, cluster *Cluster, write Write) Answer {
+	answer := Answer{Call: call, Err: write.Do(cluster)}
 	if call.Verb == "patch" && answer.Err == nil {
 		answer.Object = cluster.Live()[call.Key]
 	}
@@ -238,8 +242,8 @@ func (r *reliable) ReadLive(_ Call, from func(Objects) Answer) Answer {
 }
 
 // Write implements Server.
-func (r *reliable) Write(call Call, do func(*Cluster) error) Answer {
+func (r *reliable) Write(call Call, write Write) Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return AnswerTo(call, r.cluster, do)
+	return AnswerTo(call, r.cluster, write)
 }

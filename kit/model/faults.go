@@ -16,6 +16,10 @@ const (
 	Refuse Effect = "the API server fails before"
 	// Lose: the write takes effect, but the answer is lost and the cache does not have it yet.
 	Lose Effect = "the answer is lost of"
+	// Postpone: the controller gets a timeout, and the API server carries out the write later, or never.
+	Postpone Effect = "the API server is late with"
+	// TakeOff: the write takes effect, but admission takes a label off the pod that it creates.
+	TakeOff Effect = "admission takes a label off the pod of"
 	// Hide: the write takes effect, but the cache does not have it yet. This happens to writes of pods.
 	Hide Effect = "the cache lags after"
 )

@@ -16,7 +16,7 @@ func (o Objects) Garbage() (keys []string, letsGoOfJob bool) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		object := o[key]
 		owner := metav1.GetControllerOf(object)
-		if owner == nil || job != nil && job.GetUID() == owner.UID && !isDeleted {
+		if owner == nil || isForeign(object) || job != nil && job.GetUID() == owner.UID && !isDeleted {
 			continue
 		}
 		left++

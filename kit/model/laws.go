@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -27,15 +28,19 @@ type Reporter interface {
 
 // CheckLaws checks what no write may do, whatever went wrong before, and what no write of the controller may do. The
 // objects are those after the write.
-func CheckLaws(t Reporter, k Kind, now Objects, change Change, byController bool) {
+func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	t.Helper()
-	if byController {
+	if by.IsController {
+		checkOwner(t, change)
 		checkDeletion(t, k, now, change)
 		checkSecretDeletion(t, k, now, change)
 	}
 	before, after := change.Before, change.After
+	if before == nil && IsLate(after) {
+		return // the controller decided it earlier, and cannot have it undecided
+	}
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
-		checkCreation(t, k, now, pod)
+		checkCreation(t, k, now, pod, by.Unseen)
 	}
 	if tensorBoard, ok := after.(*tensorboardv1beta1.TensorBoard); ok && before == nil && owned(tensorBoard) {
 		checkTensorBoardCreation(t, now)
@@ -51,7 +56,8 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, byController bool
 	status := *job.JobStatus()
 	checkStatus(t, *old.JobStatus(), status)
 	becomesTrue := func(condition string) bool { return IsTrue(status, condition) && !IsTrue(*old.JobStatus(), condition) }
-	if becomesTrue(batchv1beta1.ConditionPaused) && len(now.Pods()) > 0 {
+	isSeen := func(pod *corev1.Pod) bool { return pod.UID != by.Unseen && !IsRelabelled(pod) }
+	if becomesTrue(batchv1beta1.ConditionPaused) && slices.ContainsFunc(now.Pods(), isSeen) {
 		t.Errorf("the job is said to be paused, but there are pods: %s", now.Describe())
 	}
 	if status.Finished() && !old.JobStatus().Finished() {
@@ -63,8 +69,8 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, byController bool
 	}
 }
 
-// checkCreation checks that a pod may be created.
-func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
+// checkCreation checks that a pod may be created. The controller cannot have seen one of the pods.
+func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	job := now.Job()
 	if job == nil {
@@ -91,8 +97,8 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
 		checkMembership(t, now, job, pod)
 	}
 	for _, other := range now.Pods() {
-		if isRelabelled(other) || other.UID == pod.UID {
-			continue // nobody finds a relabelled pod before its name is needed
+		if IsRelabelled(other) || other.UID == pod.UID || other.UID == unseen {
+			continue
 		}
 		if of, _, _ := strings.Cut(AttemptLabel(other), "."); of != fmt.Sprint(status.Attempt+status.Pauses) {
 			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
@@ -106,8 +112,9 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod) {
 	}
 }
 
-// isRelabelled reports whether somebody changed the labels by which the controller finds a pod.
-func isRelabelled(pod *corev1.Pod) bool {
+// IsRelabelled reports whether somebody changed the labels by which the controller finds a pod. Nobody finds it before
+// its name is needed.
+func IsRelabelled(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return pod.Labels[batchv1beta1.LabelJobKind] != owner.Kind || pod.Labels[batchv1beta1.LabelJobName] != owner.Name
 }
@@ -162,7 +169,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
 	job, isDeleted := now.Job(), change.After == nil || change.After.GetDeletionTimestamp() != nil
-	if !ok || pod.DeletionTimestamp != nil || !isDeleted || job == nil || isRelabelled(pod) {
+	if !ok || pod.DeletionTimestamp != nil || !isDeleted || job == nil || IsRelabelled(pod) {
 		return
 	}
 	switch status := *job.JobStatus(); {
@@ -170,6 +177,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 		if !policy.CleansUp(k.SpecOf(job).RunPolicy, pod) {
 			t.Errorf("the clean-up deletes pod %s, which is %s", pod.Name, pod.Status.Phase)
 		}
+	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // no attempt began since
 	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
 		t.Errorf("the controller deletes pod %s, which is of the current attempt", pod.Name)
 	}

@@ -56,6 +56,16 @@ func RestartsInPlace(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Restart(p, code, at) })
 }
 
+// LosesLabel lets somebody take a label off the pod.
+func LosesLabel(label string) Mishap {
+	return func(c *Cluster, pod *corev1.Pod) error {
+		changed := pod.DeepCopy()
+		delete(changed.Labels, label)
+		c.Put(changed)
+		return nil
+	}
+}
+
 var (
 	// Runs binds the pod to a node of its own, and runs it there.
 	Runs = changes(func(p *corev1.Pod, at time.Time) { kubelet.Run(p, nodeOf(p), at) })

@@ -81,8 +81,6 @@ func ListOf[T client.Object](o Objects) []T {
 	return found
 }
 
-func owned(object client.Object) bool { return metav1.GetControllerOf(object) != nil }
-
 // Resources is a set of resources.
 type Resources uint8
 
