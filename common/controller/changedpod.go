@@ -22,9 +22,9 @@ var labelsRead = []string{
 }
 
 // refuseChanged deletes a pod that was just created if admission changed a label that the controllers read: they would
-// not find the pod, or take it for one of another attempt. Then it returns a *report.RefusedError. The message names no
-// pod and no value, so that it is the same with each try.
-func (r *Reconciler[J]) refuseChanged(ctx context.Context, asked map[string]string, pod *corev1.Pod) error {
+// not find the pod, or take it for one of another attempt. Then it returns a *report.RefusedError, and no pod is created
+// for the time of a refusal. The message names no pod and no value, so that it is the same with each try.
+func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[string]string, pod *corev1.Pod) error {
 	var changed []string
 	for _, label := range labelsRead {
 		want, isAsked := asked[label]
@@ -39,6 +39,8 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, asked map[string]stri
 	if len(changed) == 0 {
 		return nil
 	}
+	retry := r.options.Clock.Now().Add(policy.RefusalDelay(r.refusedFor(job)))
+	r.options.Memory.HoldUntil(client.ObjectKeyFromObject(job), retry)
 	err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}, client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting pod %s, whose labels admission changed: %w", pod.Name, err)
@@ -58,13 +60,4 @@ func (r *Reconciler[J]) holdCreations(job J, d *plan.Decision) time.Duration {
 	}
 	d.Creates = nil
 	return held
-}
-
-// holdAfter returns how long to wait after a refusal. If admission changed a pod, no pod is created until then.
-func (r *Reconciler[J]) holdAfter(job J, refused *report.RefusedError) time.Duration {
-	delay := policy.RefusalDelay(r.refusedFor(job))
-	if refused.Reason == batchv1beta1.ReasonAdmissionChangedPod {
-		r.options.Memory.HoldUntil(client.ObjectKeyFromObject(job), r.options.Clock.Now().Add(delay))
-	}
-	return delay
 }

@@ -101,8 +101,9 @@ func TestRefuseChanged(t *testing.T) {
 			}
 			tc.changes(created.Labels)
 			api := &podDeletions{answer: tc.answer}
-			r := &Reconciler[*testJob]{client: api}
-			err := r.refuseChanged(t.Context(), asked, created)
+			clock := testingclock.NewFakePassiveClock(now)
+			r := &Reconciler[*testJob]{client: api, options: Options{Clock: clock, Memory: &Memory{}}}
+			err := r.refuseChanged(t.Context(), &testJob{}, asked, created)
 			got := ""
 			if err != nil {
 				got = err.Error()
@@ -125,21 +126,29 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 	t.Parallel()
 	const none = time.Duration(0)
 	for name, tc := range map[string]struct {
-		reason string
+		// attempt is the label of the pod, which is asked to be "0".
+		attempt string
+		// answer is that of the API server to the deletion.
+		answer error
 		// later is when the job is reconciled again.
 		later    time.Duration
 		wantHeld time.Duration
 	}{
-		"not again at once":               {reason: batchv1beta1.ReasonAdmissionChangedPod, wantHeld: time.Second},
-		"again after the delay":           {reason: batchv1beta1.ReasonAdmissionChangedPod, later: time.Second, wantHeld: none},
-		"other refusals need not be held": {reason: batchv1beta1.ReasonNameConflict, wantHeld: none},
+		"not again at once":                         {attempt: "7", wantHeld: time.Second},
+		"not at once although the deletion failed":  {attempt: "7", answer: errors.New("too slow"), wantHeld: time.Second},
+		"again after the delay":                     {attempt: "7", later: time.Second, wantHeld: none},
+		"a pod that is as asked for holds no other": {attempt: "0", wantHeld: none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := testingclock.NewFakePassiveClock(now)
-			r := &Reconciler[*testJob]{options: Options{Clock: clock, Memory: &Memory{}}}
+			r := &Reconciler[*testJob]{
+				client: &podDeletions{answer: tc.answer}, options: Options{Clock: clock, Memory: &Memory{}},
+			}
 			job := &testJob{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}}
-			diff(t, "delay", time.Second, r.holdAfter(job, &report.RefusedError{Reason: tc.reason}))
+			created := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{batchv1beta1.LabelAttempt: tc.attempt}}}
+			err := r.refuseChanged(t.Context(), job, map[string]string{batchv1beta1.LabelAttempt: "0"}, created)
+			diff(t, "the pod is refused", tc.attempt != "0", err != nil)
 			clock.SetTime(now.Add(tc.later))
 			d := plan.Decision{Creates: []plan.Creation{{Name: "job-worker-0"}}}
 			diff(t, "held for", tc.wantHeld, r.holdCreations(job, &d))

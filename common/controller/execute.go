@@ -24,6 +24,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -62,12 +63,11 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		result = sooner(result, held)
 	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
-		delay := r.holdAfter(job, refused)
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return reconcile.Result{}, err
 		}
 		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
-		result = sooner(result, delay)
+		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
 	} else if errors.Is(err, errRelabelled) {
 		result = sooner(result, relabelledDelay)
 	} else if err != nil {
@@ -324,7 +324,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 		return err
 	}
 	//mutant:admission: the labels of pods may change => if asked == nil {
-	if err := r.refuseChanged(ctx, asked, pod); err != nil {
+	if err := r.refuseChanged(ctx, job, asked, pod); err != nil {
 		return err
 	}
 	r.options.Memory.noteWrite(client.ObjectKeyFromObject(job), pod.Name)

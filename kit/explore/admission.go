@@ -18,7 +18,16 @@ func (x options) admissionActions(s *state, next model.Call) []action {
 			m.state.spent.changes++
 			m.fault, m.takesOff = model.TakeOff, label
 			m.proceed()
+			m.state.changed = m.state.now
 		}})
 	}
 	return actions
+}
+
+// checkPace checks that no pod is created at once after admission took a label off the last one. If it did so for ever,
+// the controller would create and delete pods all the time.
+func (m *machine) checkPace(call model.Call) {
+	if call.Verb == "create" && call.Resource == model.Pods && m.state.changed.Equal(m.state.now) {
+		m.Errorf("%s follows at once on that of a pod that admission changed", call)
+	}
 }

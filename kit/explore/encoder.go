@@ -59,7 +59,7 @@ func (e *encoder) digest(s *state) digest {
 		e.objects(s.old, live)
 	}
 	e.text(s.cache.Lost())
-	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away)
+	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now))
 	e.numbers(int(s.cache.Frozen()), s.counted)
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,

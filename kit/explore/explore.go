@@ -272,9 +272,9 @@ func explorations() []exploration {
 		},
 		{
 			name:     "all pods are kept, and writes are carried out late",
-			shape:    model.One(model.OnFailure, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
+			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
 			failures: []string{"fails", "vanishes"},
-			budget:   spent{failures: 2, lates: 1}, briefly: 3,
+			budget:   spent{failures: 2, lates: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
 			name:     "a gang of one, and writes that are carried out late",

@@ -144,7 +144,7 @@ func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
 	s.reconcile, s.waitsSince, s.heldUntil, s.wakeAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
 	s.cache = model.NewCache(s.live.Objects).Behind(old, frozen)
-	s.old = nil
+	s.old, s.changed = nil, time.Time{}
 }
 
 // errInterrupted is what a reconcile gets that is to stop for now.
@@ -220,6 +220,7 @@ func (m *machine) ReadLive(call model.Call, from func(model.Objects) model.Answe
 // Write implements model.Server.
 func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 	return m.request(call, false, func() (answer model.Answer) {
+		m.checkPace(call)
 		if m.postponing {
 			m.state.late = write.Late(call)
 			return model.Lost(call)

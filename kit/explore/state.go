@@ -30,6 +30,8 @@ type state struct {
 	waitsSince time.Time
 	// heldUntil is until when no pods are created, as the controller remembers; zero is that they may be.
 	heldUntil time.Time
+	// changed is when admission last took a label off a pod that this process created; zero is never.
+	changed time.Time
 	// away is set while no controller runs.
 	away bool
 	// late is the write that the API server has yet to carry out, nil for none. unseen is the pod that such a write
