@@ -92,14 +92,20 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	entry.Node = r.pod.Spec.NodeName
 	entry.RestartTime = nil
 	for _, c := range r.pod.Status.ContainerStatuses {
-		//mutant:containers: the end of a container that restarts in its pod is not recorded => if false {
-		if c.Name == r.mainContainer && entry.Phase == batchv1beta1.ReplicaPhaseFailed &&
-			c.State.Terminated == nil && c.LastTerminationState.Terminated != nil {
-			c.State = c.LastTerminationState // its first end is the replica's, although its kubelet restarted it
-		}
-		entry.Containers = append(entry.Containers, containerStatus(c))
+		entry.Containers = append(entry.Containers, containerStatus(r.withFirstEnd(c)))
 	}
 	return entry
+}
+
+// withFirstEnd returns the status of a container as it was when the replica failed: the kubelet may have restarted the
+// main container since.
+func (r *replica) withFirstEnd(c corev1.ContainerStatus) corev1.ContainerStatus {
+	hasFailed, ended := c.Name == r.mainContainer && r.outcome.Failure != nil, c.LastTerminationState
+	//mutant:containers: the end of a container that restarts in its pod is not recorded => if false && hasFailed && ended.Terminated != nil {
+	if hasFailed && c.State.Terminated == nil && ended.Terminated != nil {
+		c.State = ended
+	}
+	return c
 }
 
 // finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. Only what the clean-up

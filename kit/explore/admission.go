@@ -18,7 +18,6 @@ func (x options) admissionActions(s *state, next model.Call) []action {
 			m.state.spent.changes++
 			m.fault, m.takesOff = model.TakeOff, label
 			m.proceed()
-			m.state.changed = m.state.now
 		}})
 	}
 	return actions

@@ -307,6 +307,12 @@ func explorations() []exploration {
 			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
+			name:     "elastic with a rendezvous, and containers restart in their pods, whose labels change",
+			shape:    model.Elastic(1, 2, "", model.Limit(1)),
+			failures: []string{"is restarted in place", "loses its attempt"},
+			budget:   spent{failures: 2}, briefly: 2, inTurn: true,
+		},
+		{
 			name:     "one replica, and somebody else has a name of the job for a while",
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "vanishes"},

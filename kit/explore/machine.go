@@ -225,7 +225,11 @@ func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 			m.state.late = write.Late(call)
 			return model.Lost(call)
 		}
+		isChanged := m.takesOff != ""
 		m.cluster(func(c *model.Cluster) { answer = model.AnswerTo(call, c, write) })
+		if isChanged && answer.Err == nil {
+			m.state.changed = m.state.now
+		}
 		return answer
 	})
 }

@@ -35,7 +35,7 @@ func (c Call) String() string { return c.Verb + " " + c.Key }
 type Answer struct {
 	Call Call
 	Err  error
-	// Object that was read or patched, and pods that were listed. They are shared, and must not be changed.
+	// Object that was read or patched, a pod that was created, and pods that were listed. They are shared, and must not be changed.
 	Object client.Object
 	Pods   []*corev1.Pod
 }
@@ -162,9 +162,13 @@ func (c modelClient) List(ctx context.Context, into client.ObjectList, options .
 
 // Create implements client.Writer.
 func (c modelClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	return c.write("create", Write{
+	answer := c.write("create", Write{
 		Object: object, Do: func(cluster *Cluster) error { return cluster.Create(object) },
-	}).Err
+	})
+	if answer.Object != nil {
+		copyInto(object, answer.Object)
+	}
+	return answer.Err
 }
 
 // Delete implements client.Writer.
@@ -214,7 +218,7 @@ func (c modelClient) write(verb string, write Write) Answer {
 // AnswerTo makes a write on a cluster, and returns its answer.
 func AnswerTo(call Call, cluster *Cluster, write Write) Answer {
 	answer := Answer{Call: call, Err: write.Do(cluster)}
-	if call.Verb == "patch" && answer.Err == nil {
+	if (call.Verb == "patch" || call.Verb == "create" && call.Resource == Pods) && answer.Err == nil {
 		answer.Object = cluster.Live()[call.Key]
 	}
 	return answer
