@@ -91,8 +91,8 @@ func (s *steps) measureCreations() *report.RefusedError {
 	return nil
 }
 
-// newPod returns the pod of a replica, which waits until the given names resolve, but for its own. An error describes a
-// fault of the template.
+// newPod returns the pod of a replica, which waits until the given names resolve, and for its own only if needsOwnName.
+// An error describes a fault of the template.
 func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 	template := r.member.Role.Template.DeepCopy()
 	how := startOf(s.job.Spec, s.job.Status.Pauses, r.member.Role.Type)
@@ -102,8 +102,17 @@ func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 	}
 	how.complete(s.job.MainContainers, template)
 	own := s.gang.FQDN(*r.member)
-	others := slices.DeleteFunc(slices.Clone(awaited), func(name string) bool { return name == own })
-	return s.buildPod(*r.member, others, r.attempt(), template)
+	names := slices.DeleteFunc(slices.Clone(awaited), func(name string) bool { return name == own })
+	if needsOwnName(template.Spec) {
+		names = append(names, own)
+	}
+	return s.buildPod(*r.member, names, r.attempt(), template)
+}
+
+// needsOwnName reports whether a pod must wait until its own name resolves: with hostNetwork, where the kubelet does
+// not write it into /etc/hosts. With another DNS policy it may never resolve.
+func needsOwnName(spec corev1.PodSpec) bool {
+	return spec.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet)
 }
 
 // awaitedNames returns the host names that must resolve before another replica starts: that of the leader, and those of

@@ -123,6 +123,11 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 		r.Awaited = true
 		return r
 	}
+	onHost := func(r framework.Role, policy corev1.DNSPolicy) framework.Role {
+		r.Template = r.Template.DeepCopy()
+		r.Template.Spec.HostNetwork, r.Template.Spec.DNSPolicy = true, policy
+		return r
+	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		sees []*corev1.Pod
@@ -138,6 +143,22 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 			want: map[string][]string{
 				"job-chief-0": {"job-worker-0"}, "job-worker-0": {"job-chief-0"}, "job-evaluator-0": {"job-chief-0", "job-worker-0"},
 			},
+		},
+		"also for their own, on the network of their node": {
+			job: job(
+				onHost(role("master", 1), ""),
+				onHost(role("worker", 1), corev1.DNSClusterFirstWithHostNet),
+				role("reader", 1),
+			),
+			want: map[string][]string{
+				"job-master-0": {"job-master-0"},
+				"job-worker-0": {"job-master-0", "job-worker-0"},
+				"job-reader-0": {"job-master-0"},
+			},
+		},
+		"not for their own, where names of the cluster do not resolve": {
+			job:  job(onHost(role("master", 1), corev1.DNSDefault)),
+			want: map[string][]string{"job-master-0": nil},
 		},
 		"not for whose part is over": {
 			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)), awaited(role("ps", 1))).

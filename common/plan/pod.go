@@ -66,6 +66,10 @@ func (s *steps) buildPod(
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Hostname = member.Name
 	pod.Spec.Subdomain = s.job.Name
+	if pod.Spec.HostNetwork && pod.Spec.DNSPolicy == "" {
+		// With the default of Kubernetes, names of the cluster do not resolve on the network of a node.
+		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	}
 
 	main := framework.MainContainer(s.job.MainContainers, pod.Spec.Containers)
 	if main == nil {

@@ -90,6 +90,40 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
+		"a replica on the network of its node resolves names of the cluster": {
+			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				HostNetwork: true, Containers: []corev1.Container{{Name: mainContainer}},
+			}},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-master-0", Namespace: "ns", Labels: labels("master"), OwnerReferences: []metav1.OwnerReference{owner},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job",
+					HostNetwork: true, DNSPolicy: corev1.DNSClusterFirstWithHostNet,
+					Containers: []corev1.Container{{
+						Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+					}},
+				},
+			},
+		},
+		"the DNS policy of the template stands": {
+			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				HostNetwork: true, DNSPolicy: corev1.DNSDefault, Containers: []corev1.Container{{Name: mainContainer}},
+			}},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-master-0", Namespace: "ns", Labels: labels("master"), OwnerReferences: []metav1.OwnerReference{owner},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job",
+					HostNetwork: true, DNSPolicy: corev1.DNSDefault,
+					Containers: []corev1.Container{{
+						Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+					}},
+				},
+			},
+		},
 		"a peer waits for the leader's name before anything else": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
