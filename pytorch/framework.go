@@ -23,6 +23,9 @@ const (
 	envWorldSize  = "WORLD_SIZE"
 	envRank       = "RANK"
 	envUnbuffered = "PYTHONUNBUFFERED"
+	// envLocalAddr is the default of torchrun's --local_addr, from torch 2.0: the address by which other replicas reach
+	// the processes of this one, and which tells it from others. The torchrun of a user's own command reads it, too.
+	envLocalAddr = "PET_LOCAL_ADDR"
 )
 
 // defaultPort is the port of the leader. It is torchrun's default too.
@@ -55,8 +58,13 @@ func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, memb
 	}
 	env := []corev1.EnvVar{
 		{Name: envMasterAddr, Value: gang.FQDN(gang.Leader())},
-		{Name: envMasterPort, Value: strconv.Itoa(defaultPort)},
+		{Name: envMasterPort, Value: strconv.Itoa(int(leaderPort(gang)))},
 		{Name: envUnbuffered, Value: "1"},
+	}
+	if member.HasHostNetwork() {
+		// By default it is the host name, which is that of the node: pods may be unable to resolve it, and torchrun
+		// would take replicas on one node for the same one.
+		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: gang.FQDN(member)})
 	}
 	if usesTorchrun(job) {
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
@@ -68,7 +76,20 @@ func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, memb
 		)
 	}
 	main.Env = framework.WithDefaults(main.Env, env)
+	if member.Rank == 0 && member.HasHostNetwork() {
+		if port := framework.PortOf(main, envMasterPort); port != 0 {
+			framework.DeclareHostPort(&template.Spec, main, port)
+		}
+	}
 	return nil
+}
+
+// leaderPort returns the port that the leader listens on. The other ports of a training are ephemeral ones.
+func leaderPort(gang framework.Gang) int32 {
+	if gang.Leader().HasHostNetwork() {
+		return gang.HostPort(0)
+	}
+	return defaultPort
 }
 
 // torchrun returns the command line that launches the processes of one member.

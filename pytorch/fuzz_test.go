@@ -42,12 +42,16 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 	for _, role := range begun.Spec.Roles {
 		own[role.Type] = mainContainer(role.Template.Spec).Env
 	}
+	masterPort := ""
+	if len(begun.Pods) > 0 {
+		masterPort = strconv.Itoa(int(leaderPort(gangOf(begun))))
+	}
 	var errs []error
 	ranks := map[string]string{}
 	for _, pod := range begun.Pods {
 		want := map[string]func(value string) bool{
 			envMasterAddr: func(value string) bool { return value != "" },
-			envMasterPort: func(value string) bool { return value == strconv.Itoa(defaultPort) },
+			envMasterPort: func(value string) bool { return value == masterPort },
 			envUnbuffered: func(value string) bool { return value == "1" },
 		}
 		if !usesTorchrun(begun.Job) {
@@ -71,6 +75,13 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// gangOf returns the gang of the pods.
+func gangOf(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) framework.Gang {
+	job := begun.Job
+	attempt := job.Status.Attempt + job.Status.Pauses
+	return framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, begun.Spec.Roles)
 }
 
 func mainContainer(spec corev1.PodSpec) *corev1.Container {
