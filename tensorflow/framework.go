@@ -4,6 +4,7 @@ package tensorflow
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,7 +22,7 @@ const (
 const (
 	// portName marks the port that a replica listens on, as in the TFJob of Kubeflow.
 	portName = "tfjob-port"
-	// defaultPort is where it listens without one.
+	// defaultPort is where it listens without one, unless it has hostNetwork.
 	defaultPort = 2222
 	// maxVariable is the size of what Linux passes to a process as one variable, with its name: MAX_ARG_STRLEN.
 	maxVariable = 128 << 10
@@ -53,6 +54,7 @@ func (t tensorflow) Wire(_ *v1beta1.TensorFlowTrainingJob, gang framework.Gang, 
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
+	hasOwnConfig := slices.ContainsFunc(main.Env, func(e corev1.EnvVar) bool { return e.Name == envConfig })
 	if len(gang.Members) > 1 { // a program on its own has no cluster to be told of
 		value, err := t.config(gang, member)
 		if err != nil {
@@ -61,6 +63,10 @@ func (t tensorflow) Wire(_ *v1beta1.TensorFlowTrainingJob, gang framework.Gang, 
 		env = append(env, corev1.EnvVar{Name: envConfig, Value: value})
 	}
 	main.Env = framework.WithDefaults(main.Env, env)
+	listens := len(gang.Members) > 1 && inCluster(v1beta1.ReplicaType(member.Role.Type))
+	if listens && member.HasHostNetwork() && !hasOwnConfig {
+		framework.DeclareHostPort(&template.Spec, main, t.port(gang, member))
+	}
 	return nil
 }
 
@@ -79,7 +85,7 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 	}
 	for _, m := range gang.Members {
 		if inCluster(v1beta1.ReplicaType(m.Role.Type)) {
-			address := fmt.Sprintf("%s:%d", gang.FQDN(m), t.port(m.Role))
+			address := fmt.Sprintf("%s:%d", gang.FQDN(m), t.port(gang, m))
 			config.Cluster[m.Role.Type] = append(config.Cluster[m.Role.Type], address)
 		}
 	}
@@ -94,14 +100,17 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 	return string(value), nil
 }
 
-// port returns where the replicas of a role listen.
-func (t tensorflow) port(role framework.Role) int32 {
-	if main := framework.MainContainer(t.MainContainers(), role.Template.Spec.Containers); main != nil {
+// port returns the port that a member listens on.
+func (t tensorflow) port(gang framework.Gang, member framework.Member) int32 {
+	if main := framework.MainContainer(t.MainContainers(), member.Role.Template.Spec.Containers); main != nil {
 		for _, p := range main.Ports {
 			if p.Name == portName {
 				return p.ContainerPort
 			}
 		}
+	}
+	if member.HasHostNetwork() {
+		return gang.HostPort(member.Rank)
 	}
 	return defaultPort
 }

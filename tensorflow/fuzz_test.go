@@ -42,17 +42,31 @@ func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
 	own := map[string][]corev1.EnvVar{}
 	cluster := map[string][]string{}
 	count := int32(0)
+	job := begun.Job
+	gang := framework.NewGang(
+		job.Namespace, job.Name, job.UID, "cluster.local", job.Status.Attempt+job.Status.Pauses, begun.Spec.Roles)
+	ranks := map[string]int32{}
+	for _, m := range gang.Members {
+		ranks[m.Name] = m.Rank
+	}
 	for _, r := range begun.Job.Spec.ReplicaSpecs {
 		main := mainContainer(r.Template.Spec)
 		own[string(r.Type)] = main.Env
-		port := int32(2222)
+		ownPort := int32(0)
 		if i := slices.IndexFunc(main.Ports, func(p corev1.ContainerPort) bool { return p.Name == "tfjob-port" }); i >= 0 {
-			port = main.Ports[i].ContainerPort
+			ownPort = main.Ports[i].ContainerPort
 		}
 		for i := range *r.Replicas {
 			count++
 			if r.Type != "evaluator" {
 				name := framework.MemberName(begun.Job.Name, string(r.Type), i)
+				port := int32(2222)
+				switch {
+				case ownPort != 0:
+					port = ownPort
+				case r.Template.Spec.HostNetwork:
+					port = gang.HostPort(ranks[name])
+				}
 				address := fmt.Sprintf("%s.%s.%s.svc.cluster.local:%d", name, begun.Job.Name, begun.Job.Namespace, port)
 				cluster[string(r.Type)] = append(cluster[string(r.Type)], address)
 			}

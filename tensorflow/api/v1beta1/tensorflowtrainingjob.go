@@ -131,7 +131,8 @@ type ReplicaSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// The pod that is created for each replica. The container named `tensorflow`, else the first one is the main container,
-	// whose exit is the replica's outcome; its port named `tfjob-port`, else 2222, is where the replica listens.
+	// whose exit is the replica's outcome; its port named `tfjob-port` is where the replica listens, by default 2222, and
+	// with hostNetwork a port that is chosen for the replica.
 	// restartPolicy is always set to Never, since the controller decides whether a replica is restarted; hostname, subdomain
 	// and the labels of the controller are overridden too.
 	// The main container cannot have restartPolicy or restartPolicyRules of its own.
