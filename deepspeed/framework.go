@@ -60,7 +60,14 @@ func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member f
 		return err
 	}
 	main.Command, main.Args = command(job, gang, member, *main), nil
-	main.Env = framework.WithDefaults(main.Env, []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}})
+	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
+	if member.HasHostNetwork() {
+		env = append(env, hostNetworkEnv(gang)...)
+	}
+	main.Env = framework.WithDefaults(main.Env, env)
+	if member.HasHostNetwork() {
+		declareHostPorts(gang, member, &template.Spec, main)
+	}
 	shared := corev1.VolumeMount{Name: agentVolume, MountPath: agent.Folder}
 	main.VolumeMounts = append(slices.Clone(main.VolumeMounts),
 		shared,
@@ -116,6 +123,9 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 		path.Join(agent.Folder, "agent"), subcommand, "--host=" + hostFormat(gang),
 		fmt.Sprintf("--workers=%d", len(gang.Members)), fmt.Sprintf("--slots=%d", slotsOf(job)),
 	}
+	if member.HasHostNetwork() {
+		command = append(command, fmt.Sprintf("--port=%d", sshPort(gang, member.Index)))
+	}
 	if elastic := elasticOf(job); elastic != nil {
 		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()), fmt.Sprintf("--max-workers=%d", elastic.Most()))
 	}
@@ -155,6 +165,9 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	flags := []string{"--need=deepspeed", "--need=pdsh"}
 	// With one host the runner would launch the processes by itself, in an environment of its own.
 	command := []string{"deepspeed", "--hostfile=" + agent.Hostfile, "--master_addr=" + gang.FQDN(gang.Leader()), "--force_multi"}
+	if gang.Leader().HasHostNetwork() {
+		command = append(command, "--master_port=$("+envMasterPort+")")
+	}
 	if !ptr.Deref(config.LocalRank, true) {
 		command = append(command, "--no_local_rank")
 	}

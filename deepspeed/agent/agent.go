@@ -50,6 +50,7 @@ type options struct {
 	min, max    int
 	slots       int
 	port        int
+	firstPort   int // that of worker 0 if workers have different ones: see EnvAddresses; 0 is none
 	key         string
 	hostfile    string
 	withoutEnv  []string
@@ -80,8 +81,9 @@ type timing struct {
 }
 
 func defaults() options {
+	host, firstPort := addresses()
 	return options{
-		workers: 1, slots: 1, port: Port, key: Key, hostfile: Hostfile,
+		host: host, workers: 1, slots: 1, port: Port, firstPort: firstPort, key: Key, hostfile: Hostfile,
 		grace: 30 * time.Second, killAfter: 10 * time.Second,
 		folder: Folder, environment: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
 		log: newLogger(os.Stderr),
@@ -96,12 +98,13 @@ func defaults() options {
 func newLogger(w io.Writer) *log.Logger { return log.New(w, "agent: ", log.Lmsgprefix) }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.host, "host", "", "host names of the workers, with one %d for the index, such as digits-worker-%d.digits.team.svc.cluster.local")
+	flags.StringVar(&o.host, "host", o.host, "host names of the workers, with one %d for the index, such as digits-worker-%d.digits.team.svc.cluster.local")
 	flags.IntVar(&o.workers, "workers", o.workers, "number of workers, which the hostfile lists; in an elastic training launch finds out itself")
 	flags.IntVar(&o.min, "min-workers", 0, "fewest workers that an elastic training runs with")
 	flags.IntVar(&o.max, "max-workers", 0, "most workers that an elastic training may have; 0 is not elastic")
 	flags.IntVar(&o.slots, "slots", o.slots, "training processes of each worker")
-	flags.IntVar(&o.port, "port", o.port, "port of the ssh servers")
+	flags.IntVar(&o.port, "port", o.port,
+		"port of the ssh server, and of those of all workers unless "+EnvAddresses+" is set")
 	flags.StringVar(&o.key, "key", o.key, "private key of the job")
 	flags.StringVar(&o.hostfile, "hostfile", o.hostfile, "hostfile to write")
 	flags.StringArrayVar(&o.withoutEnv, "without-env", nil, "environment variable that training processes do not get; may be repeated")
@@ -128,7 +131,8 @@ func (o *options) validate() error {
 func (o *options) listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(o.address, strconv.Itoa(o.port)))
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve ssh: %w: the port must be free in the pod; with hostNetwork choose another by --port", err)
+		return nil, fmt.Errorf(
+			"cannot serve ssh: %w: the port must be free in the pod, and with hostNetwork on its node", err)
 	}
 	return l, nil
 }

@@ -146,8 +146,12 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 	if port, err := strconv.Atoi(os.Getenv(envPort)); err == nil {
 		o.port = port
 	}
-	if c.port != 0 {
-		o.port = c.port
+	port := c.port
+	if port == 0 {
+		var err error
+		if port, err = o.portAt(c.host); err != nil {
+			return exitLost, err
+		}
 	}
 	key, err := readKey(o.key)
 	if err != nil {
@@ -163,7 +167,7 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 		case <-ctx.Done():
 		}
 	}()
-	client, err := dialer{key: key, port: o.port, timing: o.timing}.dial(ctx, c.host)
+	client, err := dialer{key: key, port: port, timing: o.timing}.dial(ctx, c.host)
 	if err != nil {
 		return exitLost, err
 	}

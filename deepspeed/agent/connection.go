@@ -92,12 +92,11 @@ func keepAlive(conn ssh.Conn, interval time.Duration) {
 
 // reach tries to connect to workers, all at once. It returns an error or nil for each.
 func (o *options) reach(ctx context.Context, key ssh.Signer, workers []int) []error {
-	d := dialer{key: key, port: o.port, timing: o.timing}
 	results := make([]error, len(workers))
 	var all sync.WaitGroup
 	for i, w := range workers {
 		all.Go(func() {
-			client, err := d.dial(ctx, absolute(o.hostOf(w)))
+			client, err := dialer{key: key, port: o.portOf(w), timing: o.timing}.dial(ctx, absolute(o.hostOf(w)))
 			if err == nil {
 				_ = client.Close()
 			}

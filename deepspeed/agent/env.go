@@ -38,7 +38,8 @@ func (o *options) sessionEnvironment() []string {
 func (o *options) launcherEnvironment() []string {
 	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	environment := without(o.environment, func(name string) bool {
-		return slices.Contains(o.secretEnv, name) || slices.Contains([]string{envKey, envPort, envSocket}, name) ||
+		own := []string{envKey, envPort, EnvAddresses, envSocket}
+		return slices.Contains(o.secretEnv, name) || slices.Contains(own, name) ||
 			slices.ContainsFunc(printedByLauncher, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
 	for _, variable := range environment {
@@ -47,5 +48,10 @@ func (o *options) launcherEnvironment() []string {
 		}
 	}
 	environment = without(environment, func(name string) bool { return name == "PATH" })
-	return append(environment, "PATH="+o.folder+string(filepath.ListSeparator)+path, envKey+"="+o.key, envPort+"="+strconv.Itoa(o.port))
+	environment = append(environment,
+		"PATH="+o.folder+string(filepath.ListSeparator)+path, envKey+"="+o.key, envPort+"="+strconv.Itoa(o.port))
+	if o.firstPort != 0 {
+		environment = append(environment, EnvAddresses+"="+Addresses(o.host, o.firstPort))
+	}
+	return environment
 }

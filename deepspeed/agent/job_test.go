@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -187,8 +188,8 @@ func (j *job) fifo(name string) *os.File {
 func (j *job) start(worker int) *server {
 	j.t.Helper()
 	o := *j.options
-	o.address = o.hostOf(worker)
-	o.environment = append(o.environment, fmt.Sprintf("WORKER=%d", worker))
+	o.address, o.port = o.hostOf(worker), o.portOf(worker)
+	o.environment = append(slices.Clip(o.environment), fmt.Sprintf("WORKER=%d", worker))
 	l, err := o.listen()
 	if err != nil {
 		j.t.Fatal(err)

@@ -1,0 +1,36 @@
+package deepspeed
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/deepspeed/agent"
+)
+
+// envMasterPort is the port of worker 0 where the training processes of all workers meet.
+const envMasterPort = "MASTER_PORT"
+
+// sshPort returns the port of the agent's ssh server on a worker with hostNetwork. Port 0 of the job is MASTER_PORT.
+func sshPort(gang framework.Gang, worker int32) int32 { return gang.HostPort(1 + worker) }
+
+// hostNetworkEnv returns the ports of the job for the environment of the main container, where customCommand and people
+// in debug mode find them, too.
+func hostNetworkEnv(gang framework.Gang) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: envMasterPort, Value: strconv.Itoa(int(gang.HostPort(0)))},
+		{Name: agent.EnvAddresses, Value: agent.Addresses(hostFormat(gang), int(sshPort(gang, 0)))},
+	}
+}
+
+// declareHostPorts declares the ports that the member listens on.
+func declareHostPorts(gang framework.Gang, member framework.Member, spec *corev1.PodSpec, main *corev1.Container) {
+	framework.DeclareHostPort(spec, main, sshPort(gang, member.Index))
+	if member.Rank != 0 {
+		return
+	}
+	if port := framework.PortOf(main, envMasterPort); port != 0 {
+		framework.DeclareHostPort(spec, main, port)
+	}
+}

@@ -1,0 +1,108 @@
+package deepspeed
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
+)
+
+// onHost is a template whose pod has hostNetwork.
+func onHost(env ...corev1.EnvVar) corev1.PodTemplateSpec {
+	template := training(env...)
+	template.Spec.HostNetwork = true
+	return template
+}
+
+func TestWireWithHostNetwork(t *testing.T) {
+	t.Parallel()
+	declared := func(numbers ...int32) []corev1.ContainerPort {
+		var ports []corev1.ContainerPort
+		for _, n := range numbers {
+			ports = append(ports, corev1.ContainerPort{ContainerPort: n, HostPort: n, Protocol: corev1.ProtocolTCP})
+		}
+		return ports
+	}
+	agent := func(subcommand string, words ...string) []string {
+		return append([]string{"/t9k/agent/agent", subcommand, hosts, "--workers=2", "--slots=1"}, words...)
+	}
+	launcher := []string{
+		"--need=deepspeed", "--need=pdsh", "--", "deepspeed", "--hostfile=/t9k/hostfile",
+		"--master_addr=job-worker-0.job.ns.svc.cluster.local", "--force_multi", "--master_port=$(MASTER_PORT)", "train.py",
+	}
+	const addresses = "job-worker-%d.job.ns.svc.cluster.local:21414"
+	usual := env("PYTHONUNBUFFERED", "1", "MASTER_PORT", "21413", "T9K_SSH_ADDRESSES", addresses)
+	withOwn := onHost(env("MASTER_PORT", "4242")...)
+	declaring := onHost(env("MASTER_PORT", "4242")...)
+	declaring.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 4242}}
+	for name, tc := range map[string]struct {
+		job         *v1beta1.DeepSpeedJob
+		rank        int
+		wantCommand []string
+		wantEnv     []corev1.EnvVar
+		wantPorts   []corev1.ContainerPort
+	}{
+		"worker 0 serves ssh and lets the ranks meet, on ports that it declares": {
+			job:         jobOf(running(), onHost()),
+			wantCommand: agent("launch", slices.Concat([]string{"--port=21414"}, launcher)...),
+			wantEnv:     usual, wantPorts: declared(21414, 21413),
+		},
+		"another worker serves ssh on another port": {
+			job: jobOf(running(), onHost()), rank: 1,
+			wantCommand: agent("serve", "--port=21415"),
+			wantEnv:     usual, wantPorts: declared(21415),
+		},
+		"in debug mode worker 0 has the same ports": {
+			job:         jobOf(running(), onHost(), debugging),
+			wantCommand: agent("serve", "--port=21414"),
+			wantEnv:     usual, wantPorts: declared(21414, 21413),
+		},
+		"a worker of an elastic job has its port whatever others there are": {
+			job: jobOf(running(), onHost(), elastic), rank: 1,
+			wantCommand: []string{
+				"/t9k/agent/agent", "serve", hosts, "--workers=3", "--slots=1", "--port=21415",
+				"--min-workers=1", "--max-workers=4",
+			},
+			wantEnv: usual, wantPorts: declared(21415),
+		},
+		"the user's own port wins, and is declared": {
+			job:         jobOf(running(), withOwn),
+			wantCommand: agent("launch", slices.Concat([]string{"--port=21414"}, launcher)...),
+			wantEnv:     env("PYTHONUNBUFFERED", "1", "T9K_SSH_ADDRESSES", addresses, "MASTER_PORT", "4242"),
+			wantPorts:   declared(21414, 4242),
+		},
+		"the user's own port that is declared already is not declared again": {
+			job:         jobOf(running(), declaring),
+			wantCommand: agent("launch", slices.Concat([]string{"--port=21414"}, launcher)...),
+			wantEnv:     env("PYTHONUNBUFFERED", "1", "T9K_SSH_ADDRESSES", addresses, "MASTER_PORT", "4242"),
+			wantPorts:   append([]corev1.ContainerPort{{ContainerPort: 4242}}, declared(21414)...),
+		},
+		"processes without the variables of the user keep those of the job": {
+			job:         jobOf(running(), onHost(), disableCustomEnv),
+			rank:        1,
+			wantCommand: agent("serve", "--port=21415"),
+			wantEnv:     usual, wantPorts: declared(21415),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			template, err := wire(tc.job, tc.rank)
+			if err != nil {
+				t.Fatalf("unexpected error: %v", err)
+			}
+			main := template.Spec.Containers[0]
+			if diff := cmp.Diff(tc.wantCommand, main.Command); diff != "" {
+				t.Errorf("unexpected command (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantEnv, main.Env); diff != "" {
+				t.Errorf("unexpected environment (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantPorts, main.Ports); diff != "" {
+				t.Errorf("unexpected ports (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
