@@ -150,6 +150,7 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 func checkPods[J framework.Job](begun Begun[J]) []error {
 	var errs []error
 	job := begun.Job
+	hostPorts := map[int32]string{}
 	templates := map[string]*corev1.PodTemplateSpec{}
 	for _, role := range begun.Spec.Roles {
 		templates[role.Type] = role.Template
@@ -183,6 +184,10 @@ func checkPods[J framework.Job](begun Begun[J]) []error {
 		}
 		if got, want := containerNames(pod.Spec.Containers), containerNames(template.Spec.Containers); !slices.Equal(got, want) {
 			breaks("its containers are %q, those of its template %q", got, want)
+			continue
+		}
+		for _, problem := range checkHostNetwork(pod, template.Spec, hostPorts) {
+			breaks("%s", problem)
 		}
 	}
 	return errs
