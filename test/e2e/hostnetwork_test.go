@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
+	DescribeTable("complete side by side, and no port is that of two replicas",
+		func(ctx context.Context, code, example, template, kind string, portsOfJob int) {
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "apply", "-k", code)
+			n.completeSideBySide(ctx, example, template, kind, "")
+			n.haveTheirOwnPorts(ctx, portsOfJob)
+		},
+		Entry("of PyTorch, whose leaders listen", "examples/pytorch/code", "examples/pytorch/plain.yaml",
+			"/spec/replicaSpecs/0/template/spec", "ptjob", 1),
+		Entry("of TensorFlow, whose workers all listen", "examples/tensorflow/code", "examples/tensorflow/multi-worker.yaml",
+			"/spec/replicaSpecs/0/template/spec", "tfjob", 2),
+		Entry("of DeepSpeed, whose workers all serve ssh", "examples/deepspeed/code", "examples/deepspeed/zero.yaml",
+			"/spec/worker/template/spec", "dsjob", 3),
+	)
+
+	It("complete side by side with torchrun, which knows its replicas by their names", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.kubectl(ctx, "create", "configmap", "names", "--from-file=test/e2e/testdata/sitecustomize.py")
+		const template = "/spec/replicaSpecs/0/template/spec"
+		n.completeSideBySide(ctx, "examples/pytorch/torchrun.yaml", template, "ptjob", fmt.Sprintf(`,
+			{"op": "add", "path": "%[1]s/volumes/-", "value": {"name": "names", "configMap": {"name": "names"}}},
+			{"op": "add", "path": "%[1]s/containers/0/volumeMounts/-", "value": {"name": "names", "mountPath": "/names"}},
+			{"op": "add", "path": "%[1]s/containers/0/env/-", "value": {"name": "PYTHONPATH", "value": "/names"}}`, template))
+		n.haveTheirOwnPorts(ctx, 1)
+	})
+})
+
+// completeSideBySide creates two jobs from an example at once, with hostNetwork and other changes to the spec of their
+// pods, and waits until both have succeeded.
+func (n namespace) completeSideBySide(ctx context.Context, example, template, kind, changes string) {
+	GinkgoHelper()
+	jobs := []string{"one", "other"}
+	for _, job := range jobs {
+		n.applyPatched(ctx, example, fmt.Sprintf(
+			`[{"op": "replace", "path": "/metadata/name", "value": %q},
+			  {"op": "add", "path": "%s/hostNetwork", "value": true}%s]`,
+			job, template, changes))
+	}
+	for _, job := range jobs {
+		n.kubectl(ctx, "wait", "--for=condition=Completed", kind+"/"+job, patience)
+		status := n.output(ctx, "get", kind, job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")
+		Eventually(ctx, status).Should(Equal("Succeeded 0"))
+	}
+}
+
+// haveTheirOwnPorts checks the pods of the two jobs, which have ended.
+func (n namespace) haveTheirOwnPorts(ctx context.Context, portsOfJob int) {
+	GinkgoHelper()
+	spec := func(field string) func() (string, error) {
+		return n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].spec."+field+"}")
+	}
+	Expect(now(spec("hostNetwork"))).To(Equal("true true true true"))
+	Expect(strings.Fields(now(spec("dnsPolicy")))).To(HaveEach("ClusterFirstWithHostNet"))
+	ports := strings.Fields(now(spec("containers[*].ports[*].hostPort")))
+	Expect(ports).To(HaveLen(2 * portsOfJob))
+	seen := map[string]bool{}
+	for _, port := range ports {
+		Expect(port).To(MatchRegexp(`^2[0-6]\d{3}$`), "ports are from 20000 to 26002")
+		Expect(seen[port]).To(BeFalse(), "port %s is that of two replicas", port)
+		seen[port] = true
+	}
+}
