@@ -31,8 +31,8 @@ import (
 // conflictDelay is how long to wait for the cache after a write that met a newer version.
 const conflictDelay = 100 * time.Millisecond
 
-// execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then deletions,
-// then creations.
+// execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then
+// releases, deletions and creations.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	held := r.holdCreations(job, &d.Decision)
 	result, err := r.changeJob(ctx, job, planned, d)
@@ -48,7 +48,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	if apierrors.IsConflict(err) { // somebody was faster, perhaps by a change that does not wake us
 		result, err = sooner(result, conflictDelay), nil
 	}
-	if deleteErr := r.delete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {
+	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {
 		return reconcile.Result{}, errors.Join(err, deleteErr)
 	}
 	if err == nil {
@@ -234,8 +234,13 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	return nil
 }
 
-// delete deletes each pod that is still the one that was seen.
-func (r *Reconciler[J]) delete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
+// releaseAndDelete releases and deletes each pod that is still the one that was seen. A pod is released before it is
+// deleted.
+func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
+	released, err := r.release(ctx, job, d.Releases)
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		r.deletePods(ctx, job, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
 			//mutant:a deletion takes whatever has the name => return nil
@@ -243,7 +248,8 @@ func (r *Reconciler[J]) delete(ctx context.Context, job types.NamespacedName, d 
 		}),
 		r.deletePods(ctx, job, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
 			//mutant:the clean-up deletes pods that ended => return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
-			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}}
+			version := cmp.Or(released[pod.UID], pod.ResourceVersion)
+			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &version}}
 		}),
 		r.deletePods(ctx, job, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0)}

@@ -13,9 +13,9 @@ import (
 // Memory is all that a Reconciler remembers from one reconcile to the next: since when a change of each job's status
 // waits to be written, so that it is written together with later ones; what was last done about the job's TensorBoard,
 // so that a change that is refused is not tried all the time; which pods of the job were written, so that the cache
-// gets the time to show them; whether the job has a Service that the cache never shows, since somebody changed its
-// labels; and until when no pods of the job are created, since admission changed the last one. If the process ends, that
-// costs one late write a job.
+// gets the time to show them; which pods left the cache while they were held; whether the job has a Service that the
+// cache never shows, since somebody changed its labels; and until when no pods of the job are created, since admission
+// changed the last one. If the process ends, that costs one late write a job.
 type Memory struct {
 	times        sync.Map // types.NamespacedName -> time.Time
 	services     sync.Map // types.NamespacedName -> types.UID of the job
@@ -24,6 +24,7 @@ type Memory struct {
 
 	mu      sync.Mutex
 	written map[types.NamespacedName][]string
+	left    map[types.NamespacedName][]string
 }
 
 // WaitsSince returns since when the status of a job waits to be written, the zero time if it does not.
@@ -92,6 +93,25 @@ func (m *Memory) TakeWrites(job types.NamespacedName) []string {
 	defer m.mu.Unlock()
 	pods := m.written[job]
 	delete(m.written, job)
+	return pods
+}
+
+// noteLeft remembers that a pod of the job left the cache while it was held.
+func (m *Memory) noteLeft(job types.NamespacedName, pod string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left == nil {
+		m.left = map[types.NamespacedName][]string{}
+	}
+	m.left[job] = append(m.left[job], pod)
+}
+
+// takeLeft returns the names of the pods of the job that left the cache while they were held, since the last call.
+func (m *Memory) takeLeft(job types.NamespacedName) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pods := m.left[job]
+	delete(m.left, job)
 	return pods
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
 )
 
@@ -33,7 +34,7 @@ func priorityOf(d plan.Decision) int {
 	return 0
 }
 
-// podEvents has the job reconciled that controls a pod, urgently if the pod fails or goes.
+// podEvents has the job of a pod reconciled, urgently if the pod fails or goes.
 func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	jobs := handler.EnqueueRequestsFromMapFunc(r.requestsOfPod)
 	return handler.Funcs{
@@ -47,6 +48,11 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, e ctrlevent.DeleteEvent, q queue) {
 			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodSucceeded {
 				q = urgently(q)
+			}
+			if plan.IsHeld(e.Object) { // it may only be hidden from the cache
+				for _, job := range r.requestsOfPod(ctx, e.Object) {
+					r.options.Memory.noteLeft(job.NamespacedName, e.Object.GetName())
+				}
 			}
 			jobs.Delete(ctx, e, q)
 		},
@@ -75,14 +81,28 @@ func changesOfUser() handler.EventHandler {
 	}
 }
 
-// requestsOfPod returns the job that controls a pod. The builder's Owns would do the same, but looks up with each event whether jobs have
-// namespaces, which was a twentieth of the controller's CPU time where many jobs started.
+// requestsOfPod returns the job of a pod. The builder's Owns would do the same, but looks up with each event whether
+// jobs have namespaces, which was a twentieth of the controller's CPU time where many jobs started.
 func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []reconcile.Request {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != r.gvk.Kind || !strings.HasPrefix(owner.APIVersion, r.gvk.Group+"/") {
+	name := r.jobOf(pod)
+	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
+}
+
+// jobOf returns the name of the job that controls a pod. Of a pod that is held and that no job controls, it returns the
+// name that the label has: somebody must release the pod. It returns nothing for other pods.
+func (r *Reconciler[J]) jobOf(pod client.Object) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	switch {
+	case owner != nil && owner.Kind == r.gvk.Kind && strings.HasPrefix(owner.APIVersion, r.gvk.Group+"/"):
+		return owner.Name
+	case plan.IsHeld(pod):
+		return pod.GetLabels()[batchv1beta1.LabelJobName]
+	default:
+		return ""
+	}
 }
 
 // urgently returns the queue for what is urgent.

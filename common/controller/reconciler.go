@@ -153,8 +153,10 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 			return err
 		}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, ownerIndex, ownerUID); err != nil {
-		return err
+	for field, values := range map[string]client.IndexerFunc{ownerIndex: ownerUID, heldIndex: r.jobsOfHeld} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, field, values); err != nil {
+			return err
+		}
 	}
 	b := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
@@ -210,6 +212,9 @@ func ownerUID(object client.Object) []string {
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job, isLarge, release, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
+		if err := r.releaseStrays(ctx, request.NamespacedName, ""); err != nil {
+			return reconcile.Result{}, err
+		}
 		r.options.Memory.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
@@ -220,6 +225,9 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	defer release()
+	if err := r.releaseStrays(ctx, request.NamespacedName, job.GetUID()); err != nil {
+		return reconcile.Result{}, err
+	}
 	now := r.options.Clock.Now()
 	planned := r.planned(job)
 	if isLarge {

@@ -41,13 +41,19 @@ func (r *Reconciler[J]) deleteRelabelled(ctx context.Context, job J, name string
 	if err := r.apiReader.Get(ctx, key, pod); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	if !metav1.IsControlledBy(pod, job) {
+		return nil
+	}
+	if _, err := r.releasePod(ctx, pod, client.DisableReadYourWritesConsistency); err != nil {
+		return err
+	}
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.DisableReadYourWritesConsistency}
 	due, isLost := policy.ForceDeletion(pod, r.options.NodeLostDelay)
 	isLost = isLost && !r.options.Clock.Now().Before(due)
 	if isLost {
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	if !metav1.IsControlledBy(pod, job) || pod.DeletionTimestamp != nil && !isLost {
+	if pod.DeletionTimestamp != nil && !isLost {
 		return nil
 	}
 	return client.IgnoreNotFound(r.client.Delete(ctx, pod, options...))

@@ -214,6 +214,39 @@ func TestTheCacheKeepsNextToNothingOfAPodThatNoJobControls(t *testing.T) {
 	}
 }
 
+func TestTheCacheKeepsThatAPodIsHeldAndForWhichJob(t *testing.T) {
+	t.Parallel()
+	held := func(m metav1.ObjectMeta) *corev1.Pod {
+		p := bulkyPod(m)
+		p.Finalizers = append(p.Finalizers, "batch.tensorstack.dev/leader")
+		p.Labels["batch.tensorstack.dev/job-name"] = "job"
+		return p
+	}
+	foreign := meta()
+	foreign.OwnerReferences = nil
+	for name, tc := range map[string]struct {
+		pod        *corev1.Pod
+		wantLabels map[string]string
+	}{
+		"of a job": {
+			held(meta()),
+			map[string]string{"batch.tensorstack.dev/attempt": "1.2", "batch.tensorstack.dev/job-name": "job"},
+		},
+		"of nobody": {held(foreign), map[string]string{"batch.tensorstack.dev/job-name": "job"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := cached(t, tc.pod)
+			if diff := cmp.Diff([]string{"batch.tensorstack.dev/leader"}, got.Finalizers); diff != "" {
+				t.Errorf("unexpected finalizers (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantLabels, got.Labels); diff != "" {
+				t.Errorf("unexpected labels (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestTheCacheKeepsOfAServiceWhoseItIs(t *testing.T) {
 	t.Parallel()
 	service := &corev1.Service{

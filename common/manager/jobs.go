@@ -22,6 +22,7 @@ import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // Controller is what tells one job controller from another.
@@ -46,6 +47,9 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			flags.DurationVar(&options.PeerGrace, "peer-grace", options.PeerGrace, "time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them")
 			flags.DurationVar(&options.FailureWindow, "failure-window", options.FailureWindow, "time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause, and five times that if all that failed only lost a peer; 0 takes the first that is seen")
 			flags.DurationVar(&options.NodeLostDelay, "node-lost-delay", options.NodeLostDelay, "time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive")
+			flags.BoolVar(&options.HoldLeaders, "hold-leaders", options.HoldLeaders,
+				"create the pods of leaders with a finalizer, which keeps them until the status of the job accounts for their "+
+					"end, so that no end is lost while no controller runs; docs/reliability.md lists what holds with and without it")
 			options.NetworkPolicies.AddFlags(flags, "job", "the replicas of the job")
 		},
 		Cache: func(scheme *runtime.Scheme) (cache.Options, error) {
@@ -106,16 +110,21 @@ func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 	}
 }
 
-// stripPod keeps of a pod what the job controller reads; of one that no job of the kind controls, next to nothing.
+// stripPod keeps of a pod what the job controller reads; of one that no job of the kind controls, next to nothing. Of a
+// pod that is held it keeps the finalizer and the name of the job, whoever owns it: the controller releases it.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
-	if !HasController(pod, kind) {
+	isHeld, job := plan.IsHeld(pod), pick(pod.Labels, []string{batchv1beta1.LabelJobName})
+	if HasController(pod, kind) {
+		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt}, nil)
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		StripPodStatus(&pod.Status)
+	} else {
 		StripForeignMeta(&pod.ObjectMeta)
 		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
-		return
 	}
-	StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt}, nil)
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
-	StripPodStatus(&pod.Status)
+	if isHeld {
+		pod.Finalizers, pod.Labels = []string{batchv1beta1.FinalizerLeader}, labels.Merge(pod.Labels, job)
+	}
 }
 
 // stripService keeps of a Service which job of the kind controls it.

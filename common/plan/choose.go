@@ -79,8 +79,8 @@ func (v *view) choose() choice {
 }
 
 // isExpired reports whether the time to live of a finished job is over. The pods of lost nodes go first: once the job
-// is gone, nobody deletes them by force.
+// is gone, nobody deletes them by force. Pods that are held are released first.
 func (v *view) isExpired() bool {
 	expiry, ok := policy.Expiry(v.job.Spec.RunPolicy, v.job.Status.CompletionTime)
-	return ok && v.job.Status.Finished() && !v.now.Before(expiry) && !v.hasLostPods()
+	return ok && v.job.Status.Finished() && !v.now.Before(expiry) && !v.hasLostPods() && !v.hasHeldPods()
 }

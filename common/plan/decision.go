@@ -13,15 +13,17 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Decision is what to do about a job: write Status if it differs and is due, then change the admission, and last delete
-// and create pods. In this order a failure is counted before the pod that shows it is deleted. So a crash in between
-// loses nothing, and counts nothing twice.
+// Decision is what to do about a job: write Status if it differs and is due, then change the admission, and last
+// release, delete and create pods. In this order a failure is counted before the pod that shows it is deleted. So a
+// crash in between loses nothing, and counts nothing twice.
 type Decision struct {
 	// Status that the job is to have.
 	Status batchv1beta1.JobStatus
 	// Admission is changed before the pods, so that the resources that it holds are released even if deleting a pod
 	// fails.
 	Admission Change
+	// Releases lose the finalizer of leaders, after Status is written and before any pod is deleted. See release.go.
+	Releases []*corev1.Pod
 	// Deletes are deleted gracefully.
 	Deletes []*corev1.Pod
 	// CleanUps are deleted only in the version that was seen: a pod that has ended since may have to stay, with its
@@ -69,8 +71,8 @@ type Restart struct {
 
 // ChangesObjects reports whether the decision changes objects other than the job.
 func (d *Decision) ChangesObjects() bool {
-	return len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 || len(d.Creates) > 0 || d.CreateService ||
-		d.EnsureNetworkPolicy || d.Admission.Action != ""
+	return len(d.Releases) > 0 || len(d.Deletes) > 0 || len(d.CleanUps) > 0 || len(d.ForceDeletes) > 0 ||
+		len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy || d.Admission.Action != ""
 }
 
 // wakeAt sets WakeAt, unless it is earlier already.

@@ -59,6 +59,9 @@ type Settings struct {
 	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period. Then the controller
 	// deletes it by force; 0 means never. The containers may still run, if the node is cut off but alive.
 	NodeLostDelay time.Duration
+	// HoldLeaders reports whether the pods of leaders are created with the finalizer batchv1beta1.FinalizerLeader. Pods
+	// that have it are released whatever the setting is.
+	HoldLeaders bool
 	// DependentRetry is how long the controller waits before it tries again what failed about a PodGroup or a
 	// TensorBoard. It checks at the same interval whether their CRDs are installed.
 	DependentRetry time.Duration

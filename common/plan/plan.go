@@ -9,6 +9,7 @@
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, finish.go,
 //     cleanup.go, and admission.go for pods that another controller admits), and the status that follows (status.go,
 //     tasks.go);
+//   - release releases the pods of leaders whose end is on record (release.go);
 //   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
 package plan
 
@@ -60,6 +61,7 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.restart()
 		s.run()
 	}
+	s.release()
 	if s.hasSetTasks {
 		s.fit()
 	}

@@ -52,6 +52,9 @@ func (s *steps) buildPod(
 		},
 		Spec: template.Spec,
 	}
+	if s.job.HoldLeaders && member.Rank == 0 {
+		pod.Finalizers = []string{batchv1beta1.FinalizerLeader}
+	}
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}

@@ -65,6 +65,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	}
 	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
 	outcome := Outcome{
+		//mutant:what ended before its pod was deleted does not count => Terminating: pod.DeletionTimestamp != nil,
 		Terminating: pod.DeletionTimestamp != nil && !endedBeforeDeletion(pod, main),
 		Disruption:  Disruption(pod),
 	}

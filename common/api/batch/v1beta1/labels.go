@@ -14,3 +14,7 @@ const (
 	// when it was created (status.attempt + status.pauses), then a dot and how often its replica had been by itself, if it had.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
 )
+
+// FinalizerLeader keeps the pod of a leader until the status of its job accounts for its end. Controllers with
+// --hold-leaders set it. All controllers remove it, and nothing else of a pod.
+const FinalizerLeader = "batch.tensorstack.dev/leader"

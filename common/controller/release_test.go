@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+var jobName = types.NamespacedName{Namespace: "ns", Name: "job"}
+
+// heldPod returns the pod of a leader that is held, with labels.
+func heldPod(labels map[string]string) *corev1.Pod {
+	p := pod("job-worker-0", running)
+	p.Namespace, p.Labels = "ns", labels
+	p.Finalizers = []string{"example.org/backup", batchv1beta1.FinalizerLeader}
+	p.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)},
+	}
+	return p
+}
+
+// leaves returns a reconciler that was told that a pod left its cache.
+func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[framework.Job] {
+	t.Helper()
+	r := &Reconciler[framework.Job]{gvk: testKind, client: c, apiReader: c, options: Options{Memory: &Memory{}}}
+	options := control.Options(1)
+	q := options.NewQueue(t.Name(), options.RateLimiter)
+	t.Cleanup(q.ShutDown)
+	r.podEvents().Delete(t.Context(), ctrlevent.DeleteEvent{Object: pod}, q)
+	diff(t, "jobs in the queue", 1, q.Len())
+	return r
+}
+
+// A pod that leaves the cache while it is held has been deleted, or somebody has changed its labels.
+func TestPodThatLeavesTheCacheIsReleased(t *testing.T) {
+	t.Parallel()
+	kindOf := func(kind string) map[string]string { return map[string]string{batchv1beta1.LabelJobKind: kind} }
+	released, kept := []string{"example.org/backup"}, []string{"example.org/backup", batchv1beta1.FinalizerLeader}
+	for name, tc := range map[string]struct {
+		live *corev1.Pod
+		want []string
+	}{
+		"if somebody took off the kind of job":            {heldPod(nil), released},
+		"if somebody gave it another kind of job":         {heldPod(kindOf("OtherJob")), released},
+		"not if it is back, or another one has its name":  {heldPod(kindOf("TestJob")), kept},
+		"not if it is gone, which is not an error either": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
+			if tc.live != nil {
+				b = b.WithObjects(tc.live)
+			}
+			c := b.Build()
+			r := leaves(t, c, heldPod(kindOf("TestJob")))
+			if err := r.releaseRelabelled(t.Context(), jobName); err != nil {
+				t.Fatal(err)
+			}
+			live := &corev1.Pod{}
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(heldPod(nil)), live)
+			if client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			diff(t, "finalizers", tc.want, live.Finalizers)
+			diff(t, "pods to look for", []string(nil), r.options.Memory.takeLeft(jobName))
+		})
+	}
+}
+
+func TestPodThatLeavesTheCacheIsReleasedLaterIfTheAPIServerFails(t *testing.T) {
+	t.Parallel()
+	down := errors.New("down")
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return down
+		},
+	}).Build()
+	r := leaves(t, c, heldPod(nil))
+	if err := r.releaseRelabelled(t.Context(), jobName); !errors.Is(err, down) {
+		t.Errorf("the error is %v", err)
+	}
+	diff(t, "pods to look for", []string{"job-worker-0"}, r.options.Memory.takeLeft(jobName))
+}
+
+func TestJobOfAPod(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler[framework.Job]{gvk: testKind}
+	named := map[string]string{batchv1beta1.LabelJobName: "label"}
+	foreign := func(p *corev1.Pod) *corev1.Pod { p.OwnerReferences[0].Kind = "ReplicaSet"; return p }
+	free := func(p *corev1.Pod) *corev1.Pod { p.Finalizers = nil; return p }
+	for name, tc := range map[string]struct {
+		pod       *corev1.Pod
+		want      string
+		wantIndex []string
+	}{
+		"a pod that is held belongs to its owner, whatever its labels": {heldPod(named), "job", []string{"job"}},
+		"a pod that is not held belongs to its owner":                  {free(heldPod(named)), "job", nil},
+		"a pod that is held, and no job's, is found by its label":      {foreign(heldPod(named)), "label", []string{"label"}},
+		"a pod that is held, and no job's, may have no label":          {foreign(heldPod(nil)), "", nil},
+		"a pod of others is nobody's":                                  {free(foreign(heldPod(named))), "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "job", tc.want, r.jobOf(tc.pod))
+			diff(t, "index", tc.wantIndex, r.jobsOfHeld(tc.pod))
+		})
+	}
+}

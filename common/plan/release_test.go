@@ -1,0 +1,144 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// held gives a pod the finalizer of leaders, beside another.
+func held(p *corev1.Pod) { p.Finalizers = []string{"example.org/backup", batchv1beta1.FinalizerLeader} }
+
+// expiring marks the pod of a lost node as one whose time is over.
+func expiring(p *corev1.Pod) {
+	onLostNode(p)
+	p.DeletionTimestamp = new(metav1.NewTime(now.Add(-2 * time.Minute)))
+}
+
+func TestPodsAreReleased(t *testing.T) {
+	t.Parallel()
+	peer := pod("job-worker-1", running)
+	leaderWas := func(options ...podOption) *jobBuilder {
+		return job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), peer).
+			Saw(time.Second, pod("job-worker-0", options...), peer)
+	}
+	deletingJob := ran()
+	deletingJob.Deleting = true
+	leader, other := []string{"job-worker-0"}, []string{"job-worker-1"}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want []string
+	}{
+		"no pod is released if none is held": {
+			job: ran().Paused(true), pods: []*corev1.Pod{pod("job-worker-0", running), peer},
+		},
+		"the leader is held while it waits": {
+			job: job(role("worker", 2)), pods: []*corev1.Pod{pod("job-worker-0", held)},
+		},
+		"the leader is held while it trains": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, held), peer},
+		},
+		"a pod that is not the leader's is released": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, held), pod("job-worker-1", running, held)}, want: other,
+		},
+		"a leader that succeeded is released, with the end of the job": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), held), peer}, want: leader,
+		},
+		"a leader that succeeded 3 s before it was deleted is released, with the end of the job": {
+			job:  ran(),
+			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(0, 3*time.Second), deleting, held), peer}, want: leader,
+		},
+		"a leader that failed is released, with the restart": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer}, want: leader,
+		},
+		"a leader that failed is held while the reports of its peers are awaited": {
+			job: ran().Window(2 * time.Second), pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer},
+		},
+		"a leader that failed is held while the reports of its peers are awaited, although the tasks have its end": {
+			job:  ran().Window(2*time.Second).Saw(time.Second, pod("job-worker-0", exitedAgo(1, time.Second)), peer),
+			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(1, time.Second), held), peer},
+		},
+		"the leader of an earlier attempt is released": {
+			job:  ran().Saw(time.Second, pod("job-worker-0", exited(1)), peer),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer}, want: leader,
+		},
+		"a leader that somebody deletes while it trains is released, with the restart": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, deleting, held), peer}, want: leader,
+		},
+		"a leader that somebody deletes before all have run is released": {
+			job: job(role("worker", 2)), pods: []*corev1.Pod{pod("job-worker-0", deleting, held), peer}, want: leader,
+		},
+		"a leader that is preempted is released, with the restart": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting, held), peer}, want: leader,
+		},
+		"a leader on a lost node is released as it is deleted by force": {
+			job:  ran().LoseNodesAfter(time.Minute).Window(time.Hour),
+			pods: []*corev1.Pod{pod("job-worker-0", running, expiring, held), peer}, want: leader,
+		},
+		"the leader of a job that is paused is released": {
+			job: ran().Paused(true), pods: []*corev1.Pod{pod("job-worker-0", running, held), peer}, want: leader,
+		},
+		"a leader that somebody finds in a paused job is released": {
+			job: wasPaused(), pods: []*corev1.Pod{pod("job-worker-0", again(1), held)}, want: leader,
+		},
+		"the leader of a job that is being deleted is released": {
+			job: deletingJob, pods: []*corev1.Pod{pod("job-worker-0", running, held), peer}, want: leader,
+		},
+		"the leader of a job that has finished is released": {
+			job:  leaderWas(exitedAgo(0, time.Second)),
+			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(0, time.Second), held), peer}, want: leader,
+		},
+		"the leader of a job that expires is released first": {
+			job:  leaderWas(exitedAgo(0, time.Second)).TTL(0),
+			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(0, time.Second), held)}, want: leader,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, holds := range []bool{false, true} {
+				tc.job.HoldLeaders = holds
+				d := tc.job.Sees(tc.pods...)
+				diff(t, "pods to release", tc.want, names(d.Releases))
+				if d.DeleteJob && len(tc.want) > 0 {
+					t.Error("the job is deleted, but a pod of it is held")
+				}
+			}
+		})
+	}
+}
+
+func TestPodsOfLeadersAreCreatedHeld(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		holds      bool
+		wantLeader []string
+	}{
+		"with the setting, that of the leader":        {true, []string{batchv1beta1.FinalizerLeader}},
+		"without the setting, no pod is created held": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workers := role("worker", 2)
+			workers.Template.Finalizers = []string{"example.org/template", batchv1beta1.FinalizerLeader}
+			b := job(workers)
+			b.HoldLeaders = tc.holds
+			got := map[string][]string{}
+			for _, p := range podsToCreate(b.Sees()) {
+				got[p.Name] = p.Finalizers
+			}
+			diff(t, "finalizers", map[string][]string{"job-worker-0": tc.wantLeader, "job-worker-1": nil}, got)
+		})
+	}
+}
+
+func TestIsHeld(t *testing.T) {
+	t.Parallel()
+	diff(t, "a pod without finalizers", false, plan.IsHeld(pod("p")))
+	diff(t, "a pod with others", true, plan.IsHeld(pod("p", held)))
+}
