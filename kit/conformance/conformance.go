@@ -55,6 +55,16 @@ func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], 
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 }
 
+// runHoldingLeaders lets jobs live with a controller that holds the pods of leaders. All ends as without.
+func runHoldingLeaders[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+	t.Helper()
+	k, c := prepare(t, controller, newJob, model.Quick)
+	k = k.HoldingLeaders()
+	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k, c) })
+	t.Run("jobs find their way wherever they walk", func(t *testing.T) { testWalks(t, k, c) })
+	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
+}
+
 // prepare returns the kind of a controller, and how much of the suite runs, which flags may change.
 func prepare[J framework.Job](
 	t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage,

@@ -25,7 +25,7 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			if !k.Runs(s.shape) {
+			if !k.Runs(s.shape) || s.holdsNot && k.HoldsLeaders {
 				t.Skip("jobs of this kind do not do that")
 			}
 			calm := s.happen(t, k, fault{}, nil)
@@ -107,6 +107,10 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	t.Helper()
 	w := newWorld(t, k)
+	if s.holds {
+		w.options.HoldLeaders = true
+		w.start(nil)
+	}
 	w.fault, w.lag, w.process.fault = f, behind, f
 	w.do(s.before...)
 	w.do(created(s.shape))

@@ -31,6 +31,12 @@ func TestPlainKindInMesh(t *testing.T) {
 	runInMesh(t, plainController(), newPlainJob)
 }
 
+// TestPlainKindHoldingLeaders lets jobs of the kind live with a controller that holds the pods of their leaders.
+func TestPlainKindHoldingLeaders(t *testing.T) {
+	t.Parallel()
+	runHoldingLeaders(t, plainController(), newPlainJob)
+}
+
 func plainController() manager.Controller[*plainJob] {
 	group := schema.GroupVersion{Group: "test.tensorstack.dev", Version: "v1"}
 	return manager.Controller[*plainJob]{

@@ -17,6 +17,8 @@ type scenario struct {
 	inTurn bool
 	// late is how much later things may happen if something goes wrong, if that is more than the usual.
 	late time.Duration
+	// holds is set if the controller holds the pods of leaders, holdsNot if it must not.
+	holds, holdsNot bool
 	// want is how it ends.
 	want result
 }
@@ -25,6 +27,7 @@ type scenario struct {
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, networkPolicyScenarios,
 	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
+	holdScenarios,
 )
 
 // inTurn leaves to full coverage what takes longest.

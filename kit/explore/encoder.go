@@ -20,6 +20,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -66,6 +67,10 @@ func (e *encoder) digest(s *state) digest {
 		spent.lates, spent.changes, spent.ticks)
 	if !s.wakeAt.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
+	}
+	if !s.succeededAt.IsZero() {
+		e.text("succeeded ")
+		e.tokens = append(e.tokens, token{at: s.succeededAt.Unix(), past: int64(believed/time.Second) + 1})
 	}
 	e.text("waits since ")
 	if !s.waitsSince.IsZero() {
@@ -222,13 +227,16 @@ func (e *encoder) encode(object client.Object) string {
 			model.AttemptLabel(object), object.Spec.NodeName, object.Annotations[model.MembersAnnotation])
 		fmt.Fprintf(&b, "%s %s %t ",
 			object.Labels[batchv1beta1.LabelJobKind], object.Labels[batchv1beta1.LabelJobName], model.IsLate(object))
+		if plan.IsHeld(object) && object.DeletionGracePeriodSeconds != nil {
+			fmt.Fprintf(&b, "within %d ", *object.DeletionGracePeriodSeconds)
+		}
 		status := object.Status.DeepCopy()
 		for i := range status.ContainerStatuses {
 			switch c := &status.ContainerStatuses[i].State; {
 			case c.Running != nil:
 				c.Running.StartedAt = metav1.Time{}
-			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "":
-				c.Terminated.FinishedAt = metav1.Time{} // only that of a failure counts
+			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "" && !plan.IsHeld(object):
+				c.Terminated.FinishedAt = metav1.Time{} // only that of a failure counts, or of what may be deleted later
 			case c.Terminated != nil && status.ContainerStatuses[i].Name != kubelet.MainContainer(object):
 				c.Terminated.FinishedAt = metav1.Time{} // of the replica
 			}

@@ -27,6 +27,8 @@ type exploration struct {
 	shape model.Shape
 	// inMesh is set if admission changes the pods of the job.
 	inMesh bool
+	// holds is set if the controller holds the pod of the leader.
+	holds bool
 	// failures and edits are what may happen, besides the faults of the controller and its caches.
 	failures []string
 	edits    []edit
@@ -50,6 +52,8 @@ var everything = flag.Bool("explore.everything", false,
 // explorations are the small jobs that are explored.
 func explorations() []exploration {
 	all := spent{failures: 2, edits: 1, crashes: 1, staleReads: 1, lostEvents: 1, conflicts: 1}
+	slow := all
+	slow.ticks = 1
 	twoEdits := all
 	twoEdits.edits = 2
 	lost := []string{"fails", "is deleted", "is preempted", "vanishes"}
@@ -77,6 +81,12 @@ func explorations() []exploration {
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "is deleted", "loses its sidecars"}, edits: []edit{pauses},
 			budget: all, briefly: 2, most: 4,
+		},
+		{
+			name: "one replica, whose pod is held", added: true, holds: true,
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "is deleted", "vanishes"}, edits: []edit{pauses, deletes},
+			budget: slow, briefly: 2, most: 3,
 		},
 		{
 			name:     "one replica that fails again and again",
@@ -148,6 +158,18 @@ func explorations() []exploration {
 			name:     "all pods are kept",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
 			failures: lost, edits: user,
+			budget: all, most: 2,
+		},
+		{
+			name: "all restart, and the leader is held", holds: true,
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"fails", "vanishes", "loses its node"}, edits: user,
+			budget: all, most: 2,
+		},
+		{
+			name: "each restarts alone, the leader is held, and the job expires", holds: true,
+			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1), model.TimeToLive(10)),
+			failures: []string{"is deleted", "vanishes"}, edits: []edit{pauses, deletesInForeground},
 			budget: all, most: 2,
 		},
 		{
@@ -351,11 +373,15 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 			case c == model.Thorough && !x.inTurn:
 				most = max(1, min(x.briefly, 2))
 			}
+			kind := k
 			if x.inMesh {
-				k = k.InMesh()
+				kind = kind.InMesh()
+			}
+			if x.holds {
+				kind = kind.HoldingLeaders()
 			}
 			started := time.Now()
-			got, err := x.explore(k, most)
+			got, err := x.explore(kind, most)
 			if err != nil {
 				t.Fatal(err)
 			}

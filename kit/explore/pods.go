@@ -7,6 +7,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -27,6 +28,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 			m.state.spent.failures++
 			m.owe(pod, free || wasRestarted(pod))
 			m.happen(pod, what)
+			m.goesSoon(pod)
 		}})
 	}
 	running, trains := pod.Status.Phase == corev1.PodRunning, kubelet.IsTraining(pod)
@@ -50,6 +52,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 				// Nobody sees any more that it was restarted.
 				m.state.unclear = m.state.unclear || wasRestarted(pod)
 				m.happen(pod, model.Exits(0, ""))
+				m.succeeds(pod)
 			}})
 		} else {
 			fail("succeeds", true, model.Exits(0, ""))
@@ -64,6 +67,9 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		fail("vanishes", true, model.Vanishes)
 		fail("is preempted", true, model.IsPreempted)
 		fail("loses its node", true, model.LosesItsNode)
+	case plan.IsHeld(pod): // and has ended
+		fail("is deleted", true, model.IsDeleted)
+		fail("vanishes", true, model.Vanishes)
 	}
 	return actions
 }

@@ -31,6 +31,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		}
 		return wrong
 	}
+	for _, why := range s.checkHeld(m.kind) {
+		fail("%s", why)
+	}
 	spec, status := m.kind.SpecOf(job), *job.JobStatus()
 	current := map[string]*corev1.Pod{}
 	for _, pod := range live.Pods() {

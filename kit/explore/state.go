@@ -47,6 +47,8 @@ type state struct {
 	// counted is how many failures the controller owes the user to count, at least if nothing makes that unclear.
 	counted int
 	unclear bool
+	// succeededAt is when the leader succeeded in a way that ends the job; zero if it did not.
+	succeededAt time.Time
 }
 
 // spent is how much of what may go wrong has gone wrong.

@@ -125,16 +125,14 @@ func (r reader) List(_ context.Context, into client.ObjectList, options ...clien
 	return answer.Err
 }
 
-// selected returns the pods of an owner, by the one field selector that a reconciler uses, or those with labels.
+// selected returns the pods that one of the field selectors of a reconciler selects, or those with labels.
 func selected(from Objects, options []client.ListOption) []*corev1.Pod {
 	var asked client.ListOptions
 	asked.ApplyOptions(options)
 	return slices.DeleteFunc(ListOf[*corev1.Pod](from), func(pod *corev1.Pod) bool {
-		owner := metav1.GetControllerOf(pod)
-		ofOwner := asked.FieldSelector == nil ||
-			owner != nil && asked.FieldSelector.Requirements()[0].Value == string(owner.UID)
+		bySelector := asked.FieldSelector == nil || isIndexed(pod, asked.FieldSelector.Requirements()[0])
 		labelled := asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(pod.Labels))
-		return !ofOwner || !labelled || pod.Namespace != asked.Namespace
+		return !bySelector || !labelled || pod.Namespace != asked.Namespace
 	})
 }
 
@@ -180,8 +178,11 @@ func (c modelClient) Delete(_ context.Context, object client.Object, options ...
 	}).Err
 }
 
-// Patch implements client.Writer, of TensorBoards, PodGroups and NetworkPolicies.
+// Patch implements client.Writer, of TensorBoards, PodGroups, NetworkPolicies, and of the finalizers of pods.
 func (c modelClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	if pod, ok := object.(*corev1.Pod); ok {
+		return c.patch(object, func(cluster *Cluster) error { return cluster.patchPod(pod, patch) })
+	}
 	return c.patch(object, func(cluster *Cluster) error { return cluster.patchDependent(object, patch) })
 }
 
@@ -204,7 +205,7 @@ func (w statusWriter) Patch(
 // patch makes a patch, and reads the object back.
 func (c modelClient) patch(object client.Object, do func(*Cluster) error) error {
 	answer := c.write("patch", Write{Object: object, Do: do})
-	if answer.Err == nil {
+	if answer.Err == nil && answer.Object != nil { // a patch may have let go of a pod
 		copyInto(object, answer.Object)
 	}
 	return answer.Err

@@ -199,11 +199,14 @@ func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) err
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		grace = 0
 	}
-	if grace == 0 {
+	if grace == 0 && len(pod.Finalizers) == 0 {
 		c.put(key, nil)
 		return nil
 	}
 	if pod.DeletionTimestamp != nil {
+		if grace == 0 {
+			c.shortenGrace(key, pod)
+		}
 		return nil
 	}
 	pod = copyOf(pod)

@@ -29,6 +29,8 @@ type Kind struct {
 
 	// Admission of the cluster, which changes pods as they are created. Nil changes nothing.
 	Admission Admission
+	// HoldsLeaders is set if the controller of the kind holds the pods of leaders.
+	HoldsLeaders bool
 
 	newJob func(Shape) framework.Job
 }

@@ -61,7 +61,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 		t.Errorf("the job is said to be paused, but there are pods: %s", now.Describe())
 	}
 	if status.Finished() && !old.JobStatus().Finished() {
-		checkFinish(t, k, now, job)
+		checkFinish(t, k, now, job, isSeen)
 	}
 	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && k.SpecOf(job).Elastic == nil &&
 		a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
@@ -215,8 +215,9 @@ func checkTensorBoardCreation(t Reporter, now Objects) {
 	}
 }
 
-// checkFinish checks that a job may finish: its end is decided in the same way, and nothing of it runs any more.
-func checkFinish(t Reporter, k Kind, now Objects, job framework.Job) {
+// checkFinish checks that a job may finish: its end is decided in the same way, and nothing of it runs any more that the
+// controller could have seen.
+func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func(*corev1.Pod) bool) {
 	t.Helper()
 	status := *job.JobStatus()
 	hasSucceeded, hasFailed := status.Phase == batchv1beta1.JobPhaseSucceeded, status.Phase == batchv1beta1.JobPhaseFailed
@@ -234,7 +235,7 @@ func checkFinish(t Reporter, k Kind, now Objects, job framework.Job) {
 		return
 	}
 	for _, pod := range now.Pods() {
-		if !policy.Ended(pod) && !isRelabelled(pod) {
+		if !policy.Ended(pod) && isSeen(pod) {
 			t.Errorf("the job is said to be %s, but pod %s runs: %s", status.Phase, pod.Name, now.Describe())
 		}
 	}

@@ -95,6 +95,8 @@ func Ends(pod *corev1.Pod) Mishap {
 	switch {
 	case pod.DeletionTimestamp == nil || IsHeldByLostNode(pod):
 		return nil
+	case pod.Status.Phase != corev1.PodRunning && IsLetGo(pod):
+		return nil
 	case pod.Status.Phase != corev1.PodRunning:
 		return Vanishes
 	case pod.Labels[batchv1beta1.LabelReplicaIndex] == "0":
