@@ -23,6 +23,12 @@ for controller in "$@"; do
 		echo "# The objects of config/controller, written by make generate: the tests of a module read nothing outside of it."
 		"$bin/kustomize" build "$controller/config/controller"
 	} >"$controller/config/controller.yaml"
+	if [ -d "$controller/config/pods" ]; then
+		{
+			echo "# The objects of config/pods, written by make generate."
+			"$bin/kustomize" build "$controller/config/pods"
+		} >"$controller/config/pods.yaml"
+	fi
 	# A module is tested without its siblings and the examples, too.
 	if [ "$module" = common ]; then
 		mkdir -p "kit/controlplane/crds/$controller"

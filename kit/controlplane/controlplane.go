@@ -50,8 +50,9 @@ type ControlPlane struct {
 	serviceAccount string
 }
 
-// Start starts an API server and creates what the folder config ships: the CRDs of config/crd, and the controller of
-// config/controller.yaml, which `make generate` writes from config/controller. The controller is that of the service
+// Start starts an API server and creates what the folder config ships: the CRDs of config/crd, the controller of
+// config/controller.yaml, which `make generate` writes from config/controller, and the same of config/pods if there is
+// such a folder: what the controller may change in pods. The controller is that of the service
 // account in the namespace. It returns an error if $KUBEBUILDER_ASSETS does not name the programs, or if the API server
 // does not start or refuses an object.
 func Start(ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error) (*ControlPlane, error) {
@@ -72,7 +73,11 @@ func Start(ctx context.Context, config, namespace, serviceAccount string, addToS
 	if c.Config, err = c.environment.Start(); err != nil {
 		return nil, fmt.Errorf("starting the API server: %w", err)
 	}
-	if err := c.install(ctx, filepath.Join(config, "controller.yaml"), scheme); err != nil {
+	manifests := []string{filepath.Join(config, "controller.yaml")}
+	if pods := filepath.Join(config, "pods.yaml"); isFile(pods) {
+		manifests = append(manifests, pods)
+	}
+	if err := c.install(ctx, manifests, scheme); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
@@ -182,12 +187,19 @@ func crdsOf(controller string) ([]*apiextensionsv1.CustomResourceDefinition, err
 	return objects, nil
 }
 
-func (c *ControlPlane) install(ctx context.Context, manifests string, scheme *runtime.Scheme) (err error) {
+func isFile(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+func (c *ControlPlane) install(ctx context.Context, manifests []string, scheme *runtime.Scheme) (err error) {
 	if c.Client, err = client.New(c.Config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if err := c.apply(ctx, manifests); err != nil {
-		return fmt.Errorf("applying %s: %w", manifests, err)
+	for _, file := range manifests {
+		if err := c.apply(ctx, file); err != nil {
+			return fmt.Errorf("applying %s: %w", file, err)
+		}
 	}
 	return nil
 }

@@ -62,6 +62,8 @@ type Cluster[J framework.Job] struct {
 	// NetworkPolicies are the settings of the controller. If they are enabled, it has the rights of its component
 	// networkpolicies, too.
 	NetworkPolicies network.Policies
+	// HoldLeaders reports whether the controller holds the pods of leaders.
+	HoldLeaders bool
 	// Wrap is put around what the controller asks of the API server; nil for nothing.
 	Wrap func(http.RoundTripper) http.RoundTripper
 
@@ -83,6 +85,7 @@ func (c *Cluster[J]) start() {
 	options.FailureWindow = 0 // these pods report when the test says so
 	options.DependentRetry = time.Second
 	options.NetworkPolicies = c.NetworkPolicies
+	options.HoldLeaders = c.HoldLeaders
 	shipped := suite.Controller{
 		Program: c.Controller.Program(options), Namespace: c.Namespace, ConfigFolder: cmp.Or(c.ConfigFolder, config),
 		Wrap: c.Wrap,
