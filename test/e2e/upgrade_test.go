@@ -73,6 +73,20 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 		newNamespace(ctx).follow(ctx, "docs/upgrading.md", "How to upgrade")
 	})
 
+	It("is taken back as the document shows if leaders are held", Label("hold"), func(ctx context.Context) {
+		tree.install(ctx, "pytorch")
+		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
+		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
+		Eventually(ctx, controllersNamespace.pods(ctx)).Should(HaveLen(1))
+		n := startWaitingAlone(ctx)
+		n.isHeld(ctx)
+
+		n.follow(ctx, "docs/upgrading.md", "The way back if leaders are held")
+		before.install(ctx, "pytorch")
+		n.kubectl(ctx, "delete", "ptjob", "alone")
+		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "no pod stays Terminating")
+	})
+
 	It("need not be made for all controllers at once: each has the common of its own", func(ctx context.Context) {
 		if before.common() == tree.common() {
 			Skip("common of " + before.name + " is that of the tree: nothing would be seen")

@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// holdLeaders is the patch of a Deployment whose controller is to hold the pods of leaders.
+const holdLeaders = `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--hold-leaders"]}]`
+
+// A controller that is away does not see how a leader ends. With --hold-leaders the pod waits for it.
+var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
+	It("that ends and is drained while there is no controller ends the job, if it is held", func(ctx context.Context) {
+		redeploy(ctx, holdLeaders)
+		n := startWaitingAlone(ctx)
+		n.isHeld(ctx)
+		scaleController(ctx, 0)
+		n.leaderEnds(ctx)
+		n.drainLeader(ctx)
+		waits := n.output(ctx, "get", "pod", "alone-worker-0", "-o", "jsonpath={.status.phase} {.metadata.deletionTimestamp}")
+		Eventually(ctx, waits).Should(MatchRegexp(`^Succeeded \d{4}-`), "the pod stays to be seen")
+		scaleController(ctx, 1)
+
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", patience)
+		n.kubectl(ctx, "exec", "alone-worker-1", "--", "touch", "/tmp/enough")
+		Eventually(ctx, n.ofAlone(ctx, "{.status.reason} {.status.tasks[0].replicas[*].phase}")).
+			Should(Equal("LeaderSucceeded Succeeded Succeeded"))
+		Eventually(ctx, n.ofAlone(ctx, "0{.status.attempt} 0{.status.tasks[0].restartCount}")).
+			Should(MatchRegexp(`^0+ 0+$`), "nothing ran again")
+		Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/alone-worker-1"), "the pod of the leader is gone")
+	})
+
+	It("that ends and is drained while there is no controller runs again, if it is not held", func(ctx context.Context) {
+		n := startWaitingAlone(ctx)
+		was := now(n.replicas(ctx))
+		scaleController(ctx, 0)
+		n.leaderEnds(ctx)
+		n.drainLeader(ctx)
+		n.kubectl(ctx, "wait", "--for=delete", "pod/alone-worker-0", patience)
+		scaleController(ctx, 1)
+
+		Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(2), Not(ContainElement(BeElementOf(uids(was))))))
+		Eventually(ctx, n.ofAlone(ctx, "{.status.attempt} {.status.tasks[0].restartCount} 0{.status.backoffCount}")).
+			Should(MatchRegexp(`^1 2 0+$`))
+		failure := "alone-worker-0 Deleted counted=false on " + was["alone-worker-0"].node
+		Eventually(ctx, n.failures(ctx, "ptjob/alone")).Should(ConsistOf(failure))
+	})
+
+	It("that is held goes with its job, if both are removed as the document shows", func(ctx context.Context) {
+		localClusterOrSkip("it removes what others may use")
+		isInstalledAgain("pytorch")
+		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
+		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
+		Eventually(ctx, controllersNamespace.pods(ctx)).Should(HaveLen(1))
+		n := startWaitingAlone(ctx)
+		n.isHeld(ctx)
+
+		n.follow(ctx, "docs/installing.md", "Removing a controller that holds leaders")
+		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "no pod stays Terminating")
+	})
+})
+
+// startWaitingAlone creates a job, of two replicas that wait until they are told to end, and waits until both run.
+func startWaitingAlone(ctx context.Context) namespace {
+	GinkgoHelper()
+	n := newNamespace(ctx)
+	n.kubectlWith(ctx, `
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata:
+  name: alone
+spec:
+  replicaSpecs:
+    - type: worker
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers:
+            - name: pytorch
+              image: tensorstack/pytorch-example:1.13.1
+              command: [sh, -c, "until [ -e /tmp/enough ]; do sleep 0.2; done"]
+`, "apply", "-f", "-")
+	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", patience)
+	return n
+}
+
+// isHeld expects the pod of the leader to have the finalizer, and the other pod to have none.
+func (n namespace) isHeld(ctx context.Context) {
+	GinkgoHelper()
+	finalizers := `jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers} {end}`
+	Eventually(ctx, n.output(ctx, "get", "pods", "-o", finalizers)).
+		Should(Equal(`alone-worker-0["batch.tensorstack.dev/leader"] alone-worker-1`))
+}
+
+// ofAlone returns a function that returns a part of the job.
+func (n namespace) ofAlone(ctx context.Context, path string) func() (string, error) {
+	return n.output(ctx, "get", "ptjob", "alone", "-o", "jsonpath="+path)
+}
+
+// leaderEnds tells the leader to end, and waits until that is so long ago that nobody takes it for the end of a pod
+// that was deleted.
+func (n namespace) leaderEnds(ctx context.Context) {
+	GinkgoHelper()
+	n.kubectl(ctx, "exec", "alone-worker-0", "--", "touch", "/tmp/enough")
+	n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-0", patience)
+	Eventually(ctx, func(g Gomega) {
+		const finishedAt = "jsonpath={.status.containerStatuses[0].state.terminated.finishedAt}"
+		ended, err := n.output(ctx, "get", "pod", "alone-worker-0", "-o", finishedAt)()
+		g.Expect(err).NotTo(HaveOccurred())
+		at, err := time.Parse(time.RFC3339, ended)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(time.Since(at)).To(BeNumerically(">", 4*time.Second))
+	}).Should(Succeed())
+}
+
+// drainLeader evicts the pod of the leader, as kubectl drain does.
+func (n namespace) drainLeader(ctx context.Context) {
+	GinkgoHelper()
+	const eviction = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "alone-worker-0"}}`
+	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/alone-worker-0/eviction", n)
+	n.kubectlWith(ctx, eviction, "create", "--raw", path, "-f", "-")
+}
