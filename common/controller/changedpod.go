@@ -41,6 +41,9 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[stri
 	}
 	retry := r.options.Clock.Now().Add(policy.RefusalDelay(r.refusedFor(job)))
 	r.options.Memory.HoldUntil(client.ObjectKeyFromObject(job), retry)
+	if _, err := r.releasePod(ctx, pod, client.DisableReadYourWritesConsistency); err != nil {
+		return err
+	}
 	err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}, client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting pod %s, whose labels admission changed: %w", pod.Name, err)

