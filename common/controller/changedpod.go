@@ -22,8 +22,8 @@ var labelsRead = []string{
 }
 
 // refuseChanged deletes a pod that was just created if admission changed a label that the controllers read: they would
-// not find the pod, or take it for one of another attempt. Then it returns a *report.RefusedError, and no pod is created
-// for the time of a refusal. The message names no pod and no value, so that it is the same with each try.
+// not find the pod, or take it for one of another attempt. Then it returns a *report.RefusedError, and no pod is
+// created for the time of a refusal. The message names no pod and no value, so that it is the same with each try.
 func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[string]string, pod *corev1.Pod) error {
 	var changed []string
 	for _, label := range labelsRead {

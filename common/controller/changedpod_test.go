@@ -146,7 +146,8 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 				client: &podDeletions{answer: tc.answer}, options: Options{Clock: clock, Memory: &Memory{}},
 			}
 			job := &testJob{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}}
-			created := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{batchv1beta1.LabelAttempt: tc.attempt}}}
+			created := &corev1.Pod{}
+			created.Labels = map[string]string{batchv1beta1.LabelAttempt: tc.attempt}
 			err := r.refuseChanged(t.Context(), job, map[string]string{batchv1beta1.LabelAttempt: "0"}, created)
 			diff(t, "the pod is refused", tc.attempt != "0", err != nil)
 			clock.SetTime(now.Add(tc.later))

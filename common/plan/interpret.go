@@ -85,8 +85,9 @@ func (v *view) deadline() (time.Time, bool) {
 	if v.job.Spec.RunMode.Pausing() {
 		return time.Time{}, false
 	}
-	//mutant:away: a deadline that is long over is missed => d, ok := policy.Deadline(v.job.Spec.RunPolicy, v.startTime()); return d, ok && v.now.Before(d.Add(time.Minute/2))
-	return policy.Deadline(v.job.Spec.RunPolicy, v.startTime())
+	due, ok := policy.Deadline(v.job.Spec.RunPolicy, v.startTime())
+	//mutant:away: a deadline that is long over is missed => return due, ok && v.now.Sub(due) < time.Minute/2
+	return due, ok
 }
 
 // hasOnlyCurrentPods reports whether each pod is the current one of a replica, as is usual.

@@ -101,8 +101,9 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 // main container since.
 func (r *replica) withFirstEnd(c corev1.ContainerStatus) corev1.ContainerStatus {
 	hasFailed, ended := c.Name == r.mainContainer && r.outcome.Failure != nil, c.LastTerminationState
-	//mutant:containers: the end of a container that restarts in its pod is not recorded => if false && hasFailed && ended.Terminated != nil {
-	if hasFailed && c.State.Terminated == nil && ended.Terminated != nil {
+	isLast := c.State.Terminated != nil || ended.Terminated == nil
+	//mutant:containers: the end of one that restarts in its pod is not recorded => if hasFailed && isLast && !isLast {
+	if hasFailed && !isLast {
 		c.State = ended
 	}
 	return c

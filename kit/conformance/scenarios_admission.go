@@ -40,8 +40,8 @@ var admissionScenarios = []scenario{
 		late:  time.Minute,
 		steps: []step{
 			run, admissionTakesOff(batchv1beta1.LabelJobName), exits(1, 1), passes(20 * time.Second),
-			stands(batchv1beta1.JobPhasePending), admissionIsFixed, passes(time.Minute), run, stands(batchv1beta1.JobPhaseRunning),
-			exits(0, 0), exits(1, 0),
+			stands(batchv1beta1.JobPhasePending), admissionIsFixed, passes(time.Minute), run,
+			stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,

@@ -22,9 +22,12 @@ var awayScenarios = []scenario{
 		name:  "a worker fails and its pod is deleted by force while no controller runs, which nothing is left to tell of",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
-			run, passes(10 * time.Second), away(exits(1, 1), vanishes(1), passes(time.Hour)), run, exits(0, 0), exits(1, 0),
+			run, passes(10 * time.Second), away(exits(1, 1), vanishes(1), passes(time.Hour)), run,
+			exits(0, 0), exits(1, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "all pods are drained while no controller runs, and the job restarts",
@@ -33,7 +36,9 @@ var awayScenarios = []scenario{
 			run, passes(10 * time.Second), away(deleted(0), deleted(1), passes(time.Hour)), run,
 			stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "the leader succeeds while no controller runs, and the pod of its peer is deleted",
@@ -77,7 +82,9 @@ var awayScenarios = []scenario{
 			run, passes(10 * time.Second), away(deleted(0), vanishes(1), groupDeleted, passes(time.Hour)), hasGroup(2), run,
 			exits(0, 0), exits(1, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 }
 

@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// ownerScenarios are lives of jobs of which somebody else owns an object that has a name the job needs. A law has that
-// the controller never changes it. The Secret of a job has the UID of the job in its name, which nobody needs.
+// ownerScenarios are lives of jobs while somebody else owns an object that has a name the job needs. A law checks that
+// the controller never changes it. The Secret of a job has the UID of the job in its name: no other object needs it.
 var ownerScenarios = []scenario{
 	{
 		name:   "a pod of somebody else is in the way for a while",
@@ -56,7 +56,8 @@ var ownerScenarios = []scenario{
 		shape:  two(onFailure, scopeJob),
 		late:   time.Minute,
 		steps: []step{
-			passes(30 * time.Second), saysWhoseItIs, freed(model.Services), passes(2 * time.Minute), run, exits(0, 0), exits(1, 0),
+			passes(30 * time.Second), saysWhoseItIs, freed(model.Services), passes(2 * time.Minute), run,
+			exits(0, 0), exits(1, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -66,8 +67,8 @@ var ownerScenarios = []scenario{
 		before: []step{startsWith(lettingIn("monitoring")), taken(model.NetworkPolicies)},
 		late:   time.Minute,
 		steps: []step{
-			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), saysWhoseItIs, hasNoPods, freed(model.NetworkPolicies),
-			passes(2 * time.Minute), letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
+			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), saysWhoseItIs, hasNoPods,
+			freed(model.NetworkPolicies), passes(2 * time.Minute), letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},

@@ -5,9 +5,9 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// admissionActions returns how admission may change the pod that a reconcile creates next. That is one of the things that
-// go wrong: a job to whose pods admission always does that tries again and again, and never comes to rest. The scenarios
-// have such a cluster.
+// admissionActions returns how admission may change the pod that a reconcile creates next. That is one of the things
+// that go wrong: a job to whose pods admission always does that tries again and again, and never comes to rest. The
+// scenarios have such a cluster.
 func (x options) admissionActions(s *state, next model.Call) []action {
 	if next.Verb != "create" || next.Resource != model.Pods || !x.left(s, s.spent.changes, x.budget.changes) {
 		return nil

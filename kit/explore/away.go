@@ -1,8 +1,8 @@
 package explore
 
-// awayActions returns how the controller may end, be away for long, and start again. A controller that starts at once is
-// another action, as is one that is slow to begin a reconcile: pods end and vanish before that, too. What those two lack
-// is that time passes, although the controller was woken: deadlines, grace and delays are over when it starts.
+// awayActions returns how the controller may end, be away for long, and start again. A controller that starts at once
+// is another action, as is one that is slow to begin a reconcile: pods end and vanish before that, too. Those two lack
+// that time passes although the controller was woken: deadlines, grace and delays are over when it starts.
 func (x options) awayActions(s *state) []action {
 	if s.away {
 		starts := action{name: "the controller starts", quiet: controllerBegins, do: func(m *machine) {

@@ -76,7 +76,9 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 
 // wasRestarted reports whether the kubelet restarted a container of the pod. What happens to it later need not count.
 func wasRestarted(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.RestartCount > 0
+	})
 }
 
 // happen lets a mishap happen to a pod.

@@ -124,7 +124,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	if len(live.Of(model.Services)) == 0 && !status.Finished() && status.StartTime != nil {
 		fail("the job has no service")
 	}
-	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded                             // a failure need not have been seen before
+	// A failure at the deadline need not have been seen before.
+	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded
 	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // whatever the exit code
 	if restarts && !isOverdue && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
 		limit := batchv1beta1.DefaultBackoffLimit

@@ -35,7 +35,8 @@ func (c Call) String() string { return c.Verb + " " + c.Key }
 type Answer struct {
 	Call Call
 	Err  error
-	// Object that was read or patched, a pod that was created, and pods that were listed. They are shared, and must not be changed.
+	// Object that was read or patched, a pod that was created, and pods that were listed. They are shared, and must not be
+	// changed.
 	Object client.Object
 	Pods   []*corev1.Pod
 }
