@@ -24,7 +24,7 @@ func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 		return false
 	}
 	selector := labels.SelectorFromSet(plan.SelectorLabels(r.gvk.Kind, job.GetName()))
-	//mutant:containers: a pod whose labels somebody changed is waited for => return false && selector.Empty()
+	//mutant:containers: a pod whose labels somebody changed is waited for => return false && selector.Matches(labels.Set(notCached.Object.Labels))
 	return !selector.Matches(labels.Set(notCached.Object.Labels))
 }
 

@@ -120,11 +120,11 @@ func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	return w
 }
 
-// mayBeLate reports whether a job ends in the same way if the API server is late with a write. A TensorBoard or a
-// NetworkPolicy that is created when the job wants none any more stays until the job is deleted. The others are deleted
-// as soon as the controller sees them.
+// mayBeLate reports whether a job ends in the same way if the API server is late with a write. A TensorBoard, a
+// NetworkPolicy or a Secret that is created when the job needs none any more stays until the job is deleted. The others
+// are deleted as soon as the controller sees them.
 func mayBeLate(call model.Call) bool {
-	return call.Verb != "create" || call.Resource&(model.TensorBoards|model.NetworkPolicies) == 0
+	return call.Verb != "create" || call.Resource&(model.TensorBoards|model.NetworkPolicies|model.Secrets) == 0
 }
 
 // tolerance is how much later a thing may happen if something went wrong.

@@ -46,7 +46,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		}
 	}
 	runs := slices.ContainsFunc(live.Pods(), func(pod *corev1.Pod) bool { return !policy.Ended(pod) })
-	if status.Finished() && !runs && len(live.Of(model.Secrets)) > 0 {
+	isLeft := func(s *corev1.Secret) bool { return !model.IsLate(s) }
+	if status.Finished() && !runs && slices.ContainsFunc(model.ListOf[*corev1.Secret](live), isLeft) {
 		fail("the run of the job is over, but its Secret is still there")
 	}
 	if status.Decided() != status.Finished() {
