@@ -24,8 +24,9 @@ func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 		return false
 	}
 	selector := labels.SelectorFromSet(plan.SelectorLabels(r.gvk.Kind, job.GetName()))
-	//mutant:containers: a pod whose labels somebody changed is waited for => return false && selector.Matches(labels.Set(notCached.Object.Labels))
-	return !selector.Matches(labels.Set(notCached.Object.Labels))
+	labelled := labels.Set(notCached.Object.Labels)
+	//mutant:containers: a pod that lost its labels is waited for => return false && selector.Matches(labelled)
+	return !selector.Matches(labelled)
 }
 
 // errRelabelled is how the creation of a pod fails while the one before, whose labels somebody changed, is there.
