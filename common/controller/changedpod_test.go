@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -96,9 +97,7 @@ func TestRefuseChanged(t *testing.T) {
 			asked[batchv1beta1.LabelAttempt], asked[batchv1beta1.LabelReplicaType] = "1", "worker"
 			asked[schedulerv1beta1.LabelGroupName] = "job"
 			created := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "job-worker-0", UID: "uid", Labels: map[string]string{}}}
-			for key, value := range asked {
-				created.Labels[key] = value
-			}
+			maps.Copy(created.Labels, asked)
 			tc.changes(created.Labels)
 			api := &podDeletions{answer: tc.answer}
 			clock := testingclock.NewFakePassiveClock(now)

@@ -38,7 +38,7 @@ func (g Gang) HostPort(n int32) int32 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(g.UID))
 	block := (int64(hash.Sum32()) + hostPortStride*int64(g.Attempt)) % hostPortBlocks
-	return FirstHostPort + int32(block) + n%MaxHostPorts //nolint:gosec // below hostPortBlocks
+	return FirstHostPort + int32(block) + n%MaxHostPorts
 }
 
 // HasHostNetwork reports whether the pod of the member uses the network of its node.

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,9 +35,7 @@ func (w Write) Late(call Call) *LateWrite {
 		w.Do = func(c *Cluster) error {
 			object := deepCopyOf(sent) // it may be carried out in many lives
 			annotations := map[string]string{LateAnnotation: "true"}
-			for key, value := range object.GetAnnotations() {
-				annotations[key] = value
-			}
+			maps.Copy(annotations, object.GetAnnotations())
 			object.SetAnnotations(annotations)
 			return c.Create(object)
 		}
