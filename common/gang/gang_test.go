@@ -168,7 +168,7 @@ func TestDecorateInAQueueOfALongName(t *testing.T) {
 
 func TestDecorateExtra(t *testing.T) {
 	t.Parallel()
-	pod := &corev1.Pod{}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("another")}}}
 	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{}, Member{Role: "worker", Extra: true})
 	if pod.Spec.SchedulingGroup != nil {
 		t.Error("it is in the engine's group")
@@ -178,5 +178,14 @@ func TestDecorateExtra(t *testing.T) {
 	}
 	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "scheduler.tensorstack.dev/queue"}}, pod.Spec.SchedulingGates); diff != "" {
 		t.Errorf("unexpected gates (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecorateLeavesAPodThatNothingHoldsBackUngated(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{}
+	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{}, Member{Role: "worker"})
+	if len(pod.Spec.SchedulingGates) > 0 {
+		t.Errorf("unexpected gates: %v", pod.Spec.SchedulingGates)
 	}
 }

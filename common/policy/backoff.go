@@ -35,6 +35,7 @@ func RestartDelay(restart int32) time.Duration {
 	}
 	delay := firstRestartDelay
 	for range restart - 2 {
+		//equivalent:boundary of delay >= maxRestartDelay => no delay is the longest one: 320 s is followed by 640 s
 		if delay *= 2; delay >= maxRestartDelay {
 			return maxRestartDelay
 		}

@@ -15,10 +15,16 @@ func TestCleansUp(t *testing.T) {
 		// ended says that nothing of the pod runs any more.
 		ended bool
 	}{
-		"waits":                      {pod: podIn(corev1.PodPending)},
-		"runs":                       {pod: podIn(corev1.PodRunning, runs("main"))},
-		"is lost":                    {pod: podIn(corev1.PodUnknown)},
-		"succeeded":                  {pod: podIn(corev1.PodSucceeded, ends("main", 0)), ended: true},
+		"waits":     {pod: podIn(corev1.PodPending)},
+		"runs":      {pod: podIn(corev1.PodRunning, runs("main"))},
+		"is lost":   {pod: podIn(corev1.PodUnknown)},
+		"succeeded": {pod: podIn(corev1.PodSucceeded, ends("main", 0)), ended: true},
+		"succeeded, of which nothing else is known": {
+			pod: podIn(corev1.PodSucceeded), ended: true,
+		},
+		"failed before it had containers": {
+			pod: podIn(corev1.PodFailed), ended: true,
+		},
 		"failed":                     {pod: podIn(corev1.PodFailed, ends("main", 1)), ended: true},
 		"has a sidecar that runs on": {pod: podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))},
 		"has ended, which its phase does not show": {pod: podIn(corev1.PodRunning, ends("main", 0), ends("sidecar", 0)), ended: true},

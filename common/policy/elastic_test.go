@@ -40,14 +40,17 @@ func TestScale(t *testing.T) {
 		expected int32
 		want     []int32
 	}{
-		"one role takes all":                                 {roles: weighted(1), expected: 5, want: []int32{5}},
-		"equal weights share evenly":                         {roles: weighted(2, 2), expected: 6, want: []int32{3, 3}},
-		"weights share in proportion":                        {roles: weighted(1, 3), expected: 8, want: []int32{2, 6}},
-		"the largest remainder gets what is left":            {roles: weighted(1, 2), expected: 4, want: []int32{1, 3}},
-		"of equal remainders the first role's goes first":    {roles: weighted(1, 1), expected: 3, want: []int32{2, 1}},
-		"a role without a weight gets nothing":               {roles: weighted(0, 1), expected: 3, want: []int32{0, 3}},
-		"no role has a weight: the first takes all":          {roles: weighted(0, 0), expected: 3, want: []int32{3, 0}},
-		"the first role leads, whatever its weight":          {roles: weighted(1, 9), expected: 2, want: []int32{1, 1}},
+		"one role takes all":                              {roles: weighted(1), expected: 5, want: []int32{5}},
+		"equal weights share evenly":                      {roles: weighted(2, 2), expected: 6, want: []int32{3, 3}},
+		"weights share in proportion":                     {roles: weighted(1, 3), expected: 8, want: []int32{2, 6}},
+		"the largest remainder gets what is left":         {roles: weighted(1, 2), expected: 4, want: []int32{1, 3}},
+		"of equal remainders the first role's goes first": {roles: weighted(1, 1), expected: 3, want: []int32{2, 1}},
+		"a role without a weight gets nothing":            {roles: weighted(0, 1), expected: 3, want: []int32{0, 3}},
+		"no role has a weight: the first takes all":       {roles: weighted(0, 0), expected: 3, want: []int32{3, 0}},
+		"the first role leads, whatever its weight":       {roles: weighted(1, 9), expected: 2, want: []int32{1, 1}},
+		"nobody is expected: nobody leads": {
+			roles: weighted(0, 1), expected: 0, want: []int32{0, 0},
+		},
 		"the first role of a weight leads":                   {roles: weighted(0, 1, 9), expected: 2, want: []int32{0, 1, 1}},
 		"the master stays at 1, and counts":                  {roles: append(weighted(1), master(100)), expected: 5, want: []int32{4, 1}},
 		"the master alone":                                   {roles: append(weighted(1, 1), master(0)), expected: 1, want: []int32{0, 0, 1}},
@@ -140,11 +143,14 @@ func TestShrink(t *testing.T) {
 		n       int32
 		want    []int32
 	}{
-		"nobody goes while there is no need":        {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
-		"nor when more are wanted":                  {present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1}},
-		"the highest index goes":                    {present: []Present{leader, running(1), running(2)}, n: 2, want: []int32{0, 1}},
-		"one that does not run goes before that":    {present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2}},
-		"of those that do not run, the highest":     {present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2}},
+		"nobody goes while there is no need":     {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
+		"nor when more are wanted":               {present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1}},
+		"the highest index goes":                 {present: []Present{leader, running(1), running(2)}, n: 2, want: []int32{0, 1}},
+		"one that does not run goes before that": {present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2}},
+		"of those that do not run, the highest":  {present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2}},
+		"the order in which they are given is not that of indices": {
+			present: []Present{running(3), running(1), running(2), leader}, n: 3, want: []int32{0, 1, 2},
+		},
 		"the leader stays, even if it does not run": {present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0}},
 		"nor is it lost when nobody is wanted":      {present: []Present{leader, running(1)}, n: 0, want: []int32{0}},
 		"a role that does not lead may lose all":    {present: []Present{running(0), running(1)}, n: 0, want: []int32{}},

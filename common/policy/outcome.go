@@ -119,6 +119,7 @@ func DeletedAt(pod *corev1.Pod) time.Time {
 // wasRestarted reports whether the kubelet restarted the main container of a live pod. The first end is the replica's:
 // no limit counts the restarts of the kubelet, and the peers of the replica do not restart with it.
 func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
+	//equivalent:always pod.Status.Phase != corev1.PodSucceeded => only an ended main container failed in such a pod
 	isLive := pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 	return isLive && main != nil && main.State.Terminated == nil &&
 		(main.RestartCount > 0 || main.LastTerminationState.Terminated != nil)

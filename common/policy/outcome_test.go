@@ -77,6 +77,19 @@ func disruptedBy(reason string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// disruptedAt has Kubernetes end a pod so long after its containers ended.
+func disruptedAt(d time.Duration, by string, pod *corev1.Pod) *corev1.Pod {
+	pod = disruptedBy(by, pod)
+	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ended.Add(d))
+	return pod
+}
+
+// conditioned gives a pod these conditions.
+func conditioned(pod *corev1.Pod, conditions ...corev1.PodCondition) *corev1.Pod {
+	pod.Status.Conditions = conditions
+	return pod
+}
+
 func deleting(pod *corev1.Pod) *corev1.Pod {
 	pod.DeletionTimestamp = new(metav1.NewTime(ended))
 	return pod
@@ -307,6 +320,101 @@ func TestJudge(t *testing.T) {
 			pod:  deletedAfter(2*time.Second, podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
 			want: Outcome{Phase: succeeded, Terminating: true},
 		},
+		"a pod that is deleted before it has containers": {
+			pod:  deleting(podIn(corev1.PodPending)),
+			want: Outcome{Phase: pending, Terminating: true},
+		},
+		"a pod that succeeded, and whose containers its kubelet does not list": {
+			pod:  podIn(corev1.PodSucceeded),
+			want: Outcome{Phase: succeeded},
+		},
+		"a pod that runs and does not pass its probes, or whose node does not answer, is not ready": {
+			pod: conditioned(podIn(corev1.PodRunning, ready(runs("main"))),
+				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}),
+			want: Outcome{Phase: running},
+		},
+		"a pod that runs is ready whatever other conditions are false": {
+			pod: conditioned(podIn(corev1.PodRunning, ready(runs("main"))),
+				corev1.PodCondition{Type: "example.com/Warm", Status: corev1.ConditionFalse},
+				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}),
+			want: Outcome{Phase: running, Ready: true},
+		},
+		"a program that exits 0 when its kubelet ends it for the node's sake has failed": {
+			pod: because("Terminated", "the node shuts down", podIn(corev1.PodFailed, ends("main", 0))),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: batchv1beta1.ReasonNodeShutdown, Message: "the node shuts down", Time: ended,
+			}},
+		},
+		"a program that succeeded in a pod whose kubelet gives a reason, and does not end it": {
+			pod:  because("NodeAffinity", "", podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
+			want: Outcome{Phase: succeeded},
+		},
+		"a program that exits 0 after its kubelet began to end it has failed": {
+			pod: disruptedAt(-time.Minute, "TerminationByKubelet", podIn(corev1.PodRunning, ends("main", 0))),
+			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonNodeShutdown, Failure: &Failure{
+				Reason: batchv1beta1.ReasonNodeShutdown, Time: ended.Add(-time.Minute), Ignored: true,
+			}},
+		},
+		"a program that exits 0 before its kubelet ends the pod has succeeded": {
+			pod:  disruptedAt(time.Minute, "TerminationByKubelet", podIn(corev1.PodRunning, ends("main", 0))),
+			want: Outcome{Phase: succeeded, Disruption: batchv1beta1.ReasonNodeShutdown},
+		},
+		"a program that exits 0 while its pod is preempted has succeeded": {
+			pod:  disruptedAt(-time.Minute, "PreemptionByScheduler", podIn(corev1.PodRunning, ends("main", 0))),
+			want: Outcome{Phase: succeeded, Disruption: batchv1beta1.ReasonPreempted},
+		},
+		"a failure happens when the disruption begins, if its program ends later": {
+			pod: disruptedAt(-time.Minute, "PreemptionByScheduler", podIn(corev1.PodFailed, ends("main", 143))),
+			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{
+				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonPreempted, Time: ended.Add(-time.Minute), Ignored: true,
+			}},
+		},
+		"a failure happens when its program ends, if the disruption begins later": {
+			pod: disruptedAt(time.Minute, "PreemptionByScheduler", podIn(corev1.PodFailed, ends("main", 143))),
+			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{
+				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonPreempted, Time: ended, Ignored: true,
+			}},
+		},
+		"a pod that failed is not one whose main container was restarted": {
+			pod:  because("Evicted", "", podIn(corev1.PodFailed, restarted(waits("main", "ContainerCreating"), 3, "Error"))),
+			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: ptr.To[int32](3), Reason: "Evicted", Time: ended}},
+		},
+		"a main container that was restarted and then failed": {
+			pod: podIn(corev1.PodRunning, restarted(ends("main", 5), 3, "Error"), runs("sidecar")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](5), Reason: batchv1beta1.ReasonError, Time: ended,
+			}},
+		},
+		"a main container that was restarted, and whose restart is not counted yet": {
+			pod: func() *corev1.Pod {
+				status := restarted(runs("main"), 3, "Error")
+				status.RestartCount = 0
+				return podIn(corev1.PodRunning, status)
+			}(),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
+			}},
+		},
+		"a main container that was restarted, in a pod of which the kubelet says more": {
+			pod: because("", "the node is low on memory", podIn(corev1.PodRunning, restarted(runs("main"), 3, "Error"))),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Message: "the node is low on memory", Time: ended,
+			}},
+		},
+		"an init container that failed before the main container is listed": {
+			pod:  initialized(podIn(corev1.PodFailed), ends("fetch", 3)),
+			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: new(int32(3)), Init: true, Reason: "Error", Time: ended}},
+		},
+		"a pod that failed while a sidecar runs counts, though its main container never started": {
+			pod:  because("DeadlineExceeded", "", podIn(corev1.PodFailed, runs("sidecar"), notStarted)),
+			want: Outcome{Phase: failed, Failure: &Failure{Reason: "DeadlineExceeded", Time: created}},
+		},
+		"a failure without an end of a container happens when the pod changed last": {
+			pod: conditioned(because("DeadlineExceeded", "", podIn(corev1.PodFailed, runs("sidecar"))),
+				corev1.PodCondition{Type: corev1.PodReady, LastTransitionTime: metav1.NewTime(ended)},
+				corev1.PodCondition{Type: corev1.PodScheduled, LastTransitionTime: metav1.NewTime(created.Add(time.Minute))}),
+			want: Outcome{Phase: failed, Failure: &Failure{Reason: "DeadlineExceeded", Time: ended}},
+		},
 		"a pod that is to be disrupted but runs yet": {
 			pod:  disruptedBy("PreemptionByScheduler", podIn(corev1.PodRunning, runs("main"))),
 			want: Outcome{Phase: running, Disruption: batchv1beta1.ReasonPreempted},
@@ -381,7 +489,10 @@ func TestOutputIsTheLastLines(t *testing.T) {
 	for name, tc := range map[string]struct{ output, want string }{
 		"a short one is kept":                {output: "a\nb\n", want: "a\nb"},
 		"a long one from a line's beginning": {output: long, want: long[len(long)-255*16-3:]},
-		"a long line is cut":                 {output: strings.Repeat("x", 5000), want: strings.Repeat("x", MaxOutput)},
+		"one of just the maximum is kept": {
+			output: "a\n" + long[len(long)-MaxOutput+2:], want: "a\n" + long[len(long)-MaxOutput+2:],
+		},
+		"a long line is cut": {output: strings.Repeat("x", 5000), want: strings.Repeat("x", MaxOutput)},
 		"no character is cut in two": {
 			output: strings.Repeat("é", 3000) + "!", want: strings.Repeat("é", 2047) + "!",
 		},

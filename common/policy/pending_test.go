@@ -49,6 +49,12 @@ func TestWhyPending(t *testing.T) {
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
+		"a condition that is not about a node": {
+			pod: conditioned(podIn(corev1.PodPending),
+				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "not ready"}),
+			wantReason:  batchv1beta1.ReasonPending,
+			wantMessage: "pod is starting",
+		},
 		"a long message is cut": {
 			pod:         podIn(corev1.PodPending, waitsFor("main", "ErrImagePull", strings.Repeat("x", 5000))),
 			wantReason:  batchv1beta1.ReasonImagePull,

@@ -53,6 +53,19 @@ func TestPrecedes(t *testing.T) {
 	sawAt := func(seen time.Time, second int) Failure {
 		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Report{Time: seen}}
 	}
+	// told is a failure in which the launcher told the exit code of the process that failed first.
+	told := func(code int32, second int) Failure {
+		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Report{ExitCode: &code}}
+	}
+	lostPeers := func(f Failure) Failure {
+		f.Report.LostPeers = true
+		return f
+	}
+	sawTold := func(code int32, second int) Failure {
+		f := told(code, second)
+		f.Report.Time = at(second)
+		return f
+	}
 	takenAway := func(second int) Failure { return Failure{Time: at(second), Ignored: true} }
 	for name, tc := range map[string]struct{ first, second Failure }{
 		"the earlier of two failures":                         {exited(1, 10), exited(137, 11)},
@@ -106,6 +119,27 @@ func TestPrecedes(t *testing.T) {
 		"a failure of a second before, whatever another launcher says of last year": {
 			exited(1, 9), sawAt(at(10).AddDate(-1, 0, 0), 10),
 		},
+		"the one that was killed, before one with an exit code of its own":        {exited(137, 10), exited(3, 10)},
+		"the one whose process was killed by a signal, as its launcher counts it": {told(-9, 10), exited(3, 10)},
+		"the one whose process was killed, as a shell counts it":                  {told(137, 10), exited(3, 10)},
+		"the one with an exit code of its own, in the same second":                {exited(3, 10), exited(1, 10)},
+		"the one with an exit code of its own that the launcher told": {
+			lostPeers(told(3, 11)), lostPeers(exited(1, 10)),
+		},
+		"the one whose exception is known, in the same second": {
+			exited(1, 10), Failure{ExitCode: new(int32(1)), Time: at(10), Report: launcher.Report{IsUnclear: true}},
+		},
+		"a member that was taken away though its last output is about peers": {
+			lostPeers(takenAway(10)), exited(1, 10),
+		},
+		"an exit code of its own that the launcher may have seen late":        {sawTold(3, 14), exited(1, 10)},
+		"a failure before the time at which another launcher may have looked": {exited(1, 10), sawTold(3, 16)},
+		"a failure before an exit code that was told at no time":              {exited(1, 10), told(3, 12)},
+		"the one whose launcher saw it before its peer ended":                 {sawAt(at(9), 11), exited(1, 10)},
+		"the one whose launcher saw it before its peer ended, in a time zone ahead": {
+			sawAt(at(8).Add(330*time.Minute), 12), exited(1, 10),
+		},
+		"a failure before one that its launcher saw as it ended": {exited(1, 5), sawAt(at(11), 10)},
 		"a failure that was seen before its pod went, at no time": {
 			Failure{ExitCode: new(int32(1))}, exited(1, 10),
 		},
@@ -114,6 +148,60 @@ func TestPrecedes(t *testing.T) {
 			t.Parallel()
 			if !Precedes(tc.first, tc.second) || Precedes(tc.second, tc.first) {
 				t.Errorf("precedes: %t, is preceded: %t", Precedes(tc.first, tc.second), Precedes(tc.second, tc.first))
+			}
+		})
+	}
+}
+
+func TestNeitherPrecedes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	exited := func(code int32) Failure { return Failure{ExitCode: &code, Time: at} }
+	printed := func(report launcher.Report) Failure {
+		return Failure{ExitCode: new(int32(1)), Time: at, Report: report}
+	}
+	for name, tc := range map[string]struct{ a, b Failure }{
+		"two failures that are alike":        {exited(1), exited(1)},
+		"two that were killed":               {exited(137), exited(137)},
+		"two with an exit code of their own": {exited(3), exited(3)},
+		"two with outputs that may tell more": {
+			printed(launcher.Report{IsUnclear: true}), printed(launcher.Report{IsUnclear: true}),
+		},
+		"an exit code, whoever tells it, and another": {printed(launcher.Report{ExitCode: new(int32(3))}), exited(5)},
+		"two failures at no time, of which one launcher told a time": {
+			Failure{ExitCode: new(int32(1)), Report: launcher.Report{Time: at}}, Failure{ExitCode: new(int32(1))},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if Precedes(tc.a, tc.b) || Precedes(tc.b, tc.a) {
+				t.Errorf("precedes: %t, is preceded: %t", Precedes(tc.a, tc.b), Precedes(tc.b, tc.a))
+			}
+		})
+	}
+}
+
+func TestIsUnclear(t *testing.T) {
+	t.Parallel()
+	unclear := launcher.Report{IsUnclear: true}
+	for name, tc := range map[string]struct {
+		failure Failure
+		want    bool
+	}{
+		"an output that may tell more": {
+			failure: Failure{ExitCode: new(int32(1)), Report: unclear}, want: true,
+		},
+		"an output that tells all":                   {failure: Failure{ExitCode: new(int32(1))}},
+		"a disruption, whatever the output may tell": {failure: Failure{Report: unclear, Ignored: true}},
+		"an exit code that tells enough":             {failure: Failure{ExitCode: new(int32(137)), Report: unclear}},
+		"an exit code of the launcher that tells enough": {
+			failure: Failure{ExitCode: new(int32(1)), Report: launcher.Report{IsUnclear: true, ExitCode: new(int32(-9))}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := tc.failure.IsUnclear(); got != tc.want {
+				t.Errorf("IsUnclear is %t, want %t", got, tc.want)
 			}
 		})
 	}

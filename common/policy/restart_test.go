@@ -47,7 +47,13 @@ func TestRestarts(t *testing.T) {
 		"ExitCode restarts 143, SIGTERM":             {exitCode, failed(143), true},
 		"ExitCode leaves 255":                        {exitCode, failed(255), false},
 		"ExitCode restarts a failure without a code": {exitCode, noCode, true},
-		"a policy that is not set is Never":          {"", failed(1), false},
+		"ExitCode restarts a failure that counts and has no code": {
+			exitCode, Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{}}, true,
+		},
+		"ExitCode restarts a disruption, whatever it exits by": {
+			exitCode, Outcome{Failure: &Failure{ExitCode: ptr.To[int32](1), Ignored: true}}, true,
+		},
+		"a policy that is not set is Never": {"", failed(1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,10 +110,13 @@ func TestFailureScope(t *testing.T) {
 		failure Failure
 		want    batchv1beta1.RestartScope
 	}{
-		"a member of a collective takes all":              {spec: collective, failure: exited(137), want: job},
-		"a replica of others takes nobody":                {spec: independent, failure: exited(1), want: replica},
-		"nor does their leader":                           {spec: independent, leads: true, failure: exited(1), want: replica},
-		"a rendezvous ends when a member gives up":        {spec: rendezvous, failure: exited(1), want: job},
+		"a member of a collective takes all":       {spec: collective, failure: exited(137), want: job},
+		"a replica of others takes nobody":         {spec: independent, failure: exited(1), want: replica},
+		"nor does their leader":                    {spec: independent, leads: true, failure: exited(1), want: replica},
+		"a rendezvous ends when a member gives up": {spec: rendezvous, failure: exited(1), want: job},
+		"not when one ends by a code that signals begin with": {
+			spec: rendezvous, failure: exited(128), want: replica,
+		},
 		"not when one is killed":                          {spec: rendezvous, failure: exited(137), want: replica},
 		"not when one is preempted, whatever it exits by": {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica},
 		"not when one could not start":                    {spec: rendezvous, failure: Failure{}, want: replica},
