@@ -52,6 +52,12 @@ func (g groupView) ofOneClass() groupView {
 	return g
 }
 
+// withRoles lets the group need so many pods of a role.
+func (g groupView) withRoles(roles ...v1beta1.PodGroupRole) groupView {
+	g.Group.Spec.Roles = roles
+	return g
+}
+
 func (g groupView) withPriority(priority int32) groupView {
 	g.Group.Spec.Priority = &priority
 	return g
@@ -81,6 +87,15 @@ func gated(pod *corev1.Pod) {
 
 func withGPU(pod *corev1.Pod) {
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}
+}
+
+func deleting(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+func failed(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }
+
+// ofCPUs lets the pod request so much.
+func ofCPUs(quantity string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpu(quantity) }
 }
 
 func grouped(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }

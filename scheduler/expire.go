@@ -34,6 +34,7 @@ func (g groupView) isOfJob() bool {
 		return false
 	}
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	//equivalent:always err == nil => a version that cannot be read has no group
 	return err == nil && version.Group == groupOfJobs
 }
 
@@ -118,6 +119,7 @@ func (d *decision) expireGroup(g groupView, end, now time.Time) {
 
 // wakeIn has the queue looked at again in so long, or sooner.
 func (d *decision) wakeIn(left time.Duration) {
+	//equivalent:boundary of left < d.WakeIn => what is equal may replace the other
 	if d.WakeIn == 0 || left < d.WakeIn {
 		d.WakeIn = left
 	}

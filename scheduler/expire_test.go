@@ -76,13 +76,19 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 	type result struct {
 		Scheduled *metav1.Time
 		Exceeded  string
+		Status    metav1.ConditionStatus
+		Reason    string
 		Expired   []string
 		WakeIn    time.Duration
 	}
 	young := newPod(onNodeFor(time.Minute))
 	for name, tc := range map[string]struct {
 		group groupView
-		want  result
+		// orphans are pods of the queue whose group is gone.
+		orphans []*corev1.Pod
+		// unlimited has the queue allow any time.
+		unlimited bool
+		want      result
 	}{
 		"a group of a job that is not scheduled has all its time, however old its pods are": {
 			group: newGroup("a", 2, newPod(gated), newPod(gated)).ofKind(jobs, "DeepSpeedJob"),
@@ -90,6 +96,40 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 		"the time counts from when the first pod was on a node": {
 			group: newGroup("a", 2, young, newPod(onNodeFor(50*time.Minute))).ofKind(jobs, "DeepSpeedJob"),
 			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+		},
+		"the time counts from the first pod, wherever it is in the list": {
+			group: newGroup("a", 2, newPod(onNodeFor(50*time.Minute)), young).ofKind(jobs, "DeepSpeedJob"),
+			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+		},
+		"the time counts from when a pod was bound, and from no other condition": {
+			group: newGroup("a", 1, newPod(onNodeFor(10*time.Minute), func(pod *corev1.Pod) {
+				pod.Status.Conditions = append(pod.Status.Conditions,
+					corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)},
+					corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Hour)})
+			})).ofKind(jobs, "DeepSpeedJob"),
+			want: result{Scheduled: new(ago(10 * time.Minute)), WakeIn: 50 * time.Minute},
+		},
+		"in a queue without a limit no time is recorded": {
+			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob"), unlimited: true,
+		},
+		"a limit that was removed since ends nothing": {
+			group:     newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(2 * time.Hour),
+			unlimited: true,
+			want:      result{Scheduled: new(ago(2 * time.Hour))},
+		},
+		"pods whose group is gone expire one by one": {
+			group:   newGroup("a", 1),
+			orphans: []*corev1.Pod{newPod(onNodeFor(time.Hour), func(pod *corev1.Pod) { pod.Name = "orphan" })},
+			want:    result{Expired: []string{"orphan"}},
+		},
+		"a pod that is being deleted does not expire": {
+			group: newGroup("a", 1, newPod(onNodeFor(time.Hour), deleting)),
+			want:  result{Scheduled: new(ago(time.Hour))},
+		},
+		"the queue is looked at again when the next pod expires, whichever it is": {
+			group: newGroup("a", 3,
+				newPod(onNodeFor(10*time.Minute)), newPod(onNodeFor(25*time.Minute)), newPod(onNodeFor(5*time.Minute))),
+			want: result{Scheduled: new(ago(25 * time.Minute)), WakeIn: 10 * time.Minute},
 		},
 		"restarts of pods give no more time": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(50 * time.Minute),
@@ -100,6 +140,7 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 			want: result{
 				Scheduled: new(ago(time.Hour)), WakeIn: 30 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
+				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
 		},
 		"the controller of the job has half a minute to end it": {
@@ -108,14 +149,16 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 			want: result{
 				Scheduled: new(ago(2 * time.Hour)), WakeIn: 10 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
+				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
 		},
 		"then the pods are deleted": {
-			group: newGroup("a", 2, young, newPod(succeeded)).ofKind(jobs, "DeepSpeedJob").
+			group: newGroup("a", 3, young, newPod(succeeded), newPod(running, deleting)).ofKind(jobs, "DeepSpeedJob").
 				scheduledFor(2 * time.Hour).exceededFor(30 * time.Second),
 			want: result{
 				Scheduled: new(ago(2 * time.Hour)), Expired: []string{"a-0"},
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
+				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
 		},
 		"pods of a TensorBoard, which does not end, expire one by one": {
@@ -128,10 +171,13 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queue := newQueue(func(s *v1beta1.QueueSpec) { s.MaxDuration = &limit })
-			d := plan(queueView{Queue: queue, Groups: []groupView{tc.group}}, false, nil, now)
+			if tc.unlimited {
+				queue.Spec.MaxDuration = nil
+			}
+			d := plan(queueView{Queue: queue, Groups: []groupView{tc.group}, Orphans: tc.orphans}, false, nil, now)
 			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, WakeIn: d.WakeIn}
 			if c := meta.FindStatusCondition(d.Groups["team/a"].Conditions, v1beta1.ConditionMaxDurationExceeded); c != nil {
-				got.Exceeded = c.Message
+				got.Exceeded, got.Status, got.Reason = c.Message, c.Status, c.Reason
 			}
 			for _, pod := range d.Expired {
 				got.Expired = append(got.Expired, pod.Name)

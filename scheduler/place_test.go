@@ -32,6 +32,27 @@ func TestConfine(t *testing.T) {
 			terms:    []corev1.NodeSelectorTerm{term(in("zone", "a")), term(in("zone", "b"))},
 			want:     []corev1.NodeSelectorTerm{term(in("zone", "a"), in("pool", "training")), term(in("zone", "b"), in("pool", "training"))},
 		},
+		"a pod with a term that names nodes as well as labels": {
+			selector: pool,
+			terms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{in("zone", "a")},
+				MatchFields:      []corev1.NodeSelectorRequirement{in("metadata.name", "node-1")},
+			}},
+			want: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{in("zone", "a"), in("pool", "training")},
+				MatchFields:      []corev1.NodeSelectorRequirement{in("metadata.name", "node-1")},
+			}},
+		},
+		"a queue whose nodes are selected by expressions": {
+			selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "gpu", Operator: metav1.LabelSelectorOpExists},
+				{Key: "zone", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"a", "b"}},
+			}},
+			want: []corev1.NodeSelectorTerm{term(
+				corev1.NodeSelectorRequirement{Key: "gpu", Operator: corev1.NodeSelectorOpExists},
+				corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a", "b"}},
+			)},
+		},
 		"a term that no node meets, which the API server lets nobody change": {
 			selector: pool, terms: []corev1.NodeSelectorTerm{term()}, want: []corev1.NodeSelectorTerm{term()},
 		},
@@ -79,5 +100,28 @@ func TestUngated(t *testing.T) {
 				t.Errorf("the pod has the gates %v and the annotations %v", got.Spec.SchedulingGates, got.Annotations)
 			}
 		})
+	}
+}
+
+func TestUngatedPodsGoToTheNodesOfTheirQueueAndKeepOtherGates(t *testing.T) {
+	t.Parallel()
+	queue := newQueue(func(s *v1beta1.QueueSpec) {
+		s.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}
+	})
+	other := corev1.PodSchedulingGate{Name: "example.com/data"}
+	got := ungated(newPod(gated, func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, other)
+	}), queue)
+	if diff := cmp.Diff([]corev1.PodSchedulingGate{other}, got.Spec.SchedulingGates); diff != "" {
+		t.Errorf("unexpected gates (-want +got):\n%s", diff)
+	}
+	terms := []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: "pool", Operator: corev1.NodeSelectorOpIn, Values: []string{"training"}},
+	}}}
+	want := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
+	if diff := cmp.Diff(want, got.Spec.Affinity); diff != "" {
+		t.Errorf("unexpected affinity (-want +got):\n%s", diff)
 	}
 }

@@ -97,6 +97,47 @@ func TestConditionsOfAGroup(t *testing.T) {
 			want:        conditions{"Admitted", "EnoughPods", "Unschedulable"},
 			wantMessage: "0 of 2 pods are on nodes: 0/3 nodes are available",
 		},
+		"pods that do not fit for several reasons, of which the first by age is told": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable, func(pod *corev1.Pod) {
+				pod.Status.Conditions[0].Message = "1/3 nodes are available"
+			})),
+			want:        conditions{"Admitted", "EnoughPods", "Unschedulable"},
+			wantMessage: "0 of 2 pods are on nodes: 0/3 nodes are available",
+		},
+		"a pod of which the scheduler does not know yet": {
+			queue: newQueue(nil), group: newGroup("a", 1, newPod(unschedulable, func(pod *corev1.Pod) {
+				pod.Status.Conditions[0].Status = corev1.ConditionUnknown
+			})),
+			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
+			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried the others yet",
+		},
+		"a pod that was not tried since it was gated": {
+			queue: newQueue(nil), group: newGroup("a", 1, newPod(unschedulable, func(pod *corev1.Pod) {
+				pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+			})),
+			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
+			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried the others yet",
+		},
+		"two pods with the PriorityClass of another group, of which the first is told": {
+			queue: newQueue(nil), group: newGroup("a", 2,
+				newPod(gated, ofClass("t9k-native-1010")), newPod(gated, ofClass("t9k-native-2020"))).ofClass("t9k-native-10"),
+			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
+			wantMessage: `0 of 2 pods are on nodes: pod a-0 has the PriorityClass "t9k-native-1010", ` +
+				`and the group has "t9k-native-10": delete the pod, and name no PriorityClass for its successor`,
+		},
+		"a pod with the PriorityClass of another group that is through, or is being deleted": {
+			queue: newQueue(nil), group: newGroup("a", 2,
+				newPod(ofClass("t9k-native-1010")), newPod(gated, deleting, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
+			want:        conditions{"Admitted", "TooFewPods", "TooFewPods"},
+			wantMessage: "1 of 2 pods exist",
+		},
+		"roles of which one is missing on nodes": {
+			queue: newQueue(nil), group: newGroup("a", 2, newPod(running, withRole("worker")), newPod(withRole("master"))).
+				withRoles(v1beta1.PodGroupRole{Name: "master", MinMember: 1}, v1beta1.PodGroupRole{Name: "worker", MinMember: 1}),
+			want: conditions{"Admitted", "EnoughPods", "Scheduling"},
+			wantMessage: "1 of 2 pods are on nodes, 1 of role master are missing: " +
+				"no scheduler named t9k-scheduler has tried the others yet",
+		},
 		"pods that the scheduler has not looked at": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(), newPod()),
 			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
@@ -184,6 +225,97 @@ func TestLimitsOfAGroup(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusOfAGroup(t *testing.T) {
+	t.Parallel()
+	before := metav1.NewTime(now.Add(-time.Hour))
+	conditions := func(admitted, sufficient, scheduled metav1.Condition) []metav1.Condition {
+		admitted.Type, sufficient.Type, scheduled.Type = "Admitted", "SufficientGroupMember", "GroupScheduled"
+		list := []metav1.Condition{admitted, sufficient, scheduled}
+		for i := range list {
+			list[i].ObservedGeneration = 3
+			if list[i].LastTransitionTime.IsZero() {
+				list[i].LastTransitionTime = metav1.NewTime(now)
+			}
+		}
+		return list
+	}
+	enough := metav1.Condition{Status: "True", Reason: "EnoughPods", Message: "there are as many pods as the group needs"}
+	onNodes := metav1.Condition{Status: "True", Reason: "Scheduled", Message: "the pods that the group needs are on nodes"}
+	for name, tc := range map[string]struct {
+		queue *v1beta1.Queue
+		gated bool
+		want  v1beta1.PodGroupStatus
+	}{
+		"a group that is admitted has the class that the engine has for it": {
+			queue: newQueue(nil), gated: true,
+			want: v1beta1.PodGroupStatus{
+				ObservedGeneration: 3, Gated: true, PriorityClassName: "t9k-native-10", Allocated: cpu("1"),
+				PodCounts: v1beta1.PodCounts{Running: 1, Succeeded: 1},
+				Conditions: conditions(
+					metav1.Condition{
+						Status: "True", Reason: "Admitted", Message: `Queue "lab" takes the group`, LastTransitionTime: before,
+					},
+					enough, onNodes),
+			},
+		},
+		"a group that is no longer admitted keeps the class that it had": {
+			queue: newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }),
+			want: v1beta1.PodGroupStatus{
+				ObservedGeneration: 3, PriorityClassName: "before", Allocated: cpu("1"),
+				PodCounts: v1beta1.PodCounts{Running: 1, Succeeded: 1},
+				Conditions: conditions(
+					metav1.Condition{Status: "False", Reason: "QueueClosed", Message: `Queue "lab" is closed`}, enough, onNodes),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGroup("a", 2, newPod(running), newPod(succeeded)).ofClass("t9k-native-10")
+			g.Admission = metav1.Condition{}
+			g.Group.Status.PriorityClassName = "before"
+			g.Group.Status.Conditions = []metav1.Condition{{Type: "Admitted", Status: "True", LastTransitionTime: before}}
+			view := queueView{Queue: tc.queue, Groups: []groupView{g}}
+			got := plan(view, tc.gated, nil, now).Groups["team/a"]
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected status (-want +got):\n%s", diff)
+			}
+			if view.Groups[0].Admission.Type != "" {
+				t.Error("the view that was passed is changed")
+			}
+		})
+	}
+}
+
+func TestConditionsOfAQueue(t *testing.T) {
+	t.Parallel()
+	limit := metav1.Condition{Type: "FairShareHonoured", Status: "False", Reason: "NotSupportedByEngine"}
+	for name, tc := range map[string]struct {
+		queue *v1beta1.Queue
+		want  metav1.Condition
+	}{
+		"a queue that is open": {
+			newQueue(nil), metav1.Condition{Status: "True", Reason: "Open", Message: "the queue allocates"},
+		},
+		"a queue that is closed": {
+			newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }),
+			metav1.Condition{Status: "False", Reason: "QueueClosed", Message: "spec.closed is true: nothing more is allocated"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := plan(queueView{Queue: tc.queue}, false, []metav1.Condition{limit}, now).Queue.Conditions
+			want := []metav1.Condition{tc.want, limit}
+			want[0].Type = "Active"
+			for i := range want {
+				want[i].ObservedGeneration, want[i].LastTransitionTime = 2, metav1.NewTime(now)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("unexpected conditions (-want +got):\n%s", diff)
 			}
 		})

@@ -103,6 +103,7 @@ func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
 	share := 0.0
 	for name, allocated := range queue.Status.Allocated {
 		of, hasQuota := quotaOf(queue)[name]
+		//equivalent:boundary of all.Cmp(of) < 0 => what is equal may replace the other
 		if all := total[name]; !hasQuota || all.Cmp(of) < 0 {
 			of = all
 		}

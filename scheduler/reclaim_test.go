@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,8 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 		return *group
 	}
 	var queues []v1beta1.Queue
-	for priority, name := range []string{"low", "middle", "high"} {
-		queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = int32(priority) })
+	for i, name := range []string{"low", "middle", "high", "twin", "last"} {
+		queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = []int32{0, 1, 2, 1, 0}[i] })
 		queue.Name = name
 		queues = append(queues, *queue)
 	}
@@ -31,7 +32,22 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 		"nobody, if nobody waits":          {},
 		"nobody that is not looked at yet": {groups: []v1beta1.PodGroup{*newGroup("a", 1).Group}},
 		"nobody that waits for its quota":  {groups: []v1beta1.PodGroup{waits("high", v1beta1.ReasonQuotaExceeded)}},
-		"nobody in a queue that is gone":   {groups: []v1beta1.PodGroup{waits("gone", v1beta1.ReasonUnschedulable)}},
+		"nobody whose group is scheduled, whatever was the reason before": {
+			groups: []v1beta1.PodGroup{func() v1beta1.PodGroup {
+				group := waits("high", v1beta1.ReasonUnschedulable)
+				group.Status.Conditions[0].Status = metav1.ConditionTrue
+				return group
+			}()},
+		},
+		"the first of equal ones": {
+			groups: []v1beta1.PodGroup{waits("twin", v1beta1.ReasonUnschedulable), waits("middle", v1beta1.ReasonUnschedulable)},
+			want:   "middle",
+		},
+		"the greater priority, wherever its queue is": {
+			groups: []v1beta1.PodGroup{waits("high", v1beta1.ReasonUnschedulable), waits("last", v1beta1.ReasonUnschedulable)},
+			want:   "high",
+		},
+		"nobody in a queue that is gone": {groups: []v1beta1.PodGroup{waits("gone", v1beta1.ReasonUnschedulable)}},
 		"the queue of the greatest priority that waits for room": {
 			groups: []v1beta1.PodGroup{
 				waits("low", v1beta1.ReasonUnschedulable), waits("middle", v1beta1.ReasonUnschedulable), waits("high", v1beta1.ReasonTooFewPods),
@@ -67,6 +83,7 @@ func TestQueuesGiveInTheOrderOfVolcano(t *testing.T) {
 		"the smaller priority gives first":          {queue("b", 1, "1", ""), queue("a", 2, "9", "")},
 		"the greater share of the quota":            {queue("b", 1, "3", "4"), queue("a", 1, "5", "10")},
 		"without a quota it is that of the cluster": {queue("b", 1, "6", ""), queue("a", 1, "5", "10")},
+		"a queue without a quota does not have all": {queue("b", 1, "8", "10"), queue("a", 1, "6", "")},
 		"a quota beyond the cluster is the cluster": {queue("b", 1, "6", "100"), queue("a", 1, "5", "10")},
 		"of equal ones the first by name":           {queue("a", 1, "5", ""), queue("b", 1, "5", "10")},
 	} {
@@ -75,6 +92,36 @@ func TestQueuesGiveInTheOrderOfVolcano(t *testing.T) {
 			compare := firstToGive(total)
 			if compare(tc.first, tc.second) >= 0 || compare(tc.second, tc.first) <= 0 {
 				t.Errorf("%s gives before %s", tc.second.Name, tc.first.Name)
+			}
+		})
+	}
+}
+
+func TestShareOfAQueue(t *testing.T) {
+	t.Parallel()
+	total := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10")}
+	for name, tc := range map[string]struct {
+		allocated corev1.ResourceList
+		want      float64
+	}{
+		"nothing is allocated":             {},
+		"nothing of what there is none of": {allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")}},
+		"something of what there is none of": {
+			allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}, want: math.Inf(1),
+		},
+		"the greatest part of several": {
+			allocated: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("5"), "nvidia.com/gpu": resource.MustParse("0"),
+			},
+			want: 0.5,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queue := newQueue(nil)
+			queue.Status.Allocated = tc.allocated
+			if got := shareOf(queue, total); got != tc.want {
+				t.Errorf("the share is %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -151,6 +151,61 @@ func TestRelease(t *testing.T) {
 				return g
 			}()},
 		},
+		"pods in a group of kube-scheduler's are not released while the group lacks others": {
+			groups: []groupView{newGroup("a", 3, newPod(gated, grouped), newPod(gated, grouped))},
+		},
+		"pods in a group of kube-scheduler's that is on nodes are released once": {
+			groups: []groupView{newGroup("a", 1, newPod(running, grouped), newPod(gated, grouped))},
+			want:   []string{"a-1"},
+		},
+		"while those in a group of kube-scheduler's do not fit, no other of their group is released": {
+			quota: cpu("2"),
+			groups: []groupView{newGroup("a", 1,
+				newPod(running, grouped), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, extra))},
+			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
+		},
+		"one more that does not fit holds up the younger ones of its group": {
+			quota:  cpu("3"),
+			groups: []groupView{newGroup("a", 1, newPod(running), newPod(gated, ofCPUs("5")), waiting)},
+		},
+		"one that a group can do without does not stand in for others before it is on a node": {
+			groups: []groupView{newGroup("a", 2, newPod(running), newPod(released, extra), waiting)},
+			want:   []string{"a-2"},
+		},
+		"one that a group can do without stands in for others once it is on a node": {
+			quota:  cpu("2"),
+			groups: []groupView{newGroup("a", 2, newPod(running), newPod(running, extra), waiting)},
+		},
+		"a pod that is being deleted is not released": {
+			groups: []groupView{newGroup("a", 1, newPod(gated, deleting))},
+		},
+		"a pod that failed does not make up its group": {
+			groups: []groupView{newGroup("a", 2, newPod(released, failed), waiting)},
+		},
+		"a pod that says that it was released, and has its gate, does not count": {
+			quota:  cpu("1"),
+			groups: []groupView{newGroup("a", 2, newPod(gated, released)), newGroup("b", 1, waiting)},
+			want:   []string{"b-0"},
+		},
+		"what was released and has ended does not count": {
+			quota:  cpu("1"),
+			groups: []groupView{newGroup("a", 2, newPod(released, failed)), newGroup("b", 1, waiting)},
+			want:   []string{"b-0"},
+		},
+		"a quota may limit the number of pods": {
+			quota:       corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")},
+			groups:      []groupView{newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 1, waiting)},
+			wantWaiting: map[string]held{"team/b": {corev1.ResourcePods}},
+		},
+		"of groups of the same age and priority the first by name goes first": {
+			quota:       cpu("1"),
+			groups:      []groupView{newGroup("b", 1, waiting), newGroup("a", 1, waiting)},
+			want:        []string{"a-0"},
+			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
+		},
+		"a group that is not known to the engine waits": {
+			groups: []groupView{func() groupView { g := newGroup("a", 1, waiting); g.Unknown = true; return g }()},
+		},
 		"a group that is not admitted waits": {
 			groups: []groupView{func() groupView {
 				g := newGroup("a", 1, waiting)

@@ -1,0 +1,87 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+func TestStateOfAPod(t *testing.T) {
+	t.Parallel()
+	type state struct{ Gated, HoldsNode, MayHoldNode, Done, Placed bool }
+	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Status.Conditions = []corev1.PodCondition{{Type: kind, Status: status}} }
+	}
+	otherGate := func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/data"}}
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want state
+	}{
+		"a new pod":                          {pod: newPod()},
+		"a pod that waits for its release":   {pod: newPod(gated), want: state{Gated: true}},
+		"a pod that waits for somebody else": {pod: newPod(otherGate)},
+		"a pod that was released":            {pod: newPod(released), want: state{MayHoldNode: true}},
+		"a pod that a scheduler has bound": {
+			pod: newPod(bound), want: state{HoldsNode: true, MayHoldNode: true, Placed: true},
+		},
+		"a pod that names a node":           {pod: newPod(onNode), want: state{Placed: true}},
+		"a pod whose node is not known yet": {pod: newPod(condition(corev1.PodScheduled, corev1.ConditionTrue))},
+		"a pod that its node has not taken": {
+			pod: newPod(onNode, condition(corev1.PodScheduled, corev1.ConditionFalse)), want: state{Placed: true},
+		},
+		"a pod with another condition": {
+			pod: newPod(onNode, condition(corev1.PodReady, corev1.ConditionTrue)), want: state{Placed: true},
+		},
+		"a pod that has succeeded":            {pod: newPod(succeeded), want: state{Done: true, Placed: true}},
+		"a pod that has failed on its node":   {pod: newPod(bound, failed), want: state{Done: true}},
+		"a pod that was released, and failed": {pod: newPod(released, failed), want: state{Done: true}},
+		"a pod that succeeded on a node that is forgotten": {
+			pod:  newPod(func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }),
+			want: state{Done: true, Placed: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := state{isGated(tc.pod), holdsNode(tc.pod), mayHoldNode(tc.pod), isDone(tc.pod), isPlaced(tc.pod)}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected state (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodsAreCountedByPhase(t *testing.T) {
+	t.Parallel()
+	unknown := newPod(func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodUnknown })
+	got := countPods([]*corev1.Pod{
+		newPod(), newPod(), newPod(running), newPod(succeeded), newPod(succeeded), newPod(succeeded),
+		newPod(failed), newPod(failed), unknown,
+	})
+	want := v1beta1.PodCounts{Pending: 2, Running: 1, Succeeded: 3, Failed: 2, Unknown: 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected counts (-want +got):\n%s", diff)
+	}
+}
+
+func TestActivePodsAreSortedByAgeAndName(t *testing.T) {
+	t.Parallel()
+	aged := func(name string, age time.Duration, changes ...func(*corev1.Pod)) *corev1.Pod {
+		pod := newPod(changes...)
+		pod.Name, pod.CreationTimestamp = name, metav1.NewTime(now.Add(-age))
+		return pod
+	}
+	got := activeByAge([]*corev1.Pod{
+		aged("young", time.Minute), aged("b", time.Hour), aged("gone", time.Hour, deleting), aged("a", time.Hour),
+		aged("done", time.Hour, succeeded), aged("old", 2*time.Hour),
+	})
+	if diff := cmp.Diff([]string{"old", "a", "b", "young"}, podNames(got)); diff != "" {
+		t.Errorf("unexpected pods (-want +got):\n%s", diff)
+	}
+}
