@@ -10,6 +10,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // Tasks change with every step of every replica; everything else is worth a write at once.
@@ -29,6 +30,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		want   bool
 	}{
 		"a replica":                     {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Node = "node-1" }, true},
+		"which types there are":         {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Type = "master" }, false},
 		"which replicas there are":      {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Name = "job-worker-1" }, false},
 		"aggregate":                     {func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true},
 		"ready":                         {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
@@ -158,4 +160,47 @@ func TestStatusWaits(t *testing.T) {
 			diff(t, "delay", tc.want, plan.StatusDelay(j.Job, j.Sees(tc.sees...), interval))
 		})
 	}
+}
+
+// A status that would wait is written at once with something else that must not wait.
+func TestFirstStatusMayNotWaitWithAnEventOrInAnotherPhase(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2))
+	first := func() plan.Decision { return j.Sees() }
+	diff(t, "whether the first status may wait", true, plan.IsFirstStatusThatMayWait(j.Spec, j.Status, first()))
+	withEvent := first()
+	withEvent.Events = []report.Event{{Reason: "NoEffect"}}
+	diff(t, "whether it may wait with an event", false, plan.IsFirstStatusThatMayWait(j.Spec, j.Status, withEvent))
+	resuming := first()
+	resuming.Status.Phase = batchv1beta1.JobPhaseResuming
+	diff(t, "whether it may wait in another phase", false, plan.IsFirstStatusThatMayWait(j.Spec, j.Status, resuming))
+}
+
+func TestStatusOfARestartNeverWaits(t *testing.T) {
+	t.Parallel()
+	j := ran()
+	d := plan.Decision{Status: j.Status, Restarts: []plan.Restart{{Cause: "Error"}}}
+	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
+}
+
+// The end of a replica matters while the job may restart it.
+func TestEndOfAReplicaOfAFinishedJobWaitsAsOtherChangesDo(t *testing.T) {
+	t.Parallel()
+	j := finishedKeeping(batchv1beta1.CleanUpPolicyNone)
+	later := *j.Status.DeepCopy()
+	later.Tasks[0].Replicas[1].Phase = batchv1beta1.ReplicaPhaseFailed
+	diff(t, "delay", time.Minute, plan.StatusDelay(j.Job, plan.Decision{Status: later}, time.Minute))
+}
+
+func TestChangesStatus(t *testing.T) {
+	t.Parallel()
+	j := ran()
+	same := plan.Decision{Status: *j.Status.DeepCopy()}
+	diff(t, "whether the same status is a change", false, plan.ChangesStatus(j.Job, same))
+	other := *j.Status.DeepCopy()
+	other.BackoffCount++
+	diff(t, "whether another count is a change", true, plan.ChangesStatus(j.Job, plan.Decision{Status: other}))
+	other = *j.Status.DeepCopy()
+	other.Tasks[0].Replicas[0].Node = "another"
+	diff(t, "whether another node is a change", true, plan.ChangesStatus(j.Job, plan.Decision{Status: other}))
 }

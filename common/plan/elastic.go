@@ -49,7 +49,9 @@ func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []in
 	indices := []int32{}
 	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
 	for _, task := range tasks {
+		//equivalent:never task.Type != roleType => the names of the replicas of another type have no number after the prefix
 		if task.Type != roleType {
+			//equivalent:without continue => as above
 			continue
 		}
 		for _, r := range task.Replicas {
@@ -118,6 +120,7 @@ func (s *steps) announceScale() {
 
 // trainsWithLess reports whether enough replicas of an elastic job run, the leader among them.
 func (s *steps) trainsWithLess() bool {
+	//equivalent:never len(s.replicas) == 0 => none is fewer than the least number of replicas
 	if s.job.Spec.Elastic == nil || len(s.replicas) == 0 {
 		return false
 	}

@@ -69,6 +69,12 @@ func TestElasticJobScales(t *testing.T) {
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning"},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
+		"down, and what has succeeded stays": {
+			job:          scaling(worker0, pod("job-worker-1", unschedulable), pod("job-worker-2", exited(0))).Elastic(1, 2),
+			pods:         []*corev1.Pod{worker0, pod("job-worker-1", unschedulable), pod("job-worker-2", exited(0))},
+			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
+			wantReplicas: []string{"job-worker-0", "job-worker-2"},
+		},
 		"down, and the leader stays, whatever it does": {
 			job:          scaling(worker1, worker2).Elastic(1, 1),
 			pods:         []*corev1.Pod{pod("job-worker-0"), worker1, worker2},
@@ -140,6 +146,11 @@ func TestScaledEvent(t *testing.T) {
 	diff(t, "events when it scales", []report.Event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas", Facts: []any{"from", 3, "to", 1}}},
 		scaled(scaling(pods...).Elastic(1, 1), pods...))
 	diff(t, "events then", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 1).Saw(0, pods...), pods...))
+	paused := scaling(pods...).Paused(true).Saw(0, pods...).Saw(0)
+	diff(t, "events while it is paused", []report.Event(nil), scaled(paused.Elastic(1, 5)))
+	edited := ran()
+	edited.Spec.Roles[0].Replicas = 3
+	diff(t, "events of a job that is not elastic", []report.Event(nil), scaled(edited, pods[0], pods[1]))
 	diff(t, "events when it ends", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
@@ -154,6 +165,8 @@ func TestEachRoleScalesByItself(t *testing.T) {
 	diff(t, "replicas", []string{"job-a-0", "job-b-0", "job-b-1", "job-b-2"}, listed(d.Status))
 	diff(t, "deletions", []string{"job-a-1"}, names(d.Deletes))
 	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(podsToCreate(d)))
+	j.Spec.Roles[0].Replicas, j.Spec.Roles[1].Replicas = 3, 1
+	diff(t, "need of a live read when the first role grows", true, j.Sees(pods...).NeedsLiveRead)
 }
 
 func TestElasticJobTrainsWithWhatFits(t *testing.T) {
@@ -245,7 +258,11 @@ func TestElasticJobRecovers(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 0)).Elastic(1, 3).Scope(tc.scope).Saw(time.Hour).Saw(time.Hour, worker0, pod("job-worker-1", running), never).
 				Saw(time.Minute, worker0, failed, never)
-			diff(t, "ReplicaFailure", tc.want, conditionOf(j.Sees(tc.pods...), batchv1beta1.ConditionReplicaFailure).Status)
+			got := conditionOf(j.Sees(tc.pods...), batchv1beta1.ConditionReplicaFailure)
+			diff(t, "ReplicaFailure", tc.want, got.Status)
+			if got.Status == metav1.ConditionFalse {
+				diff(t, "message", "the job trains again", got.Message)
+			}
 		})
 	}
 }
@@ -280,4 +297,40 @@ func TestElasticJobPauses(t *testing.T) {
 	diff(t, "phase", phasePaused, paused.Status.Phase)
 	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
 	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(podsToCreate(paused.Paused(false).Sees())))
+}
+
+func TestTooFewReplicasAreLeft(t *testing.T) {
+	t.Parallel()
+	worker0, failed := pod("job-worker-0", running), pod("job-worker-1", exited(1))
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+	}{
+		"one fails now and is not restarted": {
+			job:  job(role("worker", 0)).Elastic(2, 2).BackoffLimit(0).Saw(time.Minute, worker0, pod("job-worker-1", running)),
+			pods: []*corev1.Pod{worker0, failed},
+		},
+		"one has failed, and its pod is gone": {
+			job: job(role("worker", 0)).Elastic(2, 2).BackoffLimit(0).Saw(time.Minute, worker0, pod("job-worker-1", running)).
+				Saw(time.Minute, worker0, failed),
+			pods: []*corev1.Pod{worker0},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "reason", batchv1beta1.ReasonTooFewReplicas, summarize(tc.job.Sees(tc.pods...)).Reason)
+		})
+	}
+}
+
+// A job may end before its first status is written, or that of a replica that it got.
+func TestReplicasOfAJobThatEndsSoonAreListed(t *testing.T) {
+	t.Parallel()
+	ended := []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))}
+	diff(t, "replicas of an elastic job", []string{"job-worker-0", "job-worker-1"},
+		listed(job(role("worker", 0)).Elastic(1, 2).Sees(ended...).Status))
+	edited := ran()
+	edited.Spec.Roles[0].Replicas = 3
+	diff(t, "replicas of a job that is not elastic", []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		listed(edited.Sees(ended...).Status))
 }

@@ -20,6 +20,7 @@ var (
 	Initialized              = initialized
 	ContainerStatus          = containerStatus
 	WithOutput               = withOutput
+	BoundOf                  = boundOf
 )
 
 const MaxFailures = maxFailures

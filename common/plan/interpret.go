@@ -94,15 +94,20 @@ func (v *view) deadline() (time.Time, bool) {
 func (v *view) hasOnlyCurrentPods() bool {
 	current := 0
 	for _, r := range v.replicas {
+		//equivalent:never r.pod != nil && !r.obsolete() => what asks then looks at each pod, which takes longer
 		if r.pod != nil && !r.obsolete() {
+			//equivalent:decrement instead of increment in current++ => as above
+			//equivalent:without current++ => as above
 			current++
 		}
 	}
+	//equivalent:never current == len(v.seen.Pods) => as above
 	return current == len(v.seen.Pods)
 }
 
 // hasPodsOfEarlierJobAttempt reports whether there are pods of an earlier attempt of the whole job.
 func (v *view) hasPodsOfEarlierJobAttempt() bool {
+	//equivalent:never v.hasOnlyCurrentPods() => what follows then finds none, and takes longer
 	if v.hasOnlyCurrentPods() {
 		return false
 	}

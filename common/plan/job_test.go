@@ -42,3 +42,11 @@ func TestHasMoreThan(t *testing.T) {
 		})
 	}
 }
+
+func TestIsControlledBy(t *testing.T) {
+	t.Parallel()
+	owned := group(2)
+	diff(t, "whether its owner controls an object", true, plan.IsControlledBy(owned, "job-uid"))
+	diff(t, "whether another job does", false, plan.IsControlledBy(owned, "another"))
+	diff(t, "whether an object of nobody is controlled", false, plan.IsControlledBy(group(2, foreignGroup), "job-uid"))
+}

@@ -83,6 +83,44 @@ func TestNeedsLiveRead(t *testing.T) {
 			job:  ran().Elastic(1, 2).Saw(0, worker0),
 			pods: []*corev1.Pod{worker0, another("job-worker-1")}, want: true,
 		},
+		"pods that stay after the end, of which one has ended": {
+			job:  finishedKeeping(batchv1beta1.CleanUpPolicyNone),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))},
+		},
+		"a pod that had ended and is gone though it was to stay": {
+			job: finishedKeeping(batchv1beta1.CleanUpPolicyNone), pods: []*corev1.Pod{pod("job-worker-1", exited(0))},
+		},
+		"a pod that is gone though it was to stay, which is written": {
+			job: finishedKeeping(batchv1beta1.CleanUpPolicyNone).Saw(0),
+		},
+		"a pod that is gone though it was to stay, while a peer runs on": {
+			job: job(role("worker", 3)).CleanUp(batchv1beta1.CleanUpPolicyNone).
+				Saw(time.Minute, worker0, worker1, pod("job-worker-2", running)).
+				Saw(0, pod("job-worker-0", exited(0)), worker1, pod("job-worker-2", running)),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), worker1},
+		},
+		"a replica that stays failed": {
+			job:  ran().Scope(scopeReplica).BackoffLimit(0).Saw(0, worker0, pod("job-worker-1", exited(1))),
+			pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))},
+		},
+		"a replica that stayed failed until the limit was raised": {
+			job: ran().Scope(scopeReplica).BackoffLimit(0).Saw(0, worker0, pod("job-worker-1", exited(1))).
+				BackoffLimit(1),
+			pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: true,
+		},
+		"a resumed job whose template is faulty": {job: wasPaused().Paused(false).Refusing("no container")},
+		"a pod that is not the recorded one, of a job that does not run yet": {
+			job:  job(role("worker", 2)).Saw(time.Minute, worker0, pod("job-worker-1")),
+			pods: []*corev1.Pod{worker0, another("job-worker-1")},
+		},
+		"a pod in place of one that has succeeded": {
+			job:  ran().Saw(0, worker0, pod("job-worker-1", exited(0))),
+			pods: []*corev1.Pod{worker0, another("job-worker-1")},
+		},
+		"a pod of an elastic job that is not recorded and waits for a node": {
+			job:  ran().Elastic(1, 2).Saw(0, worker0),
+			pods: []*corev1.Pod{worker0, pod("job-worker-1")},
+		},
 		"a job that is being deleted": {job: deleted(ran()), pods: []*corev1.Pod{worker0, another("job-worker-1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +136,7 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 	inQueue := func() *jobBuilder { return job(role("worker", 2)).InQueue() }
 	finished := inQueue().Saw(time.Minute, worker0, worker1).Saw(0, pod("job-worker-0", exited(0)), worker1)
 	queueClosed := withCondition("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
+	tooLong := withCondition("MaxDurationExceeded", metav1.ConditionTrue, "MaxDurationExceeded", "2h")
 	restarted := inQueue().Saw(time.Minute, worker0, worker1).Saw(0, worker0, pod("job-worker-1", exited(1)))
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
@@ -115,6 +154,10 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 		},
 		"the pods of the first attempt whose queue is newly closed": {
 			job: inQueue().Saw(time.Minute), seen: grouped(group(2, queueClosed)),
+		},
+		"the end of a job whose group was on nodes for too long": {
+			job:  inQueue().Saw(time.Minute, worker0, worker1),
+			seen: grouped(group(2, admitted, tooLong), worker0, worker1), want: true,
 		},
 		"the pods of a new attempt that are admitted": {job: restarted, seen: grouped(group(2, admitted)), want: true},
 		"the group of a job that was paused from the start": {

@@ -82,3 +82,12 @@ func TestStartAndRecoveryAreTimed(t *testing.T) {
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover, once more", (*time.Duration)(nil), d.RecoveryDuration)
 }
+
+// The controller may see a failure late.
+func TestRecoveryIsTimedFromTheFailure(t *testing.T) {
+	t.Parallel()
+	worker0 := pod("job-worker-0", running)
+	j := ran().Saw(time.Minute, worker0, pod("job-worker-1", exitedAgo(1, 90*time.Second)))
+	d := j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
+	diff(t, "time to recover", new(90*time.Second), d.RecoveryDuration)
+}

@@ -40,3 +40,11 @@ func TestEndsRun(t *testing.T) {
 		})
 	}
 }
+
+func TestRunIsNotOverBeforeTheJobHasFinished(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", running))
+	d := j.Sees(pod("job-worker-0", running))
+	d.Status.Tasks[0].Replicas[0].Phase = batchv1beta1.ReplicaPhaseSucceeded
+	diff(t, "the run ends", false, plan.EndsRun(j.Job, d))
+}

@@ -262,3 +262,13 @@ func TestEventsOfAPause(t *testing.T) {
 	diff(t, "events while it has none", []string(nil), reasons(held.Saw(0).Sees()))
 	diff(t, "events while it resumes", []string(nil), reasons(wasPaused().Paused(false).Saw(0).Sees()))
 }
+
+func TestStatusOfAJobThatIsPausedFromTheStart(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).Paused(true).Sees()
+	diff(t, "observedGeneration", int64(1), d.Status.ObservedGeneration)
+	diff(t, "ReplicaFailure", condition{}, conditionOf(d, batchv1beta1.ConditionReplicaFailure))
+	stopped := ran().Paused(true).Sees(pod("job-worker-0", running), pod("job-worker-1", running))
+	diff(t, "ReplicaFailure of a job that did not fail", condition{},
+		conditionOf(stopped, batchv1beta1.ConditionReplicaFailure))
+}

@@ -33,6 +33,8 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	s := &steps{view: v, Decision: Decision{Status: copyOf(job.Status)}}
 	s.deleteLostPods()
 	switch choice.action {
+	//equivalent:without case leave => nothing is done without a case
+	//equivalent:without case expire => as above
 	case leave, expire:
 	case cleanUp:
 		s.Status.ObservedGeneration = job.Generation

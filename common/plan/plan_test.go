@@ -291,3 +291,23 @@ func TestFirstStatusIsWhole(t *testing.T) {
 		})
 	}
 }
+
+// The replicas of a job that runs do not stop, whatever becomes of its spec.
+func TestHeldJobThatRunsStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	j := ran()
+	j.Spec.Roles[0].Replicas = 0
+	d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", running))
+	diff(t, "phase", phaseRunning, d.Status.Phase)
+	diff(t, "condition Running", metav1.ConditionTrue, conditionOf(d, batchv1beta1.ConditionRunning).Status)
+	diff(t, "tasks", j.Status.Tasks, d.Status.Tasks)
+	diff(t, "reason", batchv1beta1.ReasonNoReplicas, d.Status.Reason)
+}
+
+// A replica may fail before the first status is written.
+func TestJobHasStartedWhileItAwaitsReports(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).Window(2*time.Second).Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	diff(t, "observedGeneration", int64(1), d.Status.ObservedGeneration)
+	diff(t, "start", new(ago(0)), d.Status.StartTime)
+}

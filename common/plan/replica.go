@@ -61,7 +61,7 @@ func (r *replica) failure() *policy.Failure {
 	switch {
 	case r.pod == nil && r.staysFailed() && r.restartsAll(*r.recordedFailure()):
 		return r.recordedFailure()
-	case r.outcome.Failure == nil && r.outcome.Disruption == "" || r.obsolete():
+	case r.obsolete():
 		return nil
 	case !r.outcome.Terminating || r.done:
 		return r.outcome.Failure
@@ -110,7 +110,7 @@ func (r *replica) succeeded() bool {
 	if r.done {
 		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded
 	}
-	return r.pod != nil && !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
+	return !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
 }
 
 // runs reports whether the replica runs. It may have failed, which its kubelet is yet to report.
@@ -131,7 +131,7 @@ func (r *replica) restartsAll(failure policy.Failure) bool {
 
 // staysFailed reports whether the replica failed and is not restarted.
 func (r *replica) staysFailed() bool {
-	return r.done && r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
+	return r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
 
 // hasDonePart reports whether the replica has ended and is not restarted: a restart raises its attempt.
@@ -154,6 +154,7 @@ func (v *view) observeReplicas() []*replica {
 			spec:       &v.job.Spec,
 		}
 		r.recorded.Name = member.Name
+		//equivalent:always v.job.Spec.Elastic != nil => all replicas of another job ran if it did
 		if v.job.Spec.Elastic != nil {
 			// The job runs without the replicas that do not.
 			r.ranWithAll = r.ranWithAll && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning
@@ -184,6 +185,7 @@ func (v *view) observeReplicas() []*replica {
 func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
 	var all []*batchv1beta1.ReplicaStatus
 	for _, task := range tasks {
+		//equivalent:without all = slices.Grow(all, len(task.Replicas)) => it only saves allocations
 		all = slices.Grow(all, len(task.Replicas))
 		for i := range task.Replicas {
 			all = append(all, &task.Replicas[i])
@@ -198,6 +200,7 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	})
 	next := 0
 	return func(name string) *batchv1beta1.ReplicaStatus {
+		//equivalent:never next < len(all) && all[next].Name == name => the map has the same, at a price
 		if next < len(all) && all[next].Name == name {
 			next++
 			return all[next-1]
@@ -211,6 +214,7 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 func (r *replica) inAttempt(n int32, due *metav1.Time) replica {
 	next := *r
 	next.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
+	//equivalent:always false => what restarts is decided before, and nothing asks a restarted replica whether it is gone
 	next.done, next.gone = false, false
 	return next
 }

@@ -48,6 +48,7 @@ func (s *steps) restartEach() {
 		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
 			raiseAttempt(i, r, s.now)
 			s.Restarts = append(s.Restarts, Restart{Cause: batchv1beta1.ReasonCompleted})
+			//equivalent:without continue => a replica that succeeded has neither failed nor been deleted
 			continue
 		}
 		failure, isDeletion := r.failure(), false
@@ -75,6 +76,8 @@ func (s *steps) restartEach() {
 				failed.String()+" and is not restarted", failed.facts()...)
 		}
 	}
+	//equivalent:always len(restarted) > 0 => a view in which nothing was restarted is the same
+	//equivalent:boundary of len(restarted) > 0 => as above
 	if len(restarted) > 0 {
 		s.view = s.withRestarted(restarted)
 	}

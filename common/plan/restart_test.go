@@ -864,3 +864,14 @@ func TestFailuresOfTwoAttemptsInOneSecondAreTwo(t *testing.T) {
 	diff(t, "failures", []string{"job-worker-0: no exit code, ignored", "job-worker-0: no exit code, ignored"},
 		summarize(j.Sees(pod("job-worker-0", again(1), rejected))).Failures)
 }
+
+// When a pod is gone, nobody knows when its replica ended. Its restart waits from now on.
+func TestRestartOfAReplicaThatIsGoneIsDelayed(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1)).Saw(time.Hour, pod("job-worker-0", running)).
+		Saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour))).
+		Saw(time.Minute, pod("job-worker-0", running, again(1)))
+	got := summarize(j.Sees())
+	diff(t, "creations", []string(nil), got.Creates)
+	diff(t, "wake-up", 10*time.Second, got.WakeIn)
+}

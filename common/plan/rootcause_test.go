@@ -9,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // captured returns what the kubelet kept of a real output; see package launcher.
@@ -159,6 +161,84 @@ func TestALostPeerIsNotTheCauseBeforeLong(t *testing.T) {
 			got := summarize(j.Sees(failed, pod("job-worker-1", running)))
 			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
 			diff(t, "whether it was judged", tc.wantWakeIn == 0, len(got.Failures) > 0)
+		})
+	}
+}
+
+// The log has the facts of a failure as keys, and never what a program printed.
+func TestFactsOfAFailure(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want []any
+	}{
+		"a rank that failed": {
+			pod: pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0"))),
+			want: []any{
+				"replica", "job-worker-1", "cause", "Error", "counted", true,
+				"exitCode", int32(1), "rank", int32(3), "restarted", 2,
+			},
+		},
+		"a replica that was preempted": {
+			pod:  pod("job-worker-1", running, disrupted, deleting),
+			want: []any{"replica", "job-worker-1", "cause", "Preempted", "counted", false, "restarted", 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []any
+			for _, e := range ran().Sees(pod("job-worker-0", running), tc.pod).Events {
+				if e.Reason == batchv1beta1.EventRestarting {
+					got = e.Facts
+				}
+			}
+			diff(t, "facts", tc.want, got)
+		})
+	}
+}
+
+func TestFailureWithoutAnExitCodeIsToldByItsReason(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).Sees(pod("job-worker-0", rejected))
+	diff(t, "ReplicaFailure", condition{
+		metav1.ConditionTrue, "OutOfcpu", "replica job-worker-0 failed (OutOfcpu) and is being replaced",
+	}, conditionOf(d, batchv1beta1.ConditionReplicaFailure))
+}
+
+func TestFailureIsDatedByTheEndOfItsProgram(t *testing.T) {
+	t.Parallel()
+	d := ran().Sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 3*time.Second)))
+	diff(t, "time", ago(3*time.Second), d.Status.Failures[0].Time)
+}
+
+// To read the whole output of a container is expensive, and not every output may tell more.
+func TestOutputsThatMayTellTheRootCause(t *testing.T) {
+	t.Parallel()
+	unclear := captured(t, "torch1-exception-0")
+	printing := func(name, output string) *corev1.Pod { return pod(name, exited(1), printed(output)) }
+	worker0 := plan.Container{Pod: "job-worker-0", Name: mainContainer}
+	worker1 := plan.Container{Pod: "job-worker-1", Name: mainContainer}
+	recorded := []*corev1.Pod{printing("job-worker-0", unclear), pod("job-worker-1", running)}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want []plan.Container
+	}{
+		"neither output tells the root cause": {
+			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), printing("job-worker-1", unclear)},
+			want: []plan.Container{worker0, worker1},
+		},
+		"the other replica runs": {job: ran(), pods: recorded, want: []plan.Container{worker0}},
+		"the root cause is clear": {
+			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), pod("job-worker-1", exitedAgo(3, time.Hour))},
+		},
+		"the failure is recorded, and nothing is judged yet": {
+			job: ran().Window(time.Minute).Saw(0, recorded...), pods: recorded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "containers whose output may tell", tc.want, tc.job.Sees(tc.pods...).Unclear)
 		})
 	}
 }

@@ -42,7 +42,9 @@ func (s *steps) run() {
 
 // deleteObsolete deletes the pods of earlier attempts, and those that belong to no replica.
 func (s *steps) deleteObsolete() {
+	//equivalent:never s.hasOnlyCurrentPods() => what follows then deletes nothing, and takes longer
 	if s.hasOnlyCurrentPods() {
+		//equivalent:without return => as above
 		return
 	}
 	current := map[string]bool{}

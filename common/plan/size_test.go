@@ -156,3 +156,46 @@ func TestWhatIsLeftOutDoesNotChangeWhatIsDecided(t *testing.T) {
 	diff(t, "decision if containers are left out",
 		result{Omitted: true, Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(1456<<10))
 }
+
+// To measure a status exactly is expensive. Most are known to fit by their bound.
+func TestBoundOfTasksIsAtLeastTheirSize(t *testing.T) {
+	t.Parallel()
+	const length = 10_000
+	long := strings.Repeat("x", length)
+	for name, change := range map[string]func(*batchv1beta1.ReplicaStatus){
+		"a small replica":            func(*batchv1beta1.ReplicaStatus) {},
+		"a long name":                func(r *batchv1beta1.ReplicaStatus) { r.Name = long },
+		"a long UID":                 func(r *batchv1beta1.ReplicaStatus) { r.UID = types.UID(long) },
+		"a long phase":               func(r *batchv1beta1.ReplicaStatus) { r.Phase = batchv1beta1.ReplicaPhase(long) },
+		"a long node":                func(r *batchv1beta1.ReplicaStatus) { r.Node = long },
+		"a long name of a container": func(r *batchv1beta1.ReplicaStatus) { r.Containers[0].Name = long },
+		"a long state of a container": func(r *batchv1beta1.ReplicaStatus) {
+			r.Containers[0].State = batchv1beta1.ContainerState(long)
+		},
+		"a long reason that JSON escapes": func(r *batchv1beta1.ReplicaStatus) {
+			r.Containers[0].Reason = strings.Repeat("\x01", length)
+		},
+		"many containers": func(r *batchv1beta1.ReplicaStatus) {
+			for range 500 {
+				r.Containers = append(r.Containers, r.Containers[0])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := batchv1beta1.ReplicaStatus{
+				Name: "n", UID: "u", Phase: "p", Node: "n", Attempt: 1 << 30, RestartTime: new(ago(0)),
+				Containers: []batchv1beta1.ContainerStatus{{Name: "c", State: "s", Reason: "r", ExitCode: new(int32(-1 << 31))}},
+			}
+			change(&r)
+			tasks := []batchv1beta1.TaskStatus{{Type: "worker", Replicas: slices.Repeat([]batchv1beta1.ReplicaStatus{r}, 10)}}
+			content, err := json.Marshal(tasks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bound := plan.BoundOf(tasks); bound < len(content) || bound > 6*len(content) {
+				t.Errorf("the bound is %d, and the tasks take %d bytes", bound, len(content))
+			}
+		})
+	}
+}

@@ -73,6 +73,10 @@ func TestStart(t *testing.T) {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}), own: true, launcher: []string{"serve"},
 			want: with(container([]string{"sshd", "-D"}, nil, nil)),
 		},
+		"debug: an own command line that is the same is replaced with its args": {
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"python"}}),
+			want: with(container([]string{"python"}, nil, nil)),
+		},
 		"debug: a command for another type": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "master", Command: []string{"sshd", "-D"}, SkipInitContainer: true}),
 			want: with(container([]string{"sleep", "inf"}, nil, nil)),
@@ -85,6 +89,7 @@ func TestStart(t *testing.T) {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}, SkipInitContainer: true}),
 			want: template,
 		},
+		"resumed, in a mode that is neither": {mode: &batchv1beta1.RunMode{}, pauses: 1, want: template},
 		"resumed without a word for its type": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "master", Args: []string{"resume.py"}}), pauses: 1,
 			want: template,
@@ -175,4 +180,27 @@ func TestStartSharesNoSliceWithTheSpec(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestResumeOfATemplateWithoutAContainer(t *testing.T) {
+	t.Parallel()
+	template := &corev1.PodTemplateSpec{}
+	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{
+		ResumeSpecs: []batchv1beta1.ResumeSpec{{Type: "worker", Command: []string{"python3"}}},
+	}}}
+	plan.Start(spec, 1, "worker", mainContainer, template, func() {})
+	diff(t, "template", &corev1.PodTemplateSpec{}, template)
+}
+
+// An init container whose restart policy is not Always ends, as one without.
+func TestInitContainersThatRestartOnFailureAreSkipped(t *testing.T) {
+	t.Parallel()
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{InitContainers: []corev1.Container{
+		{Name: "fetch", RestartPolicy: new(corev1.ContainerRestartPolicyOnFailure)},
+	}}}
+	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{
+		Enabled: true, ReplicaSpecs: []batchv1beta1.ReplicaDebugSet{{Type: "worker", SkipInitContainer: true}},
+	}}}
+	plan.Start(spec, 0, "worker", mainContainer, template, func() {})
+	diff(t, "init containers", 0, len(template.Spec.InitContainers))
 }

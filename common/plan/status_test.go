@@ -540,3 +540,13 @@ func TestContainerStatus(t *testing.T) {
 
 // withoutAttempt takes the label off a pod that has its attempt.
 func withoutAttempt(p *corev1.Pod) { delete(p.Labels, batchv1beta1.LabelAttempt) }
+
+func TestIsCreateFailure(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]bool{
+		batchv1beta1.ReasonNameConflict: true, batchv1beta1.ReasonCreateFailed: true, batchv1beta1.ReasonUpdateFailed: true,
+		batchv1beta1.ReasonAdmissionChangedPod: true, batchv1beta1.ReasonNotInstalled: true, batchv1beta1.ReasonInvalidTemplate: false, batchv1beta1.ReasonAccepted: false,
+	} {
+		diff(t, "answer for "+reason, want, plan.IsCreateFailure(reason))
+	}
+}

@@ -1,0 +1,224 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// admitting is an admission that gives the same answer whatever is requested, and keeps what was. Package dependents
+// has a real one.
+type admitting struct {
+	answer plan.Answer
+	need   plan.Need
+	// joined are the names of pods that became members, and present those beside them.
+	joined, present []string
+	// unknown is what IsUnknown reports.
+	unknown bool
+}
+
+func (a *admitting) Request(_ *plan.Job, need plan.Need) plan.Answer {
+	a.need = need
+	return a.answer
+}
+
+func (a *admitting) Join(_ *plan.Job, creates []plan.Creation, _ string, present []*corev1.Pod) {
+	for _, c := range creates {
+		a.joined = append(a.joined, c.Name)
+	}
+	a.present = append(a.present, names(present)...)
+}
+
+func (*admitting) Release(*plan.Job) plan.Answer { return plan.Answer{} }
+
+func (*admitting) WhyPending(*plan.Job, *corev1.Pod) (reason, message string, known bool) {
+	return "", "", false
+}
+func (*admitting) Expired(types.UID) (message string, expired bool) { return "", false }
+func (a *admitting) IsUnknown() bool                                { return a.unknown }
+func (*admitting) OwnUID(types.UID) types.UID                       { return "" }
+
+func TestWhatAJobNeedsOfItsAdmission(t *testing.T) {
+	t.Parallel()
+	type result struct {
+		Done            map[string]int32
+		Scheduling      bool
+		Joined, Present []string
+	}
+	nothing := map[string]int32{}
+	worker0, failed := pod("job-worker-0", running), pod("job-worker-1", exited(1))
+	staysFailed := func() *jobBuilder {
+		return ran().Scope(scopeReplica).BackoffLimit(0).Saw(time.Minute, worker0, failed)
+	}
+	waiting, bound := pod("job-worker-1"), pod("job-worker-1", onNode("node-1"))
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want result
+	}{
+		"a new job needs nodes for all of its pods": {
+			job:  job(role("worker", 2)),
+			want: result{Done: nothing, Scheduling: true, Joined: []string{"job-worker-0", "job-worker-1"}},
+		},
+		"a job that runs needs no node": {
+			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running)}, want: result{Done: nothing},
+		},
+		"a pod that waits needs a node": {
+			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting}, want: result{Done: nothing, Scheduling: true},
+		},
+		"a pod that is bound and has not started needs no other node": {
+			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, bound}, want: result{Done: nothing},
+		},
+		"a replica that succeeded is done": {
+			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))},
+			want: result{Done: map[string]int32{"worker": 1}},
+		},
+		"a replica that succeeded is done, also without its pod": {
+			job: ran().Saw(time.Minute, worker0, pod("job-worker-1", exited(0))), pods: []*corev1.Pod{worker0},
+			want: result{Done: map[string]int32{"worker": 1}},
+		},
+		"a replica that failed for good is done": {
+			job: staysFailed(), pods: []*corev1.Pod{worker0, failed}, want: result{Done: map[string]int32{"worker": 1}},
+		},
+		"a replica that failed for good is done, also without its pod": {
+			job: staysFailed(), pods: []*corev1.Pod{worker0}, want: result{Done: map[string]int32{"worker": 1}},
+		},
+		"a pod that replaces another joins those that run": {
+			job: job(role("worker", 3)).Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-2", exited(0))},
+			want: result{
+				Done: map[string]int32{"worker": 1}, Scheduling: true,
+				Joined: []string{"job-worker-1"}, Present: []string{"job-worker-0"},
+			},
+		},
+		"a pod of an earlier attempt needs another node, and is not one of those that run": {
+			job: job(role("worker", 3)).Scope(scopeReplica).
+				Saw(time.Minute, worker0, pod("job-worker-1", running), pod("job-worker-2", running)).
+				Saw(0, worker0, failed, pod("job-worker-2", exited(1))),
+			pods: []*corev1.Pod{worker0, failed},
+			want: result{
+				Done: nothing, Scheduling: true, Joined: []string{"job-worker-2"}, Present: []string{"job-worker-0"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &admitting{}
+			seen := seeing(tc.pods...)
+			seen.Admission = a
+			plan.Decide(tc.job.Job, seen, now)
+			diff(t, "need", tc.want, result{a.need.Done, a.need.Scheduling, a.joined, a.present})
+		})
+	}
+}
+
+func TestWhatAnAdmissionAnswers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answer plan.Answer
+		want   summary
+	}{
+		"pods are created once they are admitted": {
+			want: summary{Phase: phasePending, Reason: "Creating", Creates: []string{created("job-worker-0", "0")}},
+		},
+		"pods are not created while there is a problem": {
+			answer: plan.Answer{Problem: jobtest.ErrNotInstalled}, want: summary{Phase: phasePending, Reason: "NotInstalled"},
+		},
+		"pods wait": {
+			answer: plan.Answer{Wait: &plan.Wait{Reason: "Queued", Message: "it waits"}},
+			want:   summary{Phase: phasePending, Reason: "Queued"},
+		},
+		"pods wait, and the admission is asked again": {
+			answer: plan.Answer{Wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, RetryAfter: time.Minute},
+			want:   summary{Phase: phasePending, Reason: "Queued", WakeIn: time.Minute},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &admitting{answer: tc.answer}
+			seen := seeing()
+			seen.Admission = a
+			d := plan.Decide(job(role("worker", 1)).Job, seen, now)
+			diff(t, "decision", tc.want, summarize(d))
+			diff(t, "whether it sleeps for ever", tc.answer.RetryAfter == 0, d.WakeAt.IsZero())
+			diff(t, "pods that join", len(tc.want.Creates), len(a.joined))
+		})
+	}
+}
+
+// What pods wait for is soon known again after a restart of the controller.
+func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
+	t.Parallel()
+	worker0, waiting := pod("job-worker-0", running), pod("job-worker-1")
+	queued := func() *jobBuilder {
+		j := job(role("worker", 2)).Saw(time.Minute, worker0)
+		meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionRunning).Reason = "Queued"
+		return j
+	}
+	ofOldSpec := queued()
+	ofOldSpec.Generation++
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want string
+	}{
+		"a replica waits as before": {job: queued(), pods: []*corev1.Pod{worker0}, want: "Queued"},
+		"all replicas run": {
+			job: queued(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running)}, want: "ReplicasRunning",
+		},
+		"a replica waits that ran before": {
+			job: ran().Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: "Restarting",
+		},
+		"the spec has changed":    {job: ofOldSpec, pods: []*corev1.Pod{worker0, waiting}, want: "Pending"},
+		"nothing is known so far": {job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting}, want: "Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := seeing(tc.pods...)
+			seen.Admission = &admitting{unknown: true}
+			diff(t, "reason", tc.want, plan.Decide(tc.job.Job, seen, now).Status.Reason)
+		})
+	}
+}
+
+// A rejection by the API server stays told until what was rejected is there.
+func TestRejectionStaysWhileSomethingIsTried(t *testing.T) {
+	t.Parallel()
+	worker0, succeeded := pod("job-worker-0", running), pod("job-worker-1", exited(0))
+	changes := &admitting{answer: plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionUpdate}}}
+	for name, tc := range map[string]struct {
+		admission plan.Admission
+		pods      []*corev1.Pod
+		want      string
+	}{
+		"nothing is missing":        {pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonAccepted},
+		"only a pod of the past is": {pods: []*corev1.Pod{worker0}, want: batchv1beta1.ReasonAccepted},
+		"a pod is missing":          {pods: []*corev1.Pod{succeeded}, want: batchv1beta1.ReasonCreateFailed},
+		"the admission is changed": {
+			admission: changes, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonCreateFailed,
+		},
+		"the admission is not known": {
+			admission: &admitting{unknown: true}, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonCreateFailed,
+		},
+		"the admission has the answer": {
+			admission: &admitting{}, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonAccepted,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, worker0, succeeded)
+			c := meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionInitialized)
+			c.Status, c.Reason = metav1.ConditionFalse, batchv1beta1.ReasonCreateFailed
+			seen := seeing(tc.pods...)
+			seen.Admission = tc.admission
+			diff(t, "reason", tc.want, plan.Initialized(plan.Decide(j.Job, seen, now).Status).Reason)
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package plan_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// To build all pods of a large job would take long. A template may be faulty for the leader, or for the others.
+func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
+	t.Parallel()
+	j := job(role("chief", 3), role("worker", 4), role("ps", 1))
+	var built []string
+	j.Wire = func(gang framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
+		built = append(built, member.Name)
+		return nil
+	}
+	d := j.Sees()
+	diff(t, "pods that are built",
+		[]string{"job-chief-0", "job-chief-2", "job-worker-0", "job-worker-3", "job-ps-0"}, built)
+	diff(t, "pods to create", 8, len(d.Creates))
+}
+
+func TestPodsToCreateAreAsLargeAsTheLargestOfTheirType(t *testing.T) {
+	t.Parallel()
+	const more = 10_000
+	j := job(role("chief", 1), role("worker", 3))
+	small := j.Sees().Creates[0].Size
+	for _, large := range []string{"job-worker-0", "job-worker-2"} {
+		t.Run(large, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("chief", 1), role("worker", 3))
+			j.Wire = func(_ framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+				if member.Name == large {
+					template.Annotations = map[string]string{"more": strings.Repeat("x", more)}
+				}
+				return nil
+			}
+			for _, c := range j.Sees().Creates {
+				if isLarge := c.Size > small+more/2; isLarge != (c.Type == "worker") || c.Size < small/2 {
+					t.Errorf("%s takes %d bytes, and a small pod takes %d", c.Name, c.Size, small)
+				}
+			}
+		})
+	}
+}
+
+func TestTemplateThatBecomesFaultyIsRefusedWhenThePodIsBuilt(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1))
+	var fault error
+	j.Wire = func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return fault }
+	d := j.Sees()
+	fault = errors.New("no container")
+	_, err := d.Creates[0].Build()
+	var refused *report.RefusedError
+	if !errors.As(err, &refused) || refused.Reason != "InvalidTemplate" || !errors.Is(refused.Err, fault) {
+		t.Errorf("the error is %v, want a refusal of the template", err)
+	}
+}
+
+func TestCreatedPodsStartAsTheRunModeSays(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1))
+	j.Spec.Roles[0].Template.Spec.InitContainers = []corev1.Container{{Name: "fetch"}}
+	main := &j.Spec.Roles[0].Template.Spec.Containers[0]
+	main.Command, main.LivenessProbe = []string{"python"}, &corev1.Probe{PeriodSeconds: 1}
+	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{
+		Enabled: true, ReplicaSpecs: []batchv1beta1.ReplicaDebugSet{{Type: "worker", SkipInitContainer: true}},
+	}}
+	var wired []string
+	j.Wire = func(_ framework.Gang, _ framework.Member, template *corev1.PodTemplateSpec) error {
+		wired = template.Spec.Containers[0].Command
+		return nil
+	}
+	pods := podsToCreate(j.Sees())
+	diff(t, "init containers", 0, len(pods[0].Spec.InitContainers))
+	got := pods[0].Spec.Containers[0]
+	diff(t, "command that the framework wires", []string{"python"}, wired)
+	diff(t, "command", []string{"sleep", "inf"}, got.Command)
+	diff(t, "probe", (*corev1.Probe)(nil), got.LivenessProbe)
+}
+
+func TestTemplateWithoutContainersIsDecidedOn(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 1)).Refusing("no container")
+	j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{}
+	diff(t, "condition Initialized", batchv1beta1.ReasonInvalidTemplate, plan.Initialized(j.Sees().Status).Reason)
+}
