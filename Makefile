@@ -16,6 +16,8 @@ PART        ?= 1/1
 NAME        ?=
 KIND        ?=
 DRY_RUN     ?= true
+PACKAGE     ?=
+RECORD      ?= false
 KEY         ?=
 PLATFORMS   ?= linux/$(shell go env GOARCH)
 KUBERNETES  ?= kubernetes-1.34
@@ -121,6 +123,10 @@ fuzz-turn: ## Fuzz one target, which the tree selects [FUZZTIME=1m]
 .PHONY: tenants
 tenants: ## Attack the controllers as a tenant of a shared cluster [ATTACKS="pytorch && caches"]
 	TENANTS=true go test -count=1 -timeout 60m -v ./test/tenants -ginkgo.label-filter="$(ATTACKS)"
+
+.PHONY: mutation
+mutation: ## Put small bugs into what decides, and print those that no unit test notices [PACKAGE=common/policy RECORD=false]
+	go run ./test/cmd/mutation --record=$(RECORD) $(PACKAGE)
 
 .PHONY: outside
 outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module as others get it, from a module proxy

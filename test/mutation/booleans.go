@@ -1,0 +1,102 @@
+package mutation
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+// mutateBoolean changes conditions. Each operand of && becomes true and each operand of || becomes false, that is, the
+// operand is missing. A condition as a whole becomes both. A test that notices a missing operand also notices the other
+// operator, or a condition that is negated.
+func (w *weaver) mutateBoolean(e ast.Expr) {
+	if !w.isBoolean(e) || w.isOperand(e) || w.isTarget(e) {
+		return
+	}
+	w.mutateCondition(e, token.ILLEGAL)
+}
+
+// mutateCondition changes a condition that is an operand of the given operator, or of none.
+func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
+	e = ast.Unparen(e)
+	if not, ok := e.(*ast.UnaryExpr); ok && isLogic(not.X) {
+		w.mutateCondition(not.X, opposite[of])
+		return
+	}
+	logic, _ := e.(*ast.BinaryExpr)
+	isAnd, isOr := logic != nil && logic.Op == token.LAND, logic != nil && logic.Op == token.LOR
+	if of != token.LOR && !isAnd && !(of == token.ILLEGAL && w.isLoop(e)) && !isLiteral(e, "true") {
+		w.around(e, "(", fmt.Sprintf(" || mutantOn(%d))", w.add(e, "always %s", w.quote(e))))
+	}
+	if of != token.LAND && !isOr && !isLiteral(e, "false") {
+		w.around(e, "(", fmt.Sprintf(" && !mutantOn(%d))", w.add(e, "never %s", w.quote(e))))
+	}
+	if isAnd || isOr {
+		w.mutateCondition(logic.X, logic.Op)
+		w.mutateCondition(logic.Y, logic.Op)
+	}
+}
+
+// opposite is the operator of a condition whose negation is an operand of the other.
+var opposite = map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
+
+// isLogic reports whether an expression is a condition with && or ||.
+func isLogic(e ast.Expr) bool {
+	logic, ok := ast.Unparen(e).(*ast.BinaryExpr)
+	return ok && (logic.Op == token.LAND || logic.Op == token.LOR)
+}
+
+// isBoolean reports whether an expression has the type bool. A named type is another.
+func (w *weaver) isBoolean(e ast.Expr) bool {
+	basic, ok := w.info.Types[e].Type.(*types.Basic)
+	return ok && basic.Info()&types.IsBoolean != 0
+}
+
+// isOperand reports whether the expression that is visited belongs to a condition whose operands are changed with it.
+func (w *weaver) isOperand(e ast.Expr) bool {
+	if _, ok := e.(*ast.ParenExpr); ok {
+		return true
+	}
+	switch parent := w.parent().(type) {
+	case *ast.BinaryExpr:
+		return parent.Op == token.LAND || parent.Op == token.LOR
+	case *ast.UnaryExpr:
+		return parent.Op == token.NOT
+	default:
+		return false
+	}
+}
+
+// isTarget reports whether the expression that is visited is not the value of anything: it is assigned to, its address
+// is taken, or its value is dropped.
+func (w *weaver) isTarget(e ast.Expr) bool {
+	switch parent := w.parent().(type) {
+	case *ast.AssignStmt:
+		for _, target := range parent.Lhs {
+			if target == e {
+				return true
+			}
+		}
+	case *ast.UnaryExpr:
+		return parent.Op == token.AND
+	case *ast.RangeStmt:
+		return parent.Key == e || parent.Value == e
+	case *ast.KeyValueExpr:
+		return parent.Key == e
+	case *ast.IncDecStmt, *ast.ExprStmt, *ast.SelectorExpr, *ast.Field:
+		return true
+	}
+	return false
+}
+
+// isLoop reports whether the condition is that of a loop, which would never end if it were always true.
+func (w *weaver) isLoop(e ast.Expr) bool {
+	loop, ok := w.parent().(*ast.ForStmt)
+	return ok && ast.Unparen(loop.Cond) == e
+}
+
+func isLiteral(e ast.Expr, name string) bool {
+	ident, ok := e.(*ast.Ident)
+	return ok && ident.Name == name
+}

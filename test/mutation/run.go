@@ -1,0 +1,82 @@
+package mutation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// Runner tests packages.
+type Runner struct {
+	// Root of the repository.
+	Root string
+	// Output is where the survivors and the scores are printed.
+	Output io.Writer
+	// Behind reports whether the tests of the package behind run on what the unit tests did not notice.
+	Behind bool
+	// Parallel is how many tests run at a time.
+	Parallel int
+}
+
+// Run tests a package, prints what survived, and returns the score. It returns an error if the score is worse than the
+// recorded one, or if a mark explains nothing.
+func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
+	folder, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return Score{}, err
+	}
+	defer os.RemoveAll(folder)
+	t, err := newTarget(r.Root, p.Path, p.Files, folder)
+	if err != nil {
+		return Score{}, err
+	}
+	survivors := t.mutants
+	for _, dir := range append([]string{p.Path}, p.With...) {
+		if survivors, err = r.survivors(ctx, t, survivors, dir, folder, unitLimit); err != nil {
+			return Score{}, err
+		}
+	}
+	left, explained, errOfMarks := explain(survivors, t.marks)
+	score := Score{Mutants: len(t.mutants), Killed: len(t.mutants) - len(survivors), Explained: explained}
+	if len(left) == p.left() {
+		score.KilledBehind = p.KilledBehind
+	}
+	if r.Behind && p.Behind != "" {
+		behind, err := r.survivors(ctx, t, left, p.Behind, folder, behindLimit, "-test.short")
+		if err != nil {
+			return Score{}, err
+		}
+		score.KilledBehind = new(len(left) - len(behind))
+		for i, m := range left {
+			if !slices.Contains(behind, m) {
+				left[i].Change += " (found by " + p.Behind + ")"
+			}
+		}
+	}
+	score.Left = map[string]int{}
+	for _, m := range left {
+		fmt.Fprintln(r.Output, m)
+		score.Left[m.File]++
+	}
+	fmt.Fprintf(r.Output, "%s: unit tests find %d of %d bugs, no test can find %d, %d survive: %.1f %%\n\n",
+		p.Path, score.Killed, score.Mutants, score.Explained, len(left), score.Percent())
+	return score, errors.Join(errOfMarks, score.compare(p.Score))
+}
+
+// survivors returns those mutants that the tests of a package do not notice.
+func (r *Runner) survivors(
+	ctx context.Context, t *target, mutants []Mutant, dir, folder string, limit time.Duration, flags ...string,
+) ([]Mutant, error) {
+	s, err := t.compile(ctx, dir, folder, limit, flags...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, folder, r.Parallel); err != nil {
+		return nil, err
+	}
+	return s.survivors(ctx, mutants, r.Parallel)
+}
