@@ -25,6 +25,7 @@ func (deepspeed) JobSpec(job *v1beta1.DeepSpeedJob) framework.JobSpec {
 		ScalingWeight: 1,
 		RestartPolicy: worker.RestartPolicy,
 		Template:      &worker.Template,
+		Serves:        true, // worker 0 launches the processes on all workers, by ssh
 	}}
 	spec := framework.JobSpec{
 		Roles:               roles,

@@ -16,7 +16,7 @@ func TestJobSpec(t *testing.T) {
 	t.Parallel()
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker"}}}}
 	workers := func(n int32) []framework.Role {
-		return []framework.Role{{Type: "worker", Replicas: n, ScalingWeight: 1, Template: &template}}
+		return []framework.Role{{Type: "worker", Replicas: n, ScalingWeight: 1, Serves: true, Template: &template}}
 	}
 	elastic := func(enabled bool, expected *int32) *batchv1beta1.ElasticConfig {
 		return &batchv1beta1.ElasticConfig{
@@ -44,7 +44,8 @@ func TestJobSpec(t *testing.T) {
 			}},
 			want: framework.JobSpec{
 				Roles: []framework.Role{{
-					Type: "worker", Replicas: 4, ScalingWeight: 1, RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: &template,
+					Type: "worker", Replicas: 4, ScalingWeight: 1, Serves: true, RestartPolicy: batchv1beta1.RestartPolicyExitCode,
+					Template: &template,
 				}},
 				DefaultRestartScope: scopeJob, HasLauncher: true,
 			},

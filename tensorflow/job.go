@@ -24,6 +24,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 			RestartPolicy: r.RestartPolicy,
 			Template:      &r.Template,
 			Awaited:       inCluster(r.Type),
+			Serves:        r.Type == v1beta1.ReplicaTypePS,
 		}
 		if r.Type == v1beta1.ReplicaTypePS && role.Replicas > 0 {
 			// The state that the workers share outlives any worker.

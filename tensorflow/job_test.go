@@ -20,7 +20,7 @@ func TestJobSpec(t *testing.T) {
 	}
 	// inCluster is a role that the others reach, outside one that they do not.
 	inCluster := func(roleType string, n int32) framework.Role {
-		return framework.Role{Type: roleType, Replicas: n, Awaited: true, Template: &template}
+		return framework.Role{Type: roleType, Replicas: n, Awaited: true, Serves: roleType == "ps", Template: &template}
 	}
 	outside := func(roleType string, n int32) framework.Role {
 		return framework.Role{Type: roleType, Replicas: n, Template: &template}

@@ -55,6 +55,9 @@ type Role struct {
 	// Awaited reports whether every other replica waits, before it starts, until the host names of this role's replicas
 	// resolve. Replicas always wait for the host name of the leader.
 	Awaited bool
+	// Serves reports whether the replicas only serve others, the leader among them, and do not end by themselves. After
+	// a success they are deleted once the replicas of the other roles have ended. The leader itself may have such a role.
+	Serves bool
 	// Indices of the replicas, ascending. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have other
 	// indices.
 	Indices []int32

@@ -23,11 +23,11 @@ func (s *steps) cleanUp() {
 }
 
 // deleteRemainingPods deletes the pods that the clean-up policy does not keep, and reports whether no replica changes
-// any more. After a success the peers of the leader get some time to end by themselves. A replica has ended once its
-// main container has: sidecars that run on get no time, and are not waited for.
+// any more. After a success the peers of the leader get some time to end by themselves, unless they only serve replicas
+// that have ended. A replica has ended once its main container has: sidecars that run on get no time.
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
-	ended := s.podsOfEndedReplicas()
+	ended, idle := s.podsOfEndedReplicas(), s.idleServers()
 	peersMayEnd := s.peersMayEnd()
 	for name, pod := range s.seen.Pods {
 		switch {
@@ -35,7 +35,7 @@ func (s *steps) deleteRemainingPods() (done bool) {
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
 			done = done && (ended[name] || policy.Ended(pod)) // under None a pod may run on
-		case !ended[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
+		case !ended[name] && !idle[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
 			done = false
 			s.wakeUrgentlyAt(peersMayEnd)
 		default:
@@ -61,7 +61,23 @@ func (s *steps) peersMayEnd() time.Time {
 func (s *steps) podsOfEndedReplicas() map[string]bool {
 	ended := make(map[string]bool, len(s.replicas))
 	for _, r := range s.replicas {
-		ended[r.member.Name] = r.pod != nil && hasEnded(r.outcome.Phase)
+		ended[r.member.Name] = hasEnded(r.outcome.Phase)
 	}
 	return ended
+}
+
+// idleServers returns the names of the replicas that only serve others and have nothing left to do, since all others
+// have ended.
+func (s *steps) idleServers() map[string]bool {
+	idle := map[string]bool{}
+	for _, r := range s.replicas {
+		hasEnded := r.pod == nil || hasEnded(r.outcome.Phase)
+		switch {
+		case r.member.Role.Serves:
+			idle[r.member.Name] = true
+		case !hasEnded:
+			return nil
+		}
+	}
+	return idle
 }

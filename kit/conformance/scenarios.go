@@ -17,6 +17,8 @@ type scenario struct {
 	inTurn bool
 	// late is how much later things may happen if something goes wrong, if that is more than the usual.
 	late time.Duration
+	// peersEnd is set if the peers of a leader that succeeded end by themselves.
+	peersEnd bool
 	// holds is set if the controller holds the pods of leaders, holdsNot if it must not.
 	holds, holdsNot bool
 	// want is how it ends.

@@ -30,7 +30,7 @@ var admissionScenarios = []scenario{
 		before: []step{admissionTakesOff(batchv1beta1.LabelAttempt)},
 		steps: []step{
 			passes(20 * time.Second), admissionIsFixed, passes(time.Minute), run, stands(batchv1beta1.JobPhaseRunning),
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -41,7 +41,7 @@ var admissionScenarios = []scenario{
 		steps: []step{
 			run, admissionTakesOff(batchv1beta1.LabelJobName), exits(1, 1), passes(20 * time.Second),
 			stands(batchv1beta1.JobPhasePending), admissionIsFixed, passes(time.Minute), run,
-			stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
@@ -53,14 +53,14 @@ var admissionScenarios = []scenario{
 		shape: two(onFailure, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0), unlabelled(1, batchv1beta1.LabelAttempt), run, stands(batchv1beta1.JobPhaseRunning), keepsMarked,
-			passes(time.Minute), exits(0, 0), exits(1, 0),
+			passes(time.Minute), exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 }
 
-// triesAtMost lets time pass, in which the controller tries so often at most to create a pod, and deletes it again. A pod
-// that is held is released before.
+// triesAtMost lets time pass. In it the controller tries at most so often to create a pod, and deletes the pod. A pod
+// that is held is released first.
 func triesAtMost(tries int, d time.Duration) step {
 	return func(w *world) {
 		w.t.Helper()

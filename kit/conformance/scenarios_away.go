@@ -12,7 +12,7 @@ var awayScenarios = []scenario{
 		name:  "a worker fails while no controller runs, and its failure counts once",
 		shape: two(onFailure, scopeJob, limit(1)),
 		steps: []step{
-			run, passes(10 * time.Second), away(exits(1, 1), passes(time.Hour)), run, exits(0, 0), exits(1, 0),
+			run, passes(10 * time.Second), away(exits(1, 1), passes(time.Hour)), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -23,7 +23,7 @@ var awayScenarios = []scenario{
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), away(exits(1, 1), vanishes(1), passes(time.Hour)), run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -34,7 +34,7 @@ var awayScenarios = []scenario{
 		shape: two(onFailure, scopeReplica, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), away(deleted(0), deleted(1), passes(time.Hour)), run,
-			stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -62,7 +62,7 @@ var awayScenarios = []scenario{
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, marks(0, 1), passes(10 * time.Second), away(paused, passes(time.Hour), resumed), keepsMarked,
-			stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -71,7 +71,7 @@ var awayScenarios = []scenario{
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, passes(10 * time.Second), away(jobDeleted, createdAgain), passes(2 * time.Minute), run,
-			stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -80,7 +80,7 @@ var awayScenarios = []scenario{
 		shape: inQueue(two(onFailure, scopeJob, limit(0))),
 		steps: []step{
 			run, passes(10 * time.Second), away(deleted(0), vanishes(1), groupDeleted, passes(time.Hour)), hasGroup(2), run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},

@@ -11,7 +11,7 @@ var dependentScenarios = []scenario{
 	{
 		name:  "a job has a TensorBoard, which outlives the run",
 		shape: twoWithTensorBoard(),
-		steps: []step{run, tensorBoardServes, exits(1, 1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, tensorBoardServes, exits(1, 1), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 			TensorBoard: "tb:1 (Create Serving)",
@@ -21,7 +21,7 @@ var dependentScenarios = []scenario{
 		name:  "somebody deletes the TensorBoard of a job, and again once the job has finished",
 		shape: twoWithTensorBoard(),
 		steps: []step{
-			run, together(tensorBoardDeleted, exits(1, 1)), run, passes(time.Minute), exits(0, 0), exits(1, 0), tensorBoardDeleted,
+			run, together(tensorBoardDeleted, exits(1, 1)), run, passes(time.Minute), exits(1, 0), exits(0, 0), tensorBoardDeleted,
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -36,7 +36,7 @@ var dependentScenarios = []scenario{
 	{
 		name:  "the user wants another TensorBoard while the job is paused",
 		shape: twoWithTensorBoard(),
-		steps: []step{run, tensorBoardServes, paused, wantsTensorBoard("tb:2"), resumed, run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, tensorBoardServes, paused, wantsTensorBoard("tb:2"), resumed, run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:2 (Update Serving)",
 		},
@@ -44,21 +44,22 @@ var dependentScenarios = []scenario{
 	{
 		name:  "the user does without TensorBoard while the job is paused",
 		shape: twoWithTensorBoard(),
-		steps: []step{run, paused, wantsNoTensorBoard, resumed, run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, paused, wantsNoTensorBoard, resumed, run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "the user changes their mind about TensorBoard before the controller sees it",
 		shape: pausing(twoWithTensorBoard()),
-		steps: []step{together(wantsNoTensorBoard, wantsTensorBoard("tb:2")), wantsNoTensorBoard, together(wantsTensorBoard("tb:3"), resumed), run, exits(0, 0), exits(1, 0)},
+		steps: []step{together(wantsNoTensorBoard, wantsTensorBoard("tb:2")), wantsNoTensorBoard, together(wantsTensorBoard("tb:3"), resumed), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:3 (Create Pending)",
 		},
 	},
 	{
-		name:  "a gang restarts as one, and its PodGroup goes as it succeeds",
-		shape: inQueue(two(onFailure, scopeJob)),
-		steps: []step{hasGroup(2), run, exits(1, 1), hasGroup(2), run, exits(0, 0), hasGroup(0), exits(1, 0)},
+		name:     "a gang restarts as one, and its PodGroup goes as it succeeds",
+		shape:    inQueue(two(onFailure, scopeJob)),
+		peersEnd: true,
+		steps:    []step{hasGroup(2), run, exits(1, 1), hasGroup(2), run, exits(0, 0), hasGroup(0), exits(1, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
@@ -72,13 +73,13 @@ var dependentScenarios = []scenario{
 	{
 		name:  "a gang is paused and resumed",
 		shape: inQueue(two(onFailure, scopeJob)),
-		steps: []step{run, paused, hasGroup(0), edited(func(s *Shape) { s.Replicas = 3 }), resumed, hasGroup(3), run, exits(0, 0), exits(1, 0), exits(2, 0)},
+		steps: []step{run, paused, hasGroup(0), edited(func(s *Shape) { s.Replicas = 3 }), resumed, hasGroup(3), run, exits(1, 0), exits(2, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
 	{
 		name:  "a gang is paused and resumed before the controller sees it",
 		shape: inQueue(two(onFailure, scopeJob)),
-		steps: []step{run, together(paused, resumed), hasGroup(2), exits(1, 1), together(paused, resumed), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(paused, resumed), hasGroup(2), exits(1, 1), together(paused, resumed), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
@@ -89,7 +90,7 @@ var dependentScenarios = []scenario{
 		before: []step{closes},
 		steps: []step{
 			stands(batchv1beta1.JobPhasePending), hasGroup(2), paused, hasGroup(0), resumed, hasGroup(2), passes(time.Minute), opens, run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -116,7 +117,7 @@ var dependentScenarios = []scenario{
 	{
 		name:  "somebody deletes the PodGroup of a gang, which has another",
 		shape: inQueue(two(onFailure, scopeReplica)),
-		steps: []step{run, groupDeleted, hasGroup(2), together(groupDeleted, exits(1, 1)), run, hasGroup(2), exits(0, 0), exits(1, 0)},
+		steps: []step{run, groupDeleted, hasGroup(2), together(groupDeleted, exits(1, 1)), run, hasGroup(2), exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
@@ -148,7 +149,7 @@ var dependentScenarios = []scenario{
 	{
 		name:  "a gang whose PodGroup somebody deletes as its time is over has another",
 		shape: inQueue(two(onFailure, scopeJob)),
-		steps: []step{run, together(groupExpires, groupDeleted), hasGroup(2), exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(groupExpires, groupDeleted), hasGroup(2), exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
@@ -161,7 +162,7 @@ var dependentScenarios = []scenario{
 		shape: inQueue(elastic(2, 3, scopeReplica)),
 		steps: []step{
 			hasGroup(2), runs(0, 1), stands(batchv1beta1.JobPhaseRunning), scaled(4), hasGroup(2), run, scaled(2), hasGroup(2), exits(1, 1), run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},

@@ -13,7 +13,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 2, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0, 1), passes(10 * time.Second), scaled(4), run, keepsMarked,
-			exits(0, 0), exits(1, 0), exits(2, 0), exits(3, 0),
+			exits(1, 0), exits(2, 0), exits(3, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded",
@@ -31,7 +31,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 4, scopeReplica, limit(0)),
 		steps: []step{
 			runs(0, 3), marks(0, 3), stands(batchv1beta1.JobPhaseRunning), scaled(2), keepsMarked,
-			passes(10 * time.Second), scaled(3), keepsMarked, runs(1), exits(0, 0), exits(1, 0), exits(3, 0),
+			passes(10 * time.Second), scaled(3), keepsMarked, runs(1), exits(1, 0), exits(3, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"}},
 	},
@@ -49,7 +49,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			runs(1, 2), stands(batchv1beta1.JobPhasePending), runs(0), stands(batchv1beta1.JobPhaseRunning),
-			exits(0, 0), exits(1, 0), exits(2, 0),
+			exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
@@ -58,7 +58,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), together(scaled(2), soon(scaled(3))), run, passes(10 * time.Second),
-			exits(0, 0), exits(1, 0), exits(3, 0),
+			exits(1, 0), exits(3, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"}},
 	},
@@ -67,7 +67,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 4, scopeReplica, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), together(scaled(3), soon(scaled(4))), hasPod(3), run, passes(10 * time.Second),
-			exits(0, 0), exits(1, 0), exits(2, 0), exits(3, 0),
+			exits(1, 0), exits(2, 0), exits(3, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded",
@@ -79,7 +79,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 2, scopeReplica),
 		steps: []step{
 			run, exits(1, 1), run, passes(10 * time.Second), scaled(1), passes(10 * time.Second), scaled(2), run,
-			passes(10 * time.Second), exits(0, 0), exits(1, 0),
+			passes(10 * time.Second), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
@@ -91,7 +91,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 2, scopeReplica, limit(1)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), together(scaled(3), exits(1, 137)), stands(batchv1beta1.JobPhaseRunning), run,
-			keepsMarked, exits(0, 0), exits(1, 0), exits(2, 0),
+			keepsMarked, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
@@ -101,7 +101,7 @@ var elasticScenarios = []scenario{
 	{
 		name:  "a worker fails as its job shrinks, and is given up, which does not count",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
-		steps: []step{run, marks(0, 2), passes(10 * time.Second), together(scaled(2), exits(1, 1)), keepsMarked, exits(0, 0), exits(2, 0)},
+		steps: []step{run, marks(0, 2), passes(10 * time.Second), together(scaled(2), exits(1, 1)), keepsMarked, exits(2, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
 	},
 	{
@@ -109,7 +109,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 2, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), together(scaled(1), soon(exits(1, 1)), soon(scaled(2))), run, keepsMarked,
-			passes(10 * time.Second), exits(0, 0), exits(2, 0),
+			passes(10 * time.Second), exits(2, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
 	},
@@ -118,7 +118,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, scopeReplica),
 		steps: []step{
 			run, marks(0, 2), passes(10 * time.Second), exits(1, 1), run, exits(1, 1), scaled(2), keepsMarked,
-			passes(time.Minute), exits(0, 0), exits(2, 0),
+			passes(time.Minute), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2, Pods: []string{"0 Succeeded", "2 Succeeded"},
@@ -129,7 +129,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), preempted(1), run, passes(10 * time.Second), deleted(2), run, keepsMarked,
-			exits(0, 0), exits(1, 0), exits(2, 0),
+			exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
@@ -141,14 +141,14 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, scopeJob, limit(0)),
 		steps: []step{
 			runs(0, 1), marks(0, 1), passes(10 * time.Second), deleted(2), hasPod(2), keepsMarked,
-			exits(0, 0), exits(1, 0), passes(40 * time.Second),
+			exits(1, 0), exits(0, 0), passes(40 * time.Second),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "an elastic job restarts as one, if it is asked to, and shrinks meanwhile",
 		shape: elastic(1, 3, scopeJob, limit(1)),
-		steps: []step{run, passes(10 * time.Second), exits(2, 1), scaled(2), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, passes(10 * time.Second), exits(2, 1), scaled(2), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
@@ -158,7 +158,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			runs(0, 2), passes(10 * time.Second), scaled(2), paused, stands(batchv1beta1.JobPhasePaused), scaled(3),
-			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0), exits(2, 0),
+			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
@@ -167,7 +167,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, "", limit(1)),
 		steps: []step{
 			run, passes(10 * time.Second), together(exits(2, 1), soon(exits(1, 1))), stands(batchv1beta1.JobPhasePending),
-			run, exits(0, 0), exits(1, 0), exits(2, 0),
+			run, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3,
@@ -179,7 +179,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, "", limit(1)),
 		steps: []step{
 			run, marks(0, 1), passes(10 * time.Second), exits(2, 137), stands(batchv1beta1.JobPhaseRunning), run, keepsMarked,
-			exits(0, 0), exits(1, 0), exits(2, 0),
+			exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
@@ -191,7 +191,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, "", limit(1)),
 		steps: []step{
 			run, passes(10 * time.Second), together(exits(1, 1), soon(exits(0, 137)), soon(exits(2, 1))), run,
-			exits(0, 0), exits(1, 0), exits(2, 0),
+			exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3,
@@ -203,7 +203,7 @@ var elasticScenarios = []scenario{
 		shape: elastic(1, 3, "", limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), together(preempted(0), exits(1, 1), exits(2, 1)), run,
-			exits(0, 0), exits(1, 0), exits(2, 0),
+			exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 3,
@@ -221,7 +221,7 @@ var elasticScenarios = []scenario{
 	{
 		name:  "the user scales an elastic job that has succeeded, which stays as it is",
 		shape: elastic(1, 2, scopeReplica),
-		steps: []step{run, exits(0, 0), exits(1, 0), scaled(1), scaled(4), passes(time.Minute)},
+		steps: []step{run, exits(1, 0), exits(0, 0), scaled(1), scaled(4), passes(time.Minute)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 }

@@ -47,12 +47,13 @@ var endScenarios = []scenario{
 	{
 		name:  "the nodes of all replicas shut down, and their programs exit with 0",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a job that succeeded is finished when its peer has ended",
-		shape: two(onFailure, scopeJob),
+		name:     "a job that succeeded is finished when its peer has ended",
+		shape:    two(onFailure, scopeJob),
+		peersEnd: true,
 		steps: []step{
 			run, exits(0, 0), decided(batchv1beta1.ConditionSuccessCriteriaMet), passes(10 * time.Second),
 			stands(batchv1beta1.JobPhaseRunning), exits(1, 0), stands(batchv1beta1.JobPhaseSucceeded),
@@ -60,8 +61,9 @@ var endScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a job that succeeded is finished when the time of its peer is over and the peer has ended",
-		shape: two(onFailure, scopeJob),
+		name:     "a job that succeeded is finished when the time of its peer is over and the peer has ended",
+		shape:    two(onFailure, scopeJob),
+		peersEnd: true,
 		steps: []step{
 			run, exits(0, 0), passes(25 * time.Second), stands(batchv1beta1.JobPhaseRunning), passes(10 * time.Second),
 			stands(batchv1beta1.JobPhaseSucceeded),
@@ -69,8 +71,9 @@ var endScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "a peer fails, the user pauses the job and the deadline passes after the leader succeeded",
-		shape: two(onFailure, scopeJob, deadline(60)),
+		name:     "a peer fails, the user pauses the job and the deadline passes after the leader succeeded",
+		shape:    two(onFailure, scopeJob, deadline(60)),
+		peersEnd: true,
 		steps: []step{
 			run, passes(40 * time.Second), exits(0, 0), paused, stands(batchv1beta1.JobPhaseRunning), exits(1, 1),
 			passes(time.Minute), resumed, passes(time.Minute),

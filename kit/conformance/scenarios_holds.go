@@ -15,7 +15,7 @@ var holdScenarios = slices.Concat(
 		shape: two(onFailure, scopeJob), holdsNot: true,
 		steps: []step{
 			run, whileAway(exits(0, 0), waits(drainDelay), deleted(0)), run, stands(batchv1beta1.JobPhaseRunning),
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -43,7 +43,7 @@ var holdScenarios = slices.Concat(
 		scenario{
 			name:  "a leader that is held is drained while it trains, which restarts all and does not count",
 			shape: two(onFailure, scopeJob, limit(0)),
-			steps: []step{run, whileAway(deleted(0)), run, exits(0, 0), exits(1, 0)},
+			steps: []step{run, whileAway(deleted(0)), run, exits(1, 0), exits(0, 0)},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 			},
@@ -51,7 +51,7 @@ var holdScenarios = slices.Concat(
 		scenario{
 			name:  "a leader that is held is deleted by force before all have run, and is created again",
 			shape: two(onFailure, scopeJob, limit(0)),
-			steps: []step{runs(0), vanishes(0), run, exits(0, 0), exits(1, 0)},
+			steps: []step{runs(0), vanishes(0), run, exits(1, 0), exits(0, 0)},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
 			},
@@ -59,7 +59,7 @@ var holdScenarios = slices.Concat(
 		scenario{
 			name:  "the node of a leader that is held is lost, and the pod is deleted by force",
 			shape: two(onFailure, scopeJob, limit(0)),
-			steps: []step{run, losesNode(0), passes(3 * time.Minute), run, exits(0, 0), exits(1, 0)},
+			steps: []step{run, losesNode(0), passes(3 * time.Minute), run, exits(1, 0), exits(0, 0)},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 			},
@@ -68,7 +68,7 @@ var holdScenarios = slices.Concat(
 			name:  "a job with a leader that is held is paused while no controller works",
 			shape: two(onFailure, scopeJob),
 			steps: []step{
-				run, whileAway(paused), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0),
+				run, whileAway(paused), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(0, 0),
 			},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -85,7 +85,7 @@ var holdScenarios = slices.Concat(
 			late:  time.Minute, // which is how far apart the tries may be
 			steps: []step{
 				run, whileAway(jobDeleted, created(two(onFailure, scopeJob))), passes(2 * time.Minute),
-				run, exits(0, 0), exits(1, 0),
+				run, exits(1, 0), exits(0, 0),
 			},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -102,7 +102,7 @@ var holdScenarios = slices.Concat(
 			late:  time.Minute,
 			steps: []step{
 				run, unlabelled(0, batchv1beta1.LabelJobKind), passes(time.Minute),
-				run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+				run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 			},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -112,7 +112,7 @@ var holdScenarios = slices.Concat(
 			name:  "a job with a leader that is held gets a controller that holds none",
 			shape: two(onFailure, scopeJob, limit(1)),
 			steps: []step{
-				run, holdsNoMore, exits(1, 1), run, exits(0, 0), exits(1, 0),
+				run, holdsNoMore, exits(1, 1), run, exits(1, 0), exits(0, 0),
 			},
 			want: result{
 				Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,

@@ -24,7 +24,7 @@ var networkPolicyScenarios = []scenario{
 			policyDeleted, letsIn("monitoring"), policyOpened, letsIn("monitoring"),
 			together(policyDeleted, exits(1, 1)), letsIn("monitoring"), run,
 			together(policyOpened, exits(1, 1)), letsIn("monitoring"), passes(15 * time.Second), run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -35,7 +35,7 @@ var networkPolicyScenarios = []scenario{
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(lettingIn("monitoring"))},
 		steps: []step{
-			run, paused, policyDeleted, hasNoPolicy, resumed, letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
+			run, paused, policyDeleted, hasNoPolicy, resumed, letsIn("monitoring"), run, exits(1, 0), exits(0, 0),
 			policyDeleted, hasNoPolicy,
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
@@ -47,7 +47,7 @@ var networkPolicyScenarios = []scenario{
 		steps: []step{
 			run, hasNoPolicy,
 			startsWith(lettingIn("monitoring")), letsIn("monitoring"), startsWith(lettingIn("gateway")), letsIn("gateway"),
-			startsWith(network.Policies{}), letsIn("gateway"), policyDeleted, hasNoPolicy, exits(0, 0), exits(1, 0),
+			startsWith(network.Policies{}), letsIn("gateway"), policyDeleted, hasNoPolicy, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},

@@ -20,7 +20,7 @@ var ownerScenarios = []scenario{
 		late:   time.Minute, // which is how far apart the tries may be
 		steps: []step{
 			passes(30 * time.Second), saysWhoseItIs, freed(model.Pods), passes(2 * time.Minute), hasPod(1), run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -37,7 +37,7 @@ var ownerScenarios = []scenario{
 		late:  time.Minute,
 		steps: []step{
 			run, marks(0), together(vanishes(1), taken(model.Pods)), passes(20 * time.Second), saysWhoseItIs, freed(model.Pods),
-			passes(time.Minute), run, keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			passes(time.Minute), run, keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -57,7 +57,7 @@ var ownerScenarios = []scenario{
 		late:   time.Minute,
 		steps: []step{
 			passes(30 * time.Second), saysWhoseItIs, freed(model.Services), passes(2 * time.Minute), run,
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -68,7 +68,7 @@ var ownerScenarios = []scenario{
 		late:   time.Minute,
 		steps: []step{
 			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), saysWhoseItIs, hasNoPods,
-			freed(model.NetworkPolicies), passes(2 * time.Minute), letsIn("monitoring"), run, exits(0, 0), exits(1, 0),
+			freed(model.NetworkPolicies), passes(2 * time.Minute), letsIn("monitoring"), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -78,7 +78,7 @@ var ownerScenarios = []scenario{
 		before: []step{taken(model.PodGroups)},
 		steps: []step{
 			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), saysWhoseItIs, freed(model.PodGroups),
-			passes(2 * time.Minute), run, exits(0, 0), exits(1, 0),
+			passes(2 * time.Minute), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -92,7 +92,7 @@ var ownerScenarios = []scenario{
 		name:   "a TensorBoard of somebody else is in the way for good, and the job trains without",
 		shape:  twoWithTensorBoard(),
 		before: []step{taken(model.TensorBoards)},
-		steps:  []step{run, exits(1, 1), run, exits(0, 0), exits(1, 0), tensorBoardSaysWhoseItIs},
+		steps:  []step{run, exits(1, 1), run, exits(1, 0), exits(0, 0), tensorBoardSaysWhoseItIs},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 			TensorBoard: " (Create NameConflict)",
@@ -104,7 +104,7 @@ var ownerScenarios = []scenario{
 		before: []step{taken(model.TensorBoards)},
 		steps: []step{
 			run, passes(2 * time.Minute), tensorBoardSaysWhoseItIs, freed(model.TensorBoards), passes(2 * time.Minute),
-			exits(0, 0), exits(1, 0),
+			exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},

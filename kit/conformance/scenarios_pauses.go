@@ -13,20 +13,20 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, paused, stands(batchv1beta1.JobPhasePaused), passes(time.Hour),
-			resumed, stands(batchv1beta1.JobPhaseResuming), run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			resumed, stands(batchv1beta1.JobPhaseResuming), run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a job whose replicas restart alone is paused and resumed, twice",
 		shape: two(never, scopeReplica, limit(0)),
-		steps: []step{run, paused, resumed, run, passes(time.Minute), paused, resumed, run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, paused, resumed, run, passes(time.Minute), paused, resumed, run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a job is resumed before its pods are gone",
 		shape: two(onFailure, scopeReplica, limit(0)),
-		steps: []step{run, together(paused, soon(resumed)), stands(batchv1beta1.JobPhaseResuming), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(paused, soon(resumed)), stands(batchv1beta1.JobPhaseResuming), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
@@ -34,7 +34,7 @@ var pauseScenarios = []scenario{
 		shape: pausing(two(onFailure, scopeJob, limit(0))),
 		steps: []step{
 			stands(batchv1beta1.JobPhasePaused), passes(time.Minute), resumed, paused, stands(batchv1beta1.JobPhasePaused),
-			resumed, run, exits(0, 0), exits(1, 0),
+			resumed, run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -43,7 +43,7 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeJob, limit(2)),
 		steps: []step{
 			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
-			resumed, hasPod(1), run, exits(0, 0), exits(1, 0),
+			resumed, hasPod(1), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -52,7 +52,7 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeReplica, limit(2)),
 		steps: []step{
 			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
-			resumed, hasPod(1), run, exits(0, 0), exits(1, 0),
+			resumed, hasPod(1), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -65,13 +65,13 @@ var pauseScenarios = []scenario{
 	{
 		name:  "a job is paused as its leader succeeds, which ends it",
 		shape: two(onFailure, scopeJob),
-		steps: []step{run, together(exits(0, 0), exits(1, 0), paused)},
+		steps: []step{run, together(exits(1, 0), exits(0, 0), paused)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a replica fails because the pause takes its peer, which does not count",
 		shape: two(never, scopeJob, limit(0)),
-		steps: []step{run, together(paused, soon(exits(1, 1))), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(paused, soon(exits(1, 1))), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
@@ -88,7 +88,7 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, together(losesNode(1), paused), stands(batchv1beta1.JobPhasePending), passes(100 * time.Second),
-			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(0, 0), exits(1, 0),
+			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -116,7 +116,7 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, paused, edited(func(s *Shape) { s.Replicas = 3 }), stands(batchv1beta1.JobPhasePaused),
-			resumed, run, exits(0, 0), exits(1, 0), exits(2, 0),
+			resumed, run, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
 	},
@@ -125,7 +125,7 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, together(paused, edited(func(s *Shape) { s.Replicas = 0 })), stands(batchv1beta1.JobPhasePaused),
-			edited(func(s *Shape) { s.Replicas = 2 }), resumed, run, exits(0, 0), exits(1, 0),
+			edited(func(s *Shape) { s.Replicas = 2 }), resumed, run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
@@ -135,7 +135,7 @@ var pauseScenarios = []scenario{
 		steps: []step{
 			run, exits(1, 1), run, passes(10 * time.Second),
 			together(paused, soon(edited(func(s *Shape) { s.Replicas = 1 })), soon(edited(func(s *Shape) { s.Replicas = 2 })), soon(resumed)),
-			run, exits(0, 0), exits(1, 0),
+			run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},

@@ -21,10 +21,11 @@ var restartScenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "the leader succeeds and its peer soon ends",
-		shape: two(onFailure, scopeJob),
-		steps: []step{run, exits(0, 0), passes(10 * time.Second), exits(1, 1)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
+		name:     "the leader succeeds and its peer soon ends",
+		shape:    two(onFailure, scopeJob),
+		peersEnd: true,
+		steps:    []step{run, exits(0, 0), passes(10 * time.Second), exits(1, 1)},
+		want:     result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
 	},
 	{
 		name:  "the leader succeeds as its peer fails",
@@ -56,7 +57,7 @@ var restartScenarios = []scenario{
 		steps: []step{
 			run, exits(1, 1),
 			run, exits(0, 1), passes(15 * time.Second),
-			run, together(exits(0, 0), exits(1, 0)),
+			run, together(exits(1, 0), exits(0, 0)),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4,
@@ -66,7 +67,7 @@ var restartScenarios = []scenario{
 	{
 		name:  "a kubelet restarts a main container in its pod, which is a failure",
 		shape: two(onFailure, scopeJob),
-		steps: []step{run, restartsInPlace(1, 3), run, together(exits(0, 0), exits(1, 0))},
+		steps: []step{run, restartsInPlace(1, 3), run, together(exits(1, 0), exits(0, 0))},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
 			Pods: []string{"0 Succeeded", "1 Succeeded"}, Failure: "1 Error 3 true",
@@ -75,7 +76,7 @@ var restartScenarios = []scenario{
 	{
 		name:  "the members of a collective fail together",
 		shape: two(onFailure, scopeJob),
-		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
 			Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -84,7 +85,7 @@ var restartScenarios = []scenario{
 	{
 		name:  "the kubelet of a peer reports first, and then that of the member that was killed",
 		shape: two(exitCode, scopeJob),
-		steps: []step{run, together(exits(0, 1), soon(exits(1, 137))), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(exits(0, 1), soon(exits(1, 137))), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
 			Pods: []string{"0 Succeeded", "1 Succeeded"}, Failure: "1 Error 137 true",
@@ -163,7 +164,7 @@ var restartScenarios = []scenario{
 	{
 		name:  "both replicas fail and restart, each counted",
 		shape: two(onFailure, scopeReplica),
-		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2,
 			Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -199,31 +200,31 @@ var restartScenarios = []scenario{
 	{
 		name:  "a collective is preempted and restarts for free",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{run, preempted(1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a preempted member takes its peers with it, for free",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{run, together(preempted(1), exits(0, 1)), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, together(preempted(1), exits(0, 1)), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a worker is preempted and restarts for free",
 		shape: two(onFailure, scopeReplica, limit(0)),
-		steps: []step{run, preempted(1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a node rejects a pod, which is created again for free",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{rejected(1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{rejected(1), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "the node of a member is lost, and its pod deleted by force",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{run, losesNode(1), passes(100 * time.Second), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, losesNode(1), passes(100 * time.Second), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
@@ -235,25 +236,25 @@ var restartScenarios = []scenario{
 	{
 		name:  "somebody deletes the leader's pod",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{run, deleted(0), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, deleted(0), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "somebody deletes a worker's pod by force",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{run, vanishes(1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, vanishes(1), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "somebody deletes the leader's pod by force before the job runs",
 		shape: two(onFailure, scopeJob, limit(0)),
-		steps: []step{vanishes(0), run, exits(0, 0), exits(1, 0)},
+		steps: []step{vanishes(0), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "somebody deletes a worker's pod where replicas restart alone",
 		shape: two(never, scopeReplica, limit(0)),
-		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
@@ -262,7 +263,7 @@ var restartScenarios = []scenario{
 		late:  time.Minute, // which is how far apart the tries may be
 		steps: []step{
 			run, unlabelled(1, batchv1beta1.LabelJobKind), passes(time.Minute),
-			run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
@@ -275,7 +276,7 @@ var restartScenarios = []scenario{
 		late:  time.Minute,
 		steps: []step{
 			run, unlabelled(1, batchv1beta1.LabelJobName), exits(0, 1), passes(time.Minute),
-			run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
@@ -288,7 +289,7 @@ var restartScenarios = []scenario{
 		late:  2 * time.Minute,
 		steps: []step{
 			run, together(unlabelled(1, batchv1beta1.LabelJobKind), losesNode(1)), passes(5 * time.Minute),
-			run, stands(batchv1beta1.JobPhaseRunning), exits(0, 0), exits(1, 0),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1,
@@ -298,7 +299,7 @@ var restartScenarios = []scenario{
 	{
 		name:  "somebody takes a label off the Service, which does not keep the job from restarting",
 		shape: two(onFailure, scopeJob),
-		steps: []step{run, serviceUnlabelled, exits(1, 1), run, exits(0, 0), exits(1, 0)},
+		steps: []step{run, serviceUnlabelled, exits(1, 1), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
 			Pods: []string{"0 Succeeded", "1 Succeeded"},

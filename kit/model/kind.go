@@ -75,6 +75,11 @@ func (k Kind) Runs(s Shape) bool {
 	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 
+// ServesLeader reports whether the peers of the leader only serve it, so that they go when it has succeeded.
+func (k Kind) ServesLeader() bool {
+	return k.SpecOf(k.newJob(Shape{Replicas: 1})).Roles[0].Serves
+}
+
 // Job returns a job of a shape as its user writes it.
 func (k Kind) Job(s Shape) framework.Job {
 	if s.Template.Spec.Containers == nil {
