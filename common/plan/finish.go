@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"fmt"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +18,9 @@ import (
 
 // end finishes a job whose end is decided if nothing of it runs any more, and cleans up.
 func (s *steps) end() {
-	if !s.mayRun() {
+	if s.mayRun() {
+		s.reportOverdue()
+	} else {
 		s.finish()
 	}
 	s.cleanUp()
@@ -30,7 +35,7 @@ func (s *steps) mayRun() bool {
 	mayRun := false
 	for _, pod := range s.seen.Pods {
 		switch {
-		case !policy.Ended(pod):
+		case policy.MayRun(pod):
 			mayRun = true
 		case pod.DeletionTimestamp != nil && s.now.Before(pod.DeletionTimestamp.Time):
 			// The kubelet removes the pod within a second. Then one write reports the end of the job and of the pod. A
@@ -42,6 +47,45 @@ func (s *steps) mayRun() bool {
 	return mayRun
 }
 
+// overdueDelay is how long past its time a pod may run before the job reports that it does not finish because of it.
+const overdueDelay = time.Minute
+
+// reportOverdue reports the pods that keep a job from finishing although their time to end is over: because of a lost
+// node, or because their deletion is refused. A job whose pods end in time costs no write.
+func (s *steps) reportOverdue() {
+	var overdue []*corev1.Pod
+	for _, pod := range s.seen.Pods {
+		due := s.peersMayEnd()
+		if due.IsZero() {
+			due = decisionOf(s.Status).LastTransitionTime.Time
+		}
+		if pod.DeletionTimestamp != nil {
+			due = pod.DeletionTimestamp.Time
+		}
+		switch due = due.Add(overdueDelay); {
+		case !policy.MayRun(pod):
+		case s.now.Before(due):
+			s.wakeAt(due)
+		default:
+			overdue = append(overdue, pod)
+		}
+	}
+	if len(overdue) == 0 {
+		return
+	}
+	sortByName(overdue)
+	late := "pod " + overdue[0].Name
+	if node := overdue[0].Spec.NodeName; node != "" {
+		late += " on node " + node
+	}
+	if more := len(overdue) - 1; more > 0 {
+		late += fmt.Sprintf(" and of %d more", more)
+	}
+	message := fmt.Sprintf("the job finishes when its pods have ended, and the time of %s is over: %s",
+		late, decisionOf(s.Status).Message)
+	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinishing, message)
+}
+
 // keepsPods reports whether the clean-up leaves pods that run.
 func keepsPods(job Job) bool {
 	return job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
@@ -51,12 +95,13 @@ func keepsPods(job Job) bool {
 func (s *steps) finish() {
 	s.Status.CompletionTime = stored(s.now)
 	s.Status.Phase = batchv1beta1.JobPhaseSucceeded
-	condition, eventType, eventReason := batchv1beta1.ConditionCompleted, corev1.EventTypeNormal, batchv1beta1.EventCompleted
-	end := successOf(s.Status)
-	if end == nil {
-		end = meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionFailureTarget)
+	condition := batchv1beta1.ConditionCompleted
+	eventType, eventReason := corev1.EventTypeNormal, batchv1beta1.EventCompleted
+	end := decisionOf(s.Status)
+	if successOf(s.Status) == nil {
 		s.Status.Phase = batchv1beta1.JobPhaseFailed
-		condition, eventType, eventReason = batchv1beta1.ConditionFailed, corev1.EventTypeWarning, batchv1beta1.EventFailed
+		condition = batchv1beta1.ConditionFailed
+		eventType, eventReason = corev1.EventTypeWarning, batchv1beta1.EventFailed
 	}
 	reason, message := end.Reason, end.Message
 	s.setCondition(condition, metav1.ConditionTrue, reason, message)
@@ -77,6 +122,14 @@ func successOf(status batchv1beta1.JobStatus) *metav1.Condition {
 	return nil
 }
 
+// decisionOf returns the condition by which the end of a job was decided.
+func decisionOf(status batchv1beta1.JobStatus) *metav1.Condition {
+	if success := successOf(status); success != nil {
+		return success
+	}
+	return meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionFailureTarget)
+}
+
 // factsOfEnd returns the facts of the failure that ended the job, if one did. It is the last one that was recorded.
 func (s *steps) factsOfEnd(reason string) []any {
 	isFailure := reason == batchv1beta1.ReasonPermanentFailure || reason == batchv1beta1.ReasonBackoffLimitExceeded
@@ -87,9 +140,6 @@ func (s *steps) factsOfEnd(reason string) []any {
 	facts := []any{"replica", last.Replica, "cause", last.Reason, "counted", last.Counted}
 	if last.ExitCode != nil {
 		facts = append(facts, "exitCode", *last.ExitCode)
-	}
-	if last.Rank != nil {
-		facts = append(facts, "rank", *last.Rank)
 	}
 	return facts
 }

@@ -284,7 +284,7 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 	}
 	if d.Status.Finished() && !j.Status.Finished() && j.Spec.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
 		for _, p := range seen.Pods {
-			if !policy.Ended(p) || !d.NeedsLiveRead {
+			if policy.MayRun(p) || !d.NeedsLiveRead {
 				t.Fatalf("a job has finished without a live read, or while pod %s runs", p.Name)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// CleansUp says whether the pod of a finished job is deleted. Unfinished looks at all containers, not at the main one: a
+// CleansUp reports whether the pod of a job whose end is decided is deleted. Unfinished looks at all containers, not at the main one: a
 // sidecar that runs on holds resources.
 func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	switch policy.CleanUpPolicy {
@@ -21,12 +21,21 @@ func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	}
 }
 
-// Ended says that nothing of the pod runs any more. The kubelet reports the end of the containers some seconds before that
-// of the pod.
+// Ended reports whether the containers of the pod have ended. The kubelet reports that some seconds before the end of the
+// pod, and ends sidecars among the init containers by itself, within the grace period of the pod.
 func Ended(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
 	}
 	running := func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil }
 	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, running)
+}
+
+// MayRun reports whether a container of the pod runs, or may run yet, also one among the init containers.
+func MayRun(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	runs := func(s corev1.ContainerStatus) bool { return s.State.Running != nil }
+	return !Ended(pod) || slices.ContainsFunc(pod.Status.InitContainerStatuses, runs)
 }

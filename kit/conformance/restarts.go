@@ -150,7 +150,7 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 			t.Fatalf("unexpected counts %s (-want +got):\n%s", when, diff)
 		}
 	}
-	// ends lets the job finish, for which its pods have to go.
+	// ends lets the pods go, so that the job finishes.
 	ends := func(phase batchv1beta1.JobPhase, when string) {
 		t.Helper()
 		w.do(passes(2 * time.Minute))

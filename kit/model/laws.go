@@ -201,8 +201,7 @@ func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 }
 
 // checkTensorBoardCreation checks that a TensorBoard may be created: for a job that wants it and whose end is not
-// decided.
-// The status must name it before, so that it is found again whatever happens next.
+// decided. The status must name it before, so that it is found again whatever happens next.
 func checkTensorBoardCreation(t Reporter, now Objects) {
 	t.Helper()
 	job, ok := now.Job().(framework.TensorBoardJob)
@@ -217,8 +216,8 @@ func checkTensorBoardCreation(t Reporter, now Objects) {
 	}
 }
 
-// checkFinish checks that a job may finish: its end is decided in the same way, and nothing of it runs any more that the
-// controller could have seen.
+// checkFinish checks that a job may finish: its end is decided in the same way, and none of its pods runs any more that
+// the controller could have seen.
 func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func(*corev1.Pod) bool) {
 	t.Helper()
 	status := *job.JobStatus()
@@ -237,7 +236,7 @@ func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func
 		return
 	}
 	for _, pod := range now.Pods() {
-		if !policy.Ended(pod) && isSeen(pod) {
+		if policy.MayRun(pod) && isSeen(pod) {
 			t.Errorf("the job is said to be %s, but pod %s runs: %s", status.Phase, pod.Name, now.Describe())
 		}
 	}
