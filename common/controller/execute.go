@@ -101,7 +101,7 @@ func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, 
 }
 
 // confirm returns a conflict if the job is not the newest. The write of a status finds that out by itself; what is done
-// without one must not follow a spec that was edited since, or bring back the pods of a job that has finished.
+// without one must not follow a spec that was edited since, or bring back the pods of a job that ends.
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)
@@ -172,7 +172,7 @@ func (r *Reconciler[J]) onlyDelays(job plan.Job, d decision) bool {
 func (r *Reconciler[J]) patchStatus(
 	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus, events []report.Event,
 ) error {
-	was := job.JobStatus().Phase
+	was, wasDecided := job.JobStatus().Phase, job.JobStatus().Decided()
 	if job.JobStatus().ObservedGeneration == 0 {
 		was = "" // the API server has set the phase
 	}
@@ -187,6 +187,9 @@ func (r *Reconciler[J]) patchStatus(
 	*job.JobStatus() = status
 	dependents.SetTensorBoardStatus(job, tensorBoard)
 	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
+	if status.Decided() && !wasDecided && !status.Finished() {
+		ctrllog.FromContext(ctx).Info("EndDecided", factsOf(status)...)
+	}
 	r.tell(ctx, job, status, was, events)
 	return nil
 }
@@ -213,12 +216,19 @@ func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorB
 
 // tell tells of what has just been done. The log says of a change of phase also where there is no event of it.
 func (r *Reconciler[J]) tell(ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event) {
-	facts := []any{"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount}
+	facts := factsOf(status)
 	for _, e := range events {
 		control.Tell(ctx, r.events, job, e, facts...)
 	}
 	if len(events) == 0 && was != status.Phase {
 		ctrllog.FromContext(ctx).Info("PhaseChanged", append(facts, "was", was)...)
+	}
+}
+
+// factsOf returns the parts of the status that each line of the log has.
+func factsOf(status batchv1beta1.JobStatus) []any {
+	return []any{
+		"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount,
 	}
 }
 
@@ -235,13 +245,11 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 }
 
 // releaseAndDelete releases and deletes each pod that is still the one that was seen. A pod is released before it is
-// deleted.
+// deleted. One that cannot be released holds up no other.
 func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
 	released, err := r.release(ctx, job, d.Releases)
-	if err != nil {
-		return err
-	}
 	return errors.Join(
+		err,
 		r.deletePods(ctx, job, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
 			//mutant:a deletion takes whatever has the name => return nil
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}

@@ -34,6 +34,7 @@ func testLog(t *testing.T, k model.Kind) {
 			want: []string{
 				`"Created" "phase"="Pending" "reason"="Creating" "attempt"=0 "backoffCount"=0 "replicas"=2`,
 				`"Running" "phase"="Running" "reason"="ReplicasRunning" "attempt"=0 "backoffCount"=0`,
+				`"EndDecided" "phase"="Running" "reason"="LeaderSucceeded" "attempt"=0 "backoffCount"=0`,
 				`"Completed" "phase"="Succeeded" "reason"="LeaderSucceeded" "attempt"=0 "backoffCount"=0`,
 			},
 		},
@@ -47,6 +48,7 @@ func testLog(t *testing.T, k model.Kind) {
 					`"replica"="job-worker-1" "cause"="Error" "counted"=true "exitCode"=3 "restarted"=2`,
 				`"Created" "phase"="Pending" "reason"="Restarting" "attempt"=1 "backoffCount"=1 "replicas"=2`,
 				`"Running" "phase"="Running" "reason"="ReplicasRunning" "attempt"=1 "backoffCount"=1`,
+				`"EndDecided" "phase"="Running" "reason"="BackoffLimitExceeded" "attempt"=1 "backoffCount"=1`,
 				`"Failed" "phase"="Failed" "reason"="BackoffLimitExceeded" "attempt"=1 "backoffCount"=1 ` +
 					`"replica"="job-worker-0" "cause"="Error" "counted"=true "exitCode"=3`,
 			},
