@@ -85,6 +85,10 @@ func TestWhatAJobNeedsOfItsAdmission(t *testing.T) {
 			job: ran().Saw(time.Minute, worker0, pod("job-worker-1", exited(0))), pods: []*corev1.Pod{worker0},
 			want: result{Done: map[string]int32{"worker": 1}},
 		},
+		"a replica that fails for good now is done": {
+			job: ran().Scope(scopeReplica).BackoffLimit(0), pods: []*corev1.Pod{worker0, failed},
+			want: result{Done: map[string]int32{"worker": 1}},
+		},
 		"a replica that failed for good is done": {
 			job: staysFailed(), pods: []*corev1.Pod{worker0, failed}, want: result{Done: map[string]int32{"worker": 1}},
 		},
@@ -149,6 +153,43 @@ func TestWhatAnAdmissionAnswers(t *testing.T) {
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "whether it sleeps for ever", tc.answer.RetryAfter == 0, d.WakeAt.IsZero())
 			diff(t, "pods that join", len(tc.want.Creates), len(a.joined))
+		})
+	}
+}
+
+// What cannot start without help is told before what waits in a queue.
+func TestWaitOfTheAdmissionIsToldUnlessAPodNeedsHelp(t *testing.T) {
+	t.Parallel()
+	closed := &plan.Wait{Reason: "QueueClosed", Message: "the queue is closed", NeedsHelp: true}
+	for name, tc := range map[string]struct {
+		wait *plan.Wait
+		pod  *corev1.Pod
+		// want is the reason of the job, and wantEvents those of the events.
+		want       string
+		wantEvents []string
+	}{
+		"a pod is missing that waits in a queue, and another cannot be scheduled": {
+			wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
+			want: "Unschedulable",
+		},
+		"a pod is missing whose queue is closed, and another cannot be scheduled": {
+			wait: closed, pod: pod("job-worker-1", unschedulable), want: "QueueClosed", wantEvents: []string{"QueueClosed"},
+		},
+		"a pod cannot be scheduled, and another is missing whose queue is closed": {
+			wait: closed, pod: pod("job-worker-0", unschedulable), want: "Unschedulable",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := seeing(tc.pod)
+			seen.Admission = &admitting{answer: plan.Answer{Wait: tc.wait}}
+			d := plan.Decide(job(role("worker", 2)).Job, seen, now)
+			var events []string
+			for _, e := range d.Events {
+				events = append(events, e.Reason)
+			}
+			diff(t, "reason", tc.want, d.Status.Reason)
+			diff(t, "events", tc.wantEvents, events)
 		})
 	}
 }

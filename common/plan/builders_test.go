@@ -1,6 +1,13 @@
 package plan_test
 
-import "tensorstack.dev/jobs/common/internal/jobtest"
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
+)
 
 // The builders and checks of jobtest, by the names that the tests here use.
 var (
@@ -49,3 +56,14 @@ type (
 	jobBuilder = jobtest.Builder
 	summary    = jobtest.Summary
 )
+
+// condition of a decision, without what every condition has.
+type condition struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+func conditionOf(d plan.Decision, conditionType string) condition {
+	c := ptr.Deref(meta.FindStatusCondition(d.Status.Conditions, conditionType), metav1.Condition{})
+	return condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
+}

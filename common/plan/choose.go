@@ -44,10 +44,10 @@ type choice struct {
 // choose returns what the controller does about the job. The first rule that applies counts.
 func (v *view) choose() choice {
 	isPausing := v.job.Spec.RunMode.Pausing()
-	hasStarted := v.job.Status.StartTime != nil
 	switch {
 	//mutant:a job that is being deleted creates pods => case false:
 	case v.job.Deleting:
+		//equivalent:zero instead of choice{action: leave} => leave is the zero action
 		return choice{action: leave}
 	case v.isExpired():
 		return choice{action: expire}
@@ -59,8 +59,6 @@ func (v *view) choose() choice {
 		return choice{action: end}
 	case v.isPausedBeforeStart():
 		return choice{action: pause}
-	case len(v.gang.Members) == 0 && !hasStarted:
-		return choice{action: hold}
 	}
 	due, waits := v.reportsDue()
 	if end := v.ending(waits); end != nil {

@@ -18,7 +18,7 @@ func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
 	t.Parallel()
 	j := job(role("chief", 3), role("worker", 4), role("ps", 1))
 	var built []string
-	j.Wire = func(gang framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
+	j.Wire = func(_ framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
 		built = append(built, member.Name)
 		return nil
 	}

@@ -19,6 +19,7 @@ func TestChangesObjects(t *testing.T) {
 		"a decision that only writes the status": {
 			decision: plan.Decision{Status: batchv1beta1.JobStatus{Phase: phaseRunning}, NeedsLiveRead: true},
 		},
+		"a pod is released":         {decision: plan.Decision{Releases: pods}, want: true},
 		"a pod is deleted":          {decision: plan.Decision{Deletes: pods}, want: true},
 		"a pod is cleaned up":       {decision: plan.Decision{CleanUps: pods}, want: true},
 		"a pod is deleted by force": {decision: plan.Decision{ForceDeletes: pods}, want: true},

@@ -151,6 +151,8 @@ func TestScaledEvent(t *testing.T) {
 	edited := ran()
 	edited.Spec.Roles[0].Replicas = 3
 	diff(t, "events of a job that is not elastic", []report.Event(nil), scaled(edited, pods[0], pods[1]))
+	diff(t, "events when it ends with fewer", []report.Event(nil),
+		scaled(scaling(pods...).Elastic(1, 1), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 	diff(t, "events when it ends", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
@@ -167,6 +169,56 @@ func TestEachRoleScalesByItself(t *testing.T) {
 	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(podsToCreate(d)))
 	j.Spec.Roles[0].Replicas, j.Spec.Roles[1].Replicas = 3, 1
 	diff(t, "need of a live read when the first role grows", true, j.Sees(pods...).NeedsLiveRead)
+}
+
+// A replica has the rank that follows from the replicas that the job has now.
+func TestRankOfAReplicaFollowsTheScale(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-a-0", running), pod("job-a-1", running), pod("job-b-0", running)}
+	j := job(role("a", 2), role("b", 1)).Elastic(1, 2)
+	j.Spec.RanksAreReplicas = true
+	j.Saw(time.Minute).Saw(time.Minute, pods...)
+	j.Spec.Roles[0].Replicas = 1
+	d := j.Sees(pods[0], pods[1], pod("job-b-0", exited(1)))
+	diff(t, "replicas", []string{"job-a-0", "job-b-0"}, listed(d.Status))
+	diff(t, "rank of the replica that failed", new(int32(1)), d.Status.Failures[0].Rank)
+}
+
+// A job keeps the indices of its replicas until none of its pods is left.
+func TestIndicesOfAnElasticJob(t *testing.T) {
+	t.Parallel()
+	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
+	two := func() *jobBuilder {
+		return scaling(worker0, worker2).Elastic(1, 2).Saw(time.Minute, worker0, worker2)
+	}
+	pausing := func() *jobBuilder { return two().Paused(true).Saw(0, worker0, worker2) }
+	withForeignEntry := two()
+	withForeignEntry.Status.Tasks[0].Replicas[1].Name = "job-worker-b"
+	kept, anew := []string{"job-worker-0", "job-worker-2"}, []string{"job-worker-0", "job-worker-1"}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want []string
+	}{
+		"a job whose pods are gone keeps them":          {job: two(), want: kept},
+		"a job whose pods are gone is paused with them": {job: two().Paused(true), want: kept},
+		"a pause keeps them, whatever the user expects": {
+			job: pausing().Elastic(1, 1), pods: []*corev1.Pod{worker0}, want: kept,
+		},
+		"a pause whose last pod is gone drops them":           {job: pausing(), want: anew},
+		"a job that is resumed before it was paused has them": {job: pausing().Paused(false), want: kept},
+		"a job that is resumed from a pause has new ones":     {job: pausing().Saw(0).Paused(false), want: anew},
+		"a job that is resumed has new ones, whatever pod is left": {
+			job: pausing().Saw(0).Paused(false).Elastic(1, 3), pods: []*corev1.Pod{worker2},
+			want: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		},
+		"an entry of another name is no replica": {job: withForeignEntry, pods: []*corev1.Pod{worker0}, want: anew},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "replicas", tc.want, listed(tc.job.Sees(tc.pods...).Status))
+		})
+	}
 }
 
 func TestElasticJobTrainsWithWhatFits(t *testing.T) {

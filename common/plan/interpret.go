@@ -31,6 +31,7 @@ func interpret(job Job, seen Observation, now time.Time) view {
 	v.roles, v.resized = v.presentRoles()
 	v.gang = v.gangOf(v.roles)
 	v.replicas = v.observeReplicas()
+	//equivalent:always job.Spec.Elastic != nil => another job has no more replicas than its spec
 	if job.Spec.Elastic != nil && !job.Status.Decided() && !v.isPausedBeforeStart() {
 		v = v.scaledDown()
 	}

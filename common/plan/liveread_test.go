@@ -74,6 +74,9 @@ func TestNeedsLiveRead(t *testing.T) {
 			job:  ran().CleanUp(batchv1beta1.CleanUpPolicyNone),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), worker1},
 		},
+		"the end of a clean-up after which an entry still runs, as an earlier version left it": {
+			job: finishedByAnEarlierVersion(),
+		},
 		"the end of a clean-up":                    {job: finishedKeeping(batchv1beta1.CleanUpPolicyAll).Saw(0)},
 		"a pod that is gone though it was to stay": {job: finishedKeeping(batchv1beta1.CleanUpPolicyNone), want: true},
 		"the first pods of a new attempt, whose template is faulty": {
@@ -146,6 +149,9 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 		"the group of a job that ends now": {
 			job:  inQueue().Saw(time.Minute, worker0, worker1),
 			seen: grouped(group(2, admitted), pod("job-worker-0", exited(0)), worker1),
+		},
+		"the group that a job whose end is decided still has": {
+			job: finished, seen: grouped(group(2, admitted), pod("job-worker-0", exited(0)), worker1), want: true,
 		},
 		"the group that a finished job still has": {job: finished, seen: grouped(group(2, admitted)), want: true},
 		"the pods of a new attempt that wait":     {job: restarted, seen: grouped(group(2))},

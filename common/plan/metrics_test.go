@@ -90,4 +90,8 @@ func TestRecoveryIsTimedFromTheFailure(t *testing.T) {
 	j := ran().Saw(time.Minute, worker0, pod("job-worker-1", exitedAgo(1, 90*time.Second)))
 	d := j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover", new(90*time.Second), d.RecoveryDuration)
+
+	j.Status.Failures = nil
+	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
+	diff(t, "time to recover if no failure is recorded", new(time.Minute), d.RecoveryDuration)
 }

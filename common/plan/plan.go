@@ -54,7 +54,6 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.begin()
 		s.awaitReports(choice.reportsDue)
 	case stop:
-		s.begin()
 		s.restart()
 		s.stop()
 		s.pause()

@@ -249,6 +249,10 @@ func TestStartTime(t *testing.T) {
 		"is not that of an earlier job of the name": {
 			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second))}, waits: time.Minute, want: time.Second,
 		},
+		"is now, for a job that is resumed while pods of before the pause are left": {
+			job:  ran().Paused(true).Saw(time.Minute, pod("job-worker-0", running)).Paused(false),
+			pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))},
+		},
 		"is what was written": {
 			job: two().Saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
 		},

@@ -27,9 +27,6 @@ func (v *view) hasHeldPods() bool {
 // release releases the pods that are held and whose end no longer matters. It is the last step, so that it knows what
 // the status says once it is written, and which pods are deleted by force.
 func (s *steps) release() {
-	if !s.hasHeldPods() {
-		return
-	}
 	for _, pod := range s.seen.Pods {
 		if IsHeld(pod) && (!s.awaitsEnd(pod) || slices.Contains(s.ForceDeletes, pod)) {
 			s.Releases = append(s.Releases, pod)

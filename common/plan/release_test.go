@@ -23,12 +23,22 @@ func expiring(p *corev1.Pod) {
 func TestPodsAreReleased(t *testing.T) {
 	t.Parallel()
 	peer := pod("job-worker-1", running)
+	peerFailedBefore := pod("job-worker-1", exitedAgo(1, 5*time.Minute))
 	leaderWas := func(options ...podOption) *jobBuilder {
 		return job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), peer).
 			Saw(time.Second, pod("job-worker-0", options...), peer)
 	}
-	deletingJob := ran()
-	deletingJob.Deleting = true
+	endedLeader := pod("job-worker-0", exitedAgo(0, time.Second), held)
+	finished := func() *jobBuilder {
+		return ran().Saw(time.Second, pod("job-worker-0", exitedAgo(0, time.Second)), pod("job-worker-1", exited(0)))
+	}
+	manyNames := []string{
+		"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4", "job-worker-5", "job-worker-6",
+	}
+	var many []*corev1.Pod
+	for _, name := range manyNames {
+		many = append(many, pod(name, running, held))
+	}
 	leader, other := []string{"job-worker-0"}, []string{"job-worker-1"}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
@@ -64,6 +74,24 @@ func TestPodsAreReleased(t *testing.T) {
 			job:  ran().Window(2*time.Second).Saw(time.Second, pod("job-worker-0", exitedAgo(1, time.Second)), peer),
 			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(1, time.Second), held), peer},
 		},
+		"a leader that failed is held while the reports of its peers are awaited, also if the user pauses the job": {
+			job:  ran().Window(2 * time.Second).Paused(true),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer},
+		},
+		"a leader that is preempted is held while the reports on an earlier failure are awaited": {
+			job:  ran().Window(time.Hour),
+			pods: []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting, held), peerFailedBefore},
+		},
+		"a leader on a lost node is released as it is deleted by force, although reports are awaited": {
+			job:  ran().LoseNodesAfter(time.Minute).Window(time.Hour),
+			pods: []*corev1.Pod{pod("job-worker-0", running, expiring, held), peerFailedBefore}, want: leader,
+		},
+		"a pod of a job that has nothing to run is held": {
+			job: job(role("worker", 0)), pods: []*corev1.Pod{pod("job-worker-0", running, held)},
+		},
+		"a pod of a job that has nothing to run is released once somebody deletes it": {
+			job: job(role("worker", 0)), pods: []*corev1.Pod{pod("job-worker-0", running, deleting, held)}, want: leader,
+		},
 		"the leader of an earlier attempt is released": {
 			job:  ran().Saw(time.Second, pod("job-worker-0", exited(1)), peer),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer}, want: leader,
@@ -87,16 +115,21 @@ func TestPodsAreReleased(t *testing.T) {
 		"a leader that somebody finds in a paused job is released": {
 			job: wasPaused(), pods: []*corev1.Pod{pod("job-worker-0", again(1), held)}, want: leader,
 		},
-		"the leader of a job that is being deleted is released": {
-			job: deletingJob, pods: []*corev1.Pod{pod("job-worker-0", running, held), peer}, want: leader,
+		"all pods of a job that is being deleted are released, in the order of their names": {
+			job: deleted(ran()), pods: many, want: manyNames,
 		},
-		"the leader of a job that has finished is released": {
+		"the leader of a job that is being deleted is released": {
+			job: deleted(ran()), pods: []*corev1.Pod{pod("job-worker-0", running, held), peer}, want: leader,
+		},
+		"the leader of a job whose end is decided is released": {
 			job:  leaderWas(exitedAgo(0, time.Second)),
 			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(0, time.Second), held), peer}, want: leader,
 		},
+		"the leader of a job that has finished is released": {
+			job: finished(), pods: []*corev1.Pod{endedLeader}, want: leader,
+		},
 		"the leader of a job that expires is released first": {
-			job:  leaderWas(exitedAgo(0, time.Second)).TTL(0),
-			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(0, time.Second), held)}, want: leader,
+			job: finished().TTL(0), pods: []*corev1.Pod{endedLeader}, want: leader,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestPodNeverGoesBackToPending(t *testing.T) {
 			job: ran().Saw(0, worker0, pod("job-worker-1", running, unreachable)), pod: pod("job-worker-1"),
 			want: batchv1beta1.ReplicaPhasePending,
 		},
-		"a pod that runs runs": {job: ran(), pod: worker1, want: batchv1beta1.ReplicaPhaseRunning},
+		"a pod that runs still runs": {job: ran(), pod: worker1, want: batchv1beta1.ReplicaPhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
@@ -26,7 +25,7 @@ func (v *view) reportsDue() (time.Time, bool) {
 	}
 	seen := v.now
 	c := meta.FindStatusCondition(v.job.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
-	if c != nil && c.Status == metav1.ConditionTrue && v.hasUnjudgedFailure() {
+	if c != nil && v.hasUnjudgedFailure() {
 		seen = c.LastTransitionTime.Time
 	}
 	window := v.job.FailureWindow

@@ -408,6 +408,20 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
 }
 
+// A replica that stays failed by itself has no part in a later failure that restarts all.
+func TestFailureHasItsWindowWhileAReplicaStaysFailed(t *testing.T) {
+	t.Parallel()
+	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
+	failed := pod("job-worker-1", exitedAgo(1, time.Minute)) // which ExitCode does not restart
+	j := job(restarting(role("worker", 3), batchv1beta1.RestartPolicyExitCode))
+	j.Spec.DefaultRestartScope, j.Spec.Rendezvous = scopeReplica, true
+	j.Window(2*time.Second).Saw(time.Hour, worker0, pod("job-worker-1", running), worker2).
+		Saw(time.Minute, worker0, failed, worker2)
+	d := j.Sees(pod("job-worker-0", exited(137)), failed, worker2)
+	diff(t, "wake-up", 2*time.Second, summarize(d).WakeIn)
+	diff(t, "attempt of the job", int32(0), d.Status.Attempt)
+}
+
 // What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
 // nothing is counted.
 func TestDeletedReplicaIsReplaced(t *testing.T) {
@@ -588,6 +602,21 @@ func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	}, summarize(d))
 }
 
+// A pod of an attempt that the status does not know reports nothing about a failure.
+func TestPodOfAnUnknownAttemptIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := ran().Window(time.Minute).Sees(pod("job-worker-0", running, again(3)), pod("job-worker-1", exited(1)))
+	diff(t, "attempt of the job", int32(1), d.Status.Attempt)
+}
+
+// Somebody may change the label of a pod that runs, and then delete the pod.
+func TestDeletionOfAPodOfAnUnknownAttemptIsNoRestart(t *testing.T) {
+	t.Parallel()
+	d := ran().Scope(scopeReplica).Sees(pod("job-worker-0", running), pod("job-worker-1", running, again(3), deleting))
+	diff(t, "restarts", []plan.Restart(nil), d.Restarts)
+	diff(t, "failures", []string(nil), summarize(d).Failures)
+}
+
 // The clock of a node may be ahead. That puts off no restart.
 func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
 	t.Parallel()
@@ -646,6 +675,27 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 			d := j.Sees(tc.pods...)
 			diff(t, "reason", tc.reason, d.Status.Reason)
 			diff(t, "failures", []string{"job-worker-1: exit code 1, counted"}, summarize(d).Failures)
+		})
+	}
+}
+
+// Only the last failures are kept, so that the one of a replica that stayed failed may be there no more.
+func TestFailureIsRecordedAgainIfItIsNotThere(t *testing.T) {
+	t.Parallel()
+	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))
+	for name, change := range map[string]func(*batchv1beta1.ReplicaFailure){
+		"the status has one of another replica":      func(f *batchv1beta1.ReplicaFailure) { f.Replica = "job-worker-2" },
+		"the status has one with another exit code":  func(f *batchv1beta1.ReplicaFailure) { f.ExitCode = new(int32(7)) },
+		"the status has one of the replica's before": func(f *batchv1beta1.ReplicaFailure) { f.Time = ago(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).
+				Saw(2*time.Minute, leader, pod("job-worker-1", running)).Saw(time.Minute, leader, failed)
+			change(&j.Status.Failures[0])
+			d := j.Scope(scopeJob).Sees(leader, failed)
+			diff(t, "number of failures", 2, len(d.Status.Failures))
+			diff(t, "newest failure", "job-worker-1: exit code 1, counted", summarize(d).Failures[0])
 		})
 	}
 }

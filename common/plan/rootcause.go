@@ -41,7 +41,7 @@ func (f replicaFailure) process() string {
 	rank, report := f.rank(), f.failure.Report
 	who := "a process"
 	switch {
-	case report.ExitCode == nil, rank == nil && report.Host == "":
+	case report.ExitCode == nil: // an output that has one names the rank, or the host
 		return ""
 	case rank != nil:
 		who = fmt.Sprintf("rank %d", *rank)
@@ -67,10 +67,8 @@ func (f replicaFailure) rank() *int32 {
 // culprit returns the replica whose process failed first: the one that the launcher names, else the one that failed.
 func (f replicaFailure) culprit() *replica {
 	host, _, _ := strings.Cut(f.failure.Report.Host, ".")
-	if host != "" {
-		if i := slices.IndexFunc(f.replica.peers, func(r *replica) bool { return r.member.Name == host }); i >= 0 {
-			return f.replica.peers[i]
-		}
+	if i := slices.IndexFunc(f.replica.peers, func(r *replica) bool { return r.member.Name == host }); i >= 0 {
+		return f.replica.peers[i]
 	}
 	return f.replica
 }
@@ -112,6 +110,7 @@ func (v *view) unclear() []Container {
 	}
 	var containers []Container
 	for _, r := range v.replicas {
+		//equivalent:always r.pod != nil => a failure whose pod is gone has no output that could be unclear
 		if failure := r.failure(); failure != nil && r.pod != nil && failure.IsUnclear() {
 			containers = append(containers, Container{Pod: r.pod.Name, Name: r.mainContainer})
 		}

@@ -30,6 +30,7 @@ func captured(t *testing.T, name string) string {
 func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	t.Parallel()
 	const (
+		first  = "job-worker-0.job.ns.svc.cluster.local"
 		second = "job-worker-1.job.ns.svc.cluster.local"
 		other  = "other-worker-1.other.ns.svc.cluster.local"
 	)
@@ -87,6 +88,28 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			want: "job-worker-1 on node-1: exit code 137, rank 3: SIGKILL",
 			wantMessage: "replica job-worker-0 failed with exit code 137 (Error): " +
 				"rank 3 on job-worker-1 was ended by SIGKILL",
+		},
+		"each replica is a rank: the output names the rank": {
+			pods:  []*corev1.Pod{peer, pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0")))},
+			ranks: true, want: "job-worker-1 on node-1: exit code 1, rank 3: SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was ended by SIGKILL",
+		},
+		"each replica is a rank: an init container failed, before there was a rank": {
+			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", func(p *corev1.Pod) {
+				p.Status.Phase = corev1.PodFailed
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{endsAs("fetch", 6)}
+			})},
+			ranks: true, want: "job-worker-1 on node-1: exit code 6",
+			wantMessage: "replica job-worker-1 failed with exit code 6 (Error)",
+		},
+		"DeepSpeed: the launcher names the leader": {
+			pods: []*corev1.Pod{
+				pod("job-worker-0", running),
+				pod("job-worker-1", exited(137), printed(launcher.AgentReport(first, 137, 1, launcher.RankReport(3, -9)))),
+			},
+			want: "job-worker-0 on node-0: exit code 137, rank 3: SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 137 (Error): " +
+				"rank 3 on job-worker-0 was ended by SIGKILL",
 		},
 		"DeepSpeed: the launcher names a replica, and no rank": {
 			pods: []*corev1.Pod{
@@ -227,6 +250,12 @@ func TestOutputsThatMayTellTheRootCause(t *testing.T) {
 		"neither output tells the root cause": {
 			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), printing("job-worker-1", unclear)},
 			want: []plan.Container{worker0, worker1},
+		},
+		"the output of the other replica tells how it failed": {
+			job: ran(), pods: []*corev1.Pod{
+				pod("job-worker-0", exitedAgo(1, time.Hour), printed(unclear)), pod("job-worker-1", exited(3)),
+			},
+			want: []plan.Container{worker0},
 		},
 		"the other replica runs": {job: ran(), pods: recorded, want: []plan.Container{worker0}},
 		"the root cause is clear": {

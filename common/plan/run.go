@@ -7,6 +7,7 @@ import (
 // begin starts the job, if it has not started.
 func (s *steps) begin() {
 	s.identify()
+	//equivalent:always s.Status.StartTime == nil => a job that has started is not paused, and keeps its startTime
 	if s.Status.StartTime == nil {
 		s.resume()
 		s.Status.StartTime = s.startTime()

@@ -60,8 +60,13 @@ var omissions = []omission{
 // replica that has ended has no more than its entry.
 func (s *steps) fit() {
 	before := slices.IndexFunc(omissions, func(o omission) bool { return o.note == s.job.Status.Omitted })
+	//equivalent:boundary of boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => both fit at the limit
+	//equivalent:never boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => to measure exactly takes longer
 	fits := boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObject
+	//equivalent:never before <= 0 && s.job.RestSize == nil && fits => as above
+	//equivalent:boundary of before <= 0 => as above
 	if before <= 0 && s.job.RestSize == nil && fits {
+		//equivalent:without return => as above
 		return // as with nearly all jobs: to measure exactly is expensive
 	}
 	room := maxObject - restOfSmallJob
@@ -102,8 +107,8 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 	return len(content)
 }
 
-// omitContainers leaves out the containers of replicas, but the main one of a replica that failed: its exit code
-// decides whether the replica is restarted if its pod is gone.
+// omitContainers leaves out the containers of replicas, but a main one that failed: its exit code decides whether the
+// replica is restarted if its pod is gone.
 func omitContainers(s *steps) {
 	mains := make(map[string]string, len(s.replicas))
 	for _, r := range s.replicas {
@@ -114,7 +119,7 @@ func omitContainers(s *steps) {
 			return c.Name == mains[r.Name] && c.ExitCode != nil && *c.ExitCode != 0
 		}
 		i := slices.IndexFunc(r.Containers, failed)
-		if r.Phase != batchv1beta1.ReplicaPhaseFailed || i < 0 {
+		if i < 0 {
 			r.Containers = nil
 		} else {
 			r.Containers = []batchv1beta1.ContainerStatus{r.Containers[i]}
@@ -144,7 +149,6 @@ func shortenMessages(s *steps) {
 		c := &status.Conditions[i]
 		c.Message = report.Truncated(c.Message, shortMessage)
 	}
-	status.Failures = slices.Clone(status.Failures)
 	for i := range status.Failures {
 		f := &status.Failures[i]
 		f.Message = report.Truncated(f.Message, shortMessage)

@@ -87,6 +87,7 @@ func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
 		wantOmitted string
 	}{
 		"1,000 replicas of two containers":                   {1000, 2, runs, 0, ""},
+		"1,900 replicas of two containers":                   {1900, 2, runs, 0, containers},
 		"2,000 replicas of ten containers":                   {2000, 10, runs, 0, containers},
 		"2,000 replicas of 32 containers, which all fail":    {2000, 32, fails, 0, nodes},
 		"2,000 replicas beside a spec of 600 KiB":            {2000, 10, runs, 600 << 10, containers},
@@ -120,6 +121,48 @@ func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
 			diff(t, "status at rest", d.Status, plan.Decide(b.Job, seen, now).Status)
 		})
 	}
+}
+
+// What was left out once is not put back when there is room again.
+func TestWhatWasLeftOutStaysOut(t *testing.T) {
+	t.Parallel()
+	b := largeJob(20)
+	seen := largePods(b, 10, runs)
+	b.RestSize = func() int { return 1456 << 10 }
+	b.Status = plan.Decide(b.Job, seen, now).Status
+	omitted := b.Status.Omitted
+	if !strings.HasPrefix(omitted, "the containers of replicas, since") {
+		t.Errorf("%q is left out of a job that is too large", omitted)
+	}
+	b.RestSize = nil
+	peer := b.Name + "-worker-1"
+	seen.Pods[peer] = largePods(b, 10, func(int) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
+	}).Pods[peer]
+	d := plan.Decide(b.Job, seen, now)
+	diff(t, "what is left out then", omitted, d.Status.Omitted)
+	entries := d.Status.Tasks[0].Replicas
+	diff(t, "containers of a replica that runs", []batchv1beta1.ContainerStatus(nil), entries[0].Containers)
+	diff(t, "phase of a replica that succeeded", batchv1beta1.ReplicaPhaseSucceeded, entries[1].Phase)
+	diff(t, "containers of a replica that succeeded", []batchv1beta1.ContainerStatus(nil), entries[1].Containers)
+}
+
+func TestStatusMayTakeAllTheRoomThereIs(t *testing.T) {
+	t.Parallel()
+	j := ran()
+	room := 1472 << 10 // what is stored of a job, less what is added to a status after it was decided
+	j.RestSize = func() int { return room - size(t, j.Status) }
+	diff(t, "what is left out", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
+}
+
+// A job that is held keeps its tasks, which are not written again.
+func TestTasksThatAreKeptStayWhole(t *testing.T) {
+	t.Parallel()
+	j := withoutReplicas(ran())
+	j.RestSize = func() int { return 1500 << 10 }
+	containers := slices.Clone(j.Status.Tasks[0].Replicas[0].Containers)
+	d := j.Sees(pod("job-worker-0", running))
+	diff(t, "containers", containers, d.Status.Tasks[0].Replicas[0].Containers)
 }
 
 // The exit code of a replica that failed decides whether it is restarted when its pod is gone.

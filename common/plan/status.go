@@ -152,6 +152,7 @@ func (s *steps) setReplicaFailure() {
 	if s.lastRestarted != nil {
 		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, s.lastRestarted.failure.Reason,
 			s.lastRestarted.String()+" and is being replaced")
+		//equivalent:without return => a replica that is being replaced does not run, so the job has not recovered
 		return
 	}
 	failed := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
@@ -216,7 +217,7 @@ func (s *steps) explain(r *replica) (reason, message string) {
 		return "", ""
 	case r.obsolete() || r.outcome.Terminating && r.failure() == nil:
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
-	case r.pod == nil && isRestarted && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now):
+	case r.pod == nil && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now):
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
 			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))
 	case r.pod == nil && s.waitsFor != nil:

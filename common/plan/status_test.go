@@ -7,10 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/kubelet"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -112,6 +110,30 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			},
 			wantReady: "1/2",
 		},
+		"a restart whose time is over": {
+			job: job(role("worker", 2)).Scope(scopeReplica).
+				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute), againAlone(1))),
+			pods:      []*corev1.Pod{pod("job-worker-0", running)},
+			wantPhase: batchv1beta1.JobPhasePending,
+			want: condition{
+				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
+				"1 of 2 replicas do not run yet: job-worker-1 is being created again",
+			},
+			wantReady: "1/2",
+		},
+		"a restart whose pod was created before it was due, by another clock": {
+			job: job(role("worker", 2)).Scope(scopeReplica).
+				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
+				Saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), againAlone(1))),
+			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", againAlone(2))},
+			wantPhase: batchv1beta1.JobPhasePending,
+			want: condition{
+				metav1.ConditionFalse, batchv1beta1.ReasonPending,
+				"1 of 2 replicas do not run yet: job-worker-1 is starting",
+			},
+			wantReady: "1/2",
+		},
 		"a restart that is due": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))),
@@ -170,162 +192,6 @@ func TestNotice(t *testing.T) {
 	second := j.Saw(0).Sees()
 	diff(t, "events then", []report.Event(nil), second.Events)
 	diff(t, "Initialized then", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(second, batchv1beta1.ConditionInitialized))
-}
-
-func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
-	t.Parallel()
-	j := job(role("master", 1), restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica)
-	d := j.Sees(
-		pod("job-master-0", running, onNode("node-1")),
-		pod("job-worker-0", imagePull),
-		pod("job-worker-1", exited(0), sidecarRunning),
-		pod("job-worker-2", exited(9)),
-		pod("job-worker-3", unreachable),
-		pod("job-worker-4", running, deleting),
-		pod("job-worker-5"),
-	)
-	diff(t, "aggregate",
-		&batchv1beta1.Aggregate{Creating: 1, Pending: 2, Running: 2, Succeeded: 1, Failed: 1, Unknown: 1}, d.Status.Aggregate)
-	diff(t, "replicas", int32(7), d.Status.Replicas)
-
-	ran := func(name string) batchv1beta1.ContainerStatus {
-		return batchv1beta1.ContainerStatus{Name: name, State: batchv1beta1.ContainerRunning}
-	}
-	ended := func(code int32, reason string) batchv1beta1.ContainerStatus {
-		return batchv1beta1.ContainerStatus{Name: mainContainer, State: batchv1beta1.ContainerTerminated, ExitCode: &code, Reason: reason}
-	}
-	diff(t, "tasks", []batchv1beta1.TaskStatus{
-		{Type: "master", Replicas: []batchv1beta1.ReplicaStatus{{
-			Name: "job-master-0", UID: "job-master-0-uid-0", Phase: batchv1beta1.ReplicaPhaseRunning, Node: "node-1",
-			Containers: []batchv1beta1.ContainerStatus{ran(mainContainer)},
-		}}},
-		{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{
-			{
-				Name: "job-worker-0", UID: "job-worker-0-uid-0", Phase: batchv1beta1.ReplicaPhasePending,
-				Containers: []batchv1beta1.ContainerStatus{
-					{Name: mainContainer, State: batchv1beta1.ContainerWaiting, Reason: "ImagePullBackOff"},
-				},
-			},
-			{
-				Name: "job-worker-1", UID: "job-worker-1-uid-0", Phase: batchv1beta1.ReplicaPhaseSucceeded,
-				Containers: []batchv1beta1.ContainerStatus{ended(0, "Completed"), ran("sidecar")},
-			},
-			{
-				Name: "job-worker-2", UID: "job-worker-2-uid-0", Phase: batchv1beta1.ReplicaPhaseFailed,
-				Containers: []batchv1beta1.ContainerStatus{ended(9, "Error")},
-			},
-			{Name: "job-worker-3", UID: "job-worker-3-uid-0", Phase: batchv1beta1.ReplicaPhaseUnknown},
-			{
-				Name: "job-worker-4", UID: "job-worker-4-uid-0", Phase: batchv1beta1.ReplicaPhaseRunning,
-				Containers: []batchv1beta1.ContainerStatus{ran(mainContainer)},
-			},
-			{Name: "job-worker-5", UID: "job-worker-5-uid-0", Phase: batchv1beta1.ReplicaPhasePending},
-			{Name: "job-worker-6", Phase: batchv1beta1.ReplicaPhaseCreating},
-		}},
-	}, d.Status.Tasks)
-}
-
-// containersOf gives the pod containers in these states, named and ordered as the arguments are.
-func containersOf(states ...corev1.ContainerStatus) podOption {
-	return func(p *corev1.Pod) {
-		p.Spec.Containers, p.Status.ContainerStatuses = nil, states
-		p.Status.Phase = corev1.PodRunning
-		for _, s := range states {
-			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: s.Name})
-		}
-	}
-}
-
-func runsAs(name string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-}
-
-func endsAs(name string, code int32) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"},
-	}}
-}
-
-// The main container is the one that the template names. It need not be the first of the pod.
-func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		leader podOption
-		want   summary
-	}{
-		"it succeeds, and the added containers run on": {
-			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
-			want: summary{
-				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
-				Deletes: []string{"job-worker-0", "job-worker-1"},
-			},
-		},
-		"it runs, and the added containers have failed": {
-			leader: containersOf(endsAs("proxy", 1), runsAs("train"), endsAs("agent", 2)),
-			want:   summary{Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning},
-		},
-		"it fails, and the added containers have succeeded": {
-			leader: containersOf(endsAs("proxy", 0), endsAs("train", 3), endsAs("agent", 0)),
-			want: summary{
-				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
-				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			worker := restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)
-			worker.Template.Spec.Containers[0].Name = "train" // which is no name that the framework knows
-			allRun := containersOf(runsAs("proxy"), runsAs("train"), runsAs("agent"))
-			j := job(worker).Saw(time.Minute, pod("job-worker-0", allRun), pod("job-worker-1", allRun))
-			diff(t, "decision", tc.want, summarize(j.Sees(pod("job-worker-0", tc.leader), pod("job-worker-1", allRun))))
-		})
-	}
-}
-
-// A failure whose pod is gone before it was judged is that of the main container.
-func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
-	t.Parallel()
-	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2*time.Second).
-		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		Saw(0, pod("job-worker-0", containersOf(endsAs("proxy", 143), endsAs(mainContainer, 1))),
-			pod("job-worker-1", running))
-	diff(t, "phase of the replica", batchv1beta1.ReplicaPhaseFailed, j.Status.Tasks[0].Replicas[0].Phase)
-	d := plan.Decide(j.Job, seeing(pod("job-worker-1", running)), now.Add(2*time.Second))
-	diff(t, "decision", summary{
-		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
-		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
-	}, summarize(d))
-}
-
-// A failure whose container runs again in its pod is recorded with the exit code: it decides what restarts, after the
-// reports of the peers and also if the pod is gone by then.
-func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
-	t.Parallel()
-	restarted := func(p *corev1.Pod) { running(p); kubelet.Restart(p, 1, now) }
-	two := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
-	t.Run("a rendezvous that it ended restarts once the peers had time to report", func(t *testing.T) {
-		t.Parallel()
-		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).Window(2 * time.Second)
-		j.Spec.Rendezvous, j.Spec.DefaultRestartScope = true, batchv1beta1.RestartScopeReplica
-		failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", restarted)}
-		j.Saw(time.Minute, two...).Saw(0, failed...)
-		d := plan.Decide(j.Job, seeing(failed...), now.Add(2*time.Second))
-		diff(t, "decision", summary{
-			Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
-			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0", "job-worker-1"},
-		}, summarize(d))
-	})
-	t.Run("its exit code is permanent, although its pod is gone", func(t *testing.T) {
-		t.Parallel()
-		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2 * time.Second)
-		j.Saw(time.Minute, two...).Saw(0, pod("job-worker-0", running), pod("job-worker-1", restarted))
-		d := plan.Decide(j.Job, seeing(pod("job-worker-0", running)), now.Add(2*time.Second))
-		diff(t, "decision", summary{
-			Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
-			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0"},
-		}, summarize(d))
-	})
 }
 
 // The outcome of the main container is the replica's, at once: a sidecar neither delays nor changes it.
@@ -505,35 +371,6 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			diff(t, "events", tc.want, d.Events, withoutFacts)
 			tc.job.Status = d.Status
 			diff(t, "events of a second look", []report.Event(nil), tc.job.Sees(tc.pods...).Events)
-		})
-	}
-}
-
-func TestContainerStatus(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		state corev1.ContainerState
-		want  batchv1beta1.ContainerStatus
-	}{
-		"waiting says for what": {
-			state: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-			want:  batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting, Reason: "ContainerCreating"},
-		},
-		"running": {
-			state: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			want:  batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerRunning},
-		},
-		"terminated says how": {
-			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}},
-			want: batchv1beta1.ContainerStatus{
-				Name: "c", State: batchv1beta1.ContainerTerminated, ExitCode: ptr.To[int32](137), Reason: "OOMKilled",
-			},
-		},
-		"no state is waiting": {want: batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "status", tc.want, plan.ContainerStatus(corev1.ContainerStatus{Name: "c", State: tc.state}))
 		})
 	}
 }

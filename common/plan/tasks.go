@@ -24,6 +24,7 @@ func (s *steps) setTasks() {
 	ready := 0
 	for _, role := range s.roles {
 		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type] + s.restartCounts[role.Type]}
+		//equivalent:without task.Replicas = slices.Grow(task.Replicas, int(role.Replicas... => it only saves allocations
 		task.Replicas = slices.Grow(task.Replicas, int(role.Replicas))
 		for _, r := range s.replicas {
 			if r.member.Role.Type != role.Type {
@@ -46,8 +47,8 @@ func (s *steps) setTasks() {
 	}
 }
 
-// countsAsReady reports whether a replica runs and is ready, or has done its part. A job that succeeded needs no more of
-// its replicas.
+// countsAsReady reports whether a replica runs and is ready, or has done its part. A job that succeeded needs no more
+// of its replicas.
 func (s *steps) countsAsReady(r *replica, phase batchv1beta1.ReplicaPhase) bool {
 	return s.Status.Phase == batchv1beta1.JobPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseSucceeded ||
 		r.outcome.Ready && !r.obsolete()
@@ -82,7 +83,7 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	entry.UID = r.pod.UID
 	entry.Phase = r.outcome.Phase
 	switch {
-	case r.outcome.Terminating && r.failure() != nil:
+	case r.failure() != nil: // also that of a pod that Kubernetes disrupted and that still runs
 		entry.Phase = batchv1beta1.ReplicaPhaseFailed
 	case r.outcome.Terminating && (hasEnded(entry.Phase) || r.spec.Elastic != nil):
 		// The end of a pod that somebody deleted does not count. An elastic job goes on without it, as if it had not
@@ -100,10 +101,10 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 // withFirstEnd returns the status of a container as it was when the replica failed: the kubelet may have restarted the
 // main container since.
 func (r *replica) withFirstEnd(c corev1.ContainerStatus) corev1.ContainerStatus {
-	hasFailed, ended := c.Name == r.mainContainer && r.outcome.Failure != nil, c.LastTerminationState
-	isLast := c.State.Terminated != nil || ended.Terminated == nil
-	//mutant:containers: the end of one that restarts in its pod is not recorded => if hasFailed && isLast && !isLast {
-	if hasFailed && !isLast {
+	ended := c.LastTerminationState
+	hasRestarted := c.Name == r.mainContainer && c.State.Terminated == nil && ended.Terminated != nil
+	//mutant:containers: the end of one that restarts in its pod is not recorded => if hasRestarted && !hasRestarted {
+	if hasRestarted {
 		c.State = ended
 	}
 	return c

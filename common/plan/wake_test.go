@@ -34,6 +34,12 @@ func TestWakingUp(t *testing.T) {
 			wakeIn: 2 * time.Second,
 			want:   true,
 		},
+		"the deadline, before the reports of peers": {
+			decision: ran(job(role("worker", 2)).Deadline(3610).Window(time.Minute), pod("job-worker-0", running),
+				pod("job-worker-1", running)).Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			wakeIn: 10 * time.Second,
+			want:   true,
+		},
 		"the second restart": {
 			decision: ran(job(role("worker", 1)), pod("job-worker-0", running)).
 				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).

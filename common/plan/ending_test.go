@@ -1,0 +1,400 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+func TestJobSucceeds(t *testing.T) {
+	t.Parallel()
+	started := func() *jobBuilder {
+		return job(role("master", 1), role("worker", 1)).CleanUp(batchv1beta1.CleanUpPolicyNone).
+			Saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running))
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+	}{
+		"when the leader does": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", exited(0))},
+		},
+		"while a peer runs on": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+		},
+		"although a peer failed": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", exited(1))},
+		},
+		"although a sidecar of the leader runs on": {
+			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0), sidecarRunning), pod("job-worker-0", running)},
+		},
+		"although its deadline has just passed": {
+			job: started().Deadline(60), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+		},
+		"although the policy of the leader is Always": {
+			job: job(restarting(role("master", 1), batchv1beta1.RestartPolicyAlways), role("worker", 1)).
+				CleanUp(batchv1beta1.CleanUpPolicyNone).Saw(time.Minute),
+			pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.Sees(tc.pods...)
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
+			}, summarize(d))
+			for _, c := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionCompleted} {
+				diff(t, c, condition{metav1.ConditionTrue, batchv1beta1.ReasonLeaderSucceeded, "leader job-master-0 succeeded"},
+					conditionOf(d, c))
+			}
+			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinished, "leader job-master-0 succeeded"},
+				conditionOf(d, batchv1beta1.ConditionRunning))
+			diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
+			diff(t, "events", []report.Event{{
+				Type: corev1.EventTypeNormal, Reason: "Completed", Action: "Finish", Message: "leader job-master-0 succeeded",
+			}}, d.Events)
+		})
+	}
+}
+
+func TestJobGoesOn(t *testing.T) {
+	t.Parallel()
+	const never = batchv1beta1.RestartPolicyNever
+	running2 := []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running)}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+	}{
+		"when a peer alone succeeds": {
+			job:  job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(0))},
+		},
+		"when the leader ends well while it is being deleted": {
+			job:  job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", exited(0), deleting), pod("job-worker-0", running)},
+		},
+		"when the pod of an earlier attempt of the leader ends well": {
+			job: job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...).
+				Saw(0, running2[0], pod("job-worker-0", exited(1))),
+			pods: []*corev1.Pod{pod("job-master-0", exited(0))},
+		},
+		"when a peer fails for good, where the leader alone decides": {
+			job:  job(role("master", 1), restarting(role("worker", 1), never)).Scope(scopeReplica).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(1))},
+		},
+		"when somebody deletes a pod whose policy is Never": {
+			job:  job(restarting(role("master", 1), never), restarting(role("worker", 1), never)).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", running, deleting), pod("job-worker-0", running)},
+		},
+		"when the leader is disrupted and no counted restart is left": {
+			job:  job(role("master", 1), role("worker", 1)).BackoffLimit(0).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{pod("job-master-0", exited(143), disrupted), pod("job-worker-0", exited(1))},
+		},
+		"a second before its deadline": {
+			job:  job(role("master", 1), role("worker", 1)).Deadline(61).Saw(time.Minute, running2...),
+			pods: running2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if d := tc.job.Sees(tc.pods...); d.Status.Decided() {
+				t.Errorf("the job ended: %s", d.Status.Reason)
+			}
+		})
+	}
+}
+
+func TestJobFails(t *testing.T) {
+	t.Parallel()
+	const (
+		never    = batchv1beta1.RestartPolicyNever
+		exitCode = batchv1beta1.RestartPolicyExitCode
+	)
+	running2 := []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running)}
+	for name, tc := range map[string]struct {
+		job          *jobBuilder
+		pods         []*corev1.Pod
+		wantReason   string
+		wantMessage  string
+		wantBackoff  int32
+		wantFailures []string
+		// wantReplicaFailure is the message of that condition, if a replica is to blame.
+		wantReplicaFailure string
+	}{
+		"on a permanent failure of the leader": {
+			job: job(restarting(role("master", 1), never), role("worker", 1)).Scope(scopeReplica).
+				Saw(time.Minute, running2...),
+			pods:       []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running)},
+			wantReason: batchv1beta1.ReasonPermanentFailure,
+			wantMessage: "replica job-master-0 failed with exit code 2 (Error), " +
+				"which restart policy Never does not restart",
+			wantFailures:       []string{"job-master-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"on a permanent failure of any replica, where it restarts as one": {
+			job:        job(role("master", 1), restarting(role("worker", 1), exitCode)).Saw(time.Minute, running2...),
+			pods:       []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
+			wantReason: batchv1beta1.ReasonPermanentFailure,
+			wantMessage: "replica job-worker-0 failed with exit code 2 (Error), " +
+				"which restart policy ExitCode does not restart",
+			wantFailures:       []string{"job-worker-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
+		},
+		"on a failure when no counted restart is left": {
+			job:        job(role("master", 1), role("worker", 1)).BackoffLimit(0).Saw(time.Minute, running2...),
+			pods:       []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
+			wantReason: batchv1beta1.ReasonBackoffLimitExceeded,
+			wantMessage: "replica job-worker-0 failed with exit code 2 (Error) " +
+				"and runPolicy.backoffLimit (0) allows no further restart",
+			wantFailures:       []string{"job-worker-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
+		},
+		"on the failure after the last counted restart, which is not added": {
+			job: job(role("master", 1), role("worker", 1)).BackoffLimit(1).Saw(time.Hour, running2...).
+				Saw(time.Hour, pod("job-master-0", exitedAgo(1, time.Hour)), pod("job-worker-0", running)),
+			pods:       []*corev1.Pod{pod("job-master-0", exited(2), again(1)), pod("job-worker-0", running, again(1))},
+			wantReason: batchv1beta1.ReasonBackoffLimitExceeded,
+			wantMessage: "replica job-master-0 failed with exit code 2 (Error) " +
+				"and runPolicy.backoffLimit (1) allows no further restart",
+			wantBackoff:        1,
+			wantFailures:       []string{"job-master-0: exit code 2, counted", "job-master-0: exit code 1, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"on a failure of the leader when its peers used up the limit": {
+			job: job(role("master", 1), role("worker", 1)).Scope(scopeReplica).BackoffLimit(1).Saw(time.Hour, running2...).
+				Saw(time.Hour, pod("job-master-0", running), pod("job-worker-0", exitedAgo(1, time.Hour))),
+			pods:       []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running, again(1))},
+			wantReason: batchv1beta1.ReasonBackoffLimitExceeded,
+			wantMessage: "replica job-master-0 failed with exit code 2 (Error) " +
+				"and runPolicy.backoffLimit (1) allows no further restart",
+			wantBackoff:        1,
+			wantFailures:       []string{"job-master-0: exit code 2, counted", "job-worker-0: exit code 1, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"with the output of the replica that failed": {
+			job: job(restarting(role("master", 1), never), role("worker", 1)).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{
+				pod("job-master-0", exited(2), printed("Traceback\nValueError: no data\n")), pod("job-worker-0", running),
+			},
+			wantReason: batchv1beta1.ReasonPermanentFailure,
+			wantMessage: "replica job-master-0 failed with exit code 2 (Error), " +
+				"which restart policy Never does not restart; " +
+				"its last output:\nTraceback\nValueError: no data",
+			wantFailures:       []string{"job-master-0: exit code 2, counted"},
+			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
+		},
+		"on a deadline, although every replica runs": {
+			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Minute, running2...),
+			pods:        running2,
+			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
+			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
+		},
+		"on a deadline before any replica could be scheduled": {
+			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Hour),
+			pods:        []*corev1.Pod{pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)},
+			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
+			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.CleanUp(batchv1beta1.CleanUpPolicyNone).Sees(tc.pods...)
+			diff(t, "decision", summary{
+				Phase: batchv1beta1.JobPhaseFailed, Reason: tc.wantReason, Backoff: tc.wantBackoff,
+				Attempt: tc.job.Status.Attempt, Failures: tc.wantFailures,
+			}, summarize(d))
+			for _, c := range []string{batchv1beta1.ConditionFailureTarget, batchv1beta1.ConditionFailed} {
+				diff(t, c, condition{metav1.ConditionTrue, tc.wantReason, tc.wantMessage}, conditionOf(d, c))
+			}
+			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinished, tc.wantMessage},
+				conditionOf(d, batchv1beta1.ConditionRunning))
+			diff(t, "ReplicaFailure", tc.wantReplicaFailure, conditionOf(d, batchv1beta1.ConditionReplicaFailure).Message)
+			diff(t, "completionTime", new(metav1.NewTime(now)), d.Status.CompletionTime)
+			diff(t, "events", []report.Event{{
+				Type: corev1.EventTypeWarning, Reason: "Failed", Action: "Finish", Message: tc.wantMessage,
+			}}, d.Events, withoutFacts)
+		})
+	}
+}
+
+func TestJobFailsIfItsGroupIsOnNodesForTooLong(t *testing.T) {
+	t.Parallel()
+	const message = "the group was on nodes for 2h"
+	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
+	tooLong := withCondition("MaxDurationExceeded", metav1.ConditionTrue, "MaxDurationExceeded", message)
+	j := job(role("worker", 2)).InQueue().Saw(time.Minute, worker0, worker1)
+	d := plan.Decide(j.Job, grouped(group(2, admitted, tooLong), worker0, worker1), now)
+	diff(t, "FailureTarget", condition{metav1.ConditionTrue, batchv1beta1.ReasonMaxDurationExceeded, message},
+		conditionOf(d, batchv1beta1.ConditionFailureTarget))
+	diff(t, "decision", summary{
+		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonMaxDurationExceeded,
+		Deletes: []string{"job-worker-0", "job-worker-1"}, WakeIn: time.Minute, // when they are overdue
+	}, summarize(d))
+}
+
+// Running and ReplicaFailure follow a decision at once, although pods of the job may still run.
+func TestConditionsFollowADecidedEnd(t *testing.T) {
+	t.Parallel()
+	const succeeded = "leader job-worker-0 succeeded"
+	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
+	replacing := ran().Scope(scopeReplica).Saw(time.Second, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
+	stayedFailed := ran().Scope(scopeReplica).BackoffLimit(0).
+		Saw(time.Second, pod("job-worker-0", running), pod("job-worker-1", exited(1), sidecarRunning))
+	for name, tc := range map[string]struct {
+		job         *jobBuilder
+		pods        []*corev1.Pod
+		wantRunning string
+		// wantReplicaFailure is zero if the job has no such condition.
+		wantReplicaFailure condition
+	}{
+		"a job that succeeds and whose replicas never failed": {
+			job: ran(), pods: []*corev1.Pod{leader, peer}, wantRunning: succeeded,
+		},
+		"a job that succeeds while a replica is replaced": {
+			job: replacing, pods: []*corev1.Pod{leader, pod("job-worker-1", againAlone(1))}, wantRunning: succeeded,
+			wantReplicaFailure: condition{metav1.ConditionFalse, batchv1beta1.ReasonLeaderSucceeded, succeeded},
+		},
+		"a job that succeeds although a replica stayed failed": {
+			job: stayedFailed, pods: []*corev1.Pod{leader, pod("job-worker-1", exited(1), sidecarRunning)},
+			wantRunning: succeeded,
+			wantReplicaFailure: condition{
+				metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-1 failed with exit code 1 (Error)",
+			},
+		},
+		"a job that fails on a failure": {
+			job: ran().BackoffLimit(0), pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+			wantRunning: "replica job-worker-1 failed with exit code 1 (Error) " +
+				"and runPolicy.backoffLimit (0) allows no further restart",
+			wantReplicaFailure: condition{
+				metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-1 failed with exit code 1 (Error)",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.Sees(tc.pods...)
+			diff(t, "whether the job has finished", false, d.Status.Finished())
+			diff(t, "Running", condition{metav1.ConditionFalse, batchv1beta1.ReasonFinishing, tc.wantRunning},
+				conditionOf(d, batchv1beta1.ConditionRunning))
+			diff(t, "ReplicaFailure", tc.wantReplicaFailure, conditionOf(d, batchv1beta1.ConditionReplicaFailure))
+		})
+	}
+}
+
+// A policy of Never holds after a disruption too, whether the pod is seen failed or on its way out.
+func TestJobOfNeverFailsOnADisruption(t *testing.T) {
+	t.Parallel()
+	const never = batchv1beta1.RestartPolicyNever
+	for name, tc := range map[string]struct {
+		scope batchv1beta1.RestartScope
+		pods  []*corev1.Pod
+	}{
+		"of any replica, where it restarts as one": {
+			scope: scopeJob,
+			pods:  []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(143), disrupted)},
+		},
+		"of any replica, while its pod is being deleted": {
+			scope: scopeJob,
+			pods:  []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting)},
+		},
+		"of the leader, where that decides alone": {
+			scope: scopeReplica,
+			pods:  []*corev1.Pod{pod("job-worker-0", exited(143), disrupted), pod("job-worker-1", running)},
+		},
+		"of the leader, while its pod is being deleted": {
+			scope: scopeReplica,
+			pods:  []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting), pod("job-worker-1", running)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := job(restarting(role("worker", 2), never)).Scope(tc.scope).
+				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
+				Sees(tc.pods...)
+			diff(t, "reason of FailureTarget", batchv1beta1.ReasonPermanentFailure,
+				conditionOf(d, batchv1beta1.ConditionFailureTarget).Reason)
+			diff(t, "creations", []string(nil), names(podsToCreate(d)))
+		})
+	}
+}
+
+func TestDeadlineWakesTheJob(t *testing.T) {
+	t.Parallel()
+	start := now.Add(-time.Minute)
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		want time.Duration
+	}{
+		"no deadline, no wake-up":  {job: job(role("worker", 1)).Saw(time.Minute)},
+		"it counts from the start": {job: job(role("worker", 1)).Deadline(90).Saw(time.Minute), want: 30 * time.Second},
+		"it may be set later":      {job: job(role("worker", 1)).Saw(time.Minute).Deadline(61), want: time.Second},
+		"it may be put off": {
+			job: job(role("worker", 1)).Deadline(1).Saw(time.Minute).Deadline(3660), want: time.Hour,
+		},
+		"a new job has it all ahead": {job: job(role("worker", 1)).Deadline(90), want: 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.Sees(pod("job-worker-0", running))
+			diff(t, "wake-up", tc.want, summarize(d).WakeIn)
+			if tc.job.Status.StartTime != nil {
+				diff(t, "startTime", start, d.Status.StartTime.UTC())
+			}
+		})
+	}
+}
+
+// A sidecar keeps the pod of a replica that has ended, and somebody deletes the pod while no controller looks.
+func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
+	t.Parallel()
+	peer := pod("job-worker-1", running)
+	for name, tc := range map[string]struct {
+		leader podOption
+		want   string
+		counts int32
+	}{
+		"the leader succeeded half a minute before": {
+			exitedAgo(0, 30*time.Second), batchv1beta1.ReasonLeaderSucceeded, 0,
+		},
+		"the leader failed half a minute before": {
+			exitedAgo(1, 30*time.Second), batchv1beta1.ReasonRestarting, 1,
+		},
+		"the leader ended as it was deleted, with its work unfinished": {
+			exited(0), batchv1beta1.ReasonRestarting, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).
+				Saw(time.Hour, pod("job-worker-0", running), peer)
+			d := j.Sees(pod("job-worker-0", tc.leader, sidecarRunning, deleting), peer)
+			diff(t, "reason", tc.want, d.Status.Reason)
+			diff(t, "counted restarts", tc.counts, d.Status.BackoffCount)
+		})
+	}
+}
+
+func TestWithOutput(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ message, output, want string }{
+		"no output": {output: "", want: "failed"},
+		"what the kubelet says goes first": {
+			message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na",
+		},
+		"what the kubelet says, alone": {message: "too much storage", want: "failed: too much storage"},
+		"a short output is quoted":     {output: "a\nb", want: "failed; its last output:\na\nb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := plan.WithOutput("failed", policy.Failure{Message: tc.message, Output: tc.output})
+			diff(t, "message", tc.want, got)
+		})
+	}
+}
