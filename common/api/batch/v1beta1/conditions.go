@@ -83,7 +83,8 @@ const (
 	ReasonResumed = "Resumed"
 )
 
-// Reasons of ConditionSuccessCriteriaMet and ConditionFailureTarget, and then of ConditionCompleted and ConditionFailed.
+// Reasons of ConditionSuccessCriteriaMet and ConditionFailureTarget, and later of ConditionCompleted and
+// ConditionFailed.
 const (
 	// ReasonLeaderSucceeded: the main container of the leader ended with exit code 0.
 	ReasonLeaderSucceeded = "LeaderSucceeded"

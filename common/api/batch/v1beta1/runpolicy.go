@@ -17,7 +17,7 @@ const (
 	RestartPolicyExitCode RestartPolicy = "ExitCode"
 )
 
-// CleanUpPolicy says which pods of a finished job are deleted.
+// CleanUpPolicy tells which pods are deleted once it is decided how the job ends.
 //
 // +kubebuilder:validation:Enum=All;Unfinished;None
 type CleanUpPolicy string
@@ -51,7 +51,8 @@ const (
 )
 
 // RunPolicy encapsulates the runtime policies of a distributed training job: how long it may be active, how often it is
-// retried and what is cleaned up. It may be changed at any time; a finished job stays as it ended.
+// retried and what is cleaned up. It may be changed at any time; what is decided about the
+// end of a job stays.
 type RunPolicy struct {
 	// Duration in seconds, counted from status.startTime, that the job may be active before it is failed with reason
 	// DeadlineExceeded. Waiting in a queue counts. At least 1 and at most 2147483647, which is 68 years. Unset: no limit.
@@ -69,8 +70,9 @@ type RunPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// Which pods are deleted once the job has finished: All, Unfinished (those in which a container still runs, even if
-	// it is a sidecar) or None (what still runs keeps its resources). Defaults to Unfinished.
+	// Which pods are deleted once it is decided how the job ends: All, Unfinished (those in which a container still runs,
+	// even if it is a sidecar) or None (what still runs keeps its resources, and the job finishes nevertheless). Defaults
+	// to Unfinished.
 	//
 	// +optional
 	// +kubebuilder:default=Unfinished
