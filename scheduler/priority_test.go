@@ -41,8 +41,7 @@ func TestClassOfANewGroup(t *testing.T) {
 			}
 			type refusal struct{ Reason, Message string }
 			var refused, wantRefused refusal
-			var asRefused *report.RefusedError
-			if errors.As(err, &asRefused) {
+			if asRefused, ok := errors.AsType[*report.RefusedError](err); ok {
 				refused = refusal{asRefused.Reason, asRefused.Err.Error()}
 			} else if err != nil {
 				t.Fatal(err)

@@ -39,8 +39,10 @@ func TestSSHKnowsThePortsOfWorkers(t *testing.T) {
 			args:       []string{"-p", strconv.Itoa(j.firstPort + 1), "127.0.1.1", "echo $WORKER"},
 			wantOutput: "1\n",
 		},
-		"the port of another host is not guessed": {args: []string{"10.1.1.1", "true"}, wantCode: exitLost,
-			wantOutput: "ssh: the port of 10.1.1.1 is not known: with hostNetwork, name a worker as the hostfile does\n"},
+		"the port of another host is not guessed": {
+			args: []string{"10.1.1.1", "true"}, wantCode: exitLost,
+			wantOutput: "ssh: the port of 10.1.1.1 is not known: with hostNetwork, name a worker as the hostfile does\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := j.ssh(tc.args...)

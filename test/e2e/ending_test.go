@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,12 +21,13 @@ spec:
     - {type: worker, restartPolicy: Never, template: {spec: %s}}
 `
 
-// endingWith returns the job with a command of Python for each replica. A Python without a handler ignores SIGTERM, so
-// that its grace period decides when it ends.
+// endingWith returns the job with a command of Python for each replica. A Python without a handler ignores SIGTERM. So
+// its grace period decides when it ends.
 func endingWith(master, worker string) string {
 	spec := func(code string) string {
-		return fmt.Sprintf(`{terminationGracePeriodSeconds: 5, containers: [{name: pytorch, image: %q, command: [python3, -c, %q]}]}`,
-			"tensorstack/pytorch-example:1.13.1", code)
+		return fmt.Sprintf(`{terminationGracePeriodSeconds: 5, containers: [{
+			name: pytorch, image: "tensorstack/pytorch-example:1.13.1", command: [python3, -c, %q]
+		}]}`, code)
 	}
 	return fmt.Sprintf(ending, spec(master), spec(worker))
 }
@@ -41,9 +43,10 @@ var _ = Describe("The end of a job", Label("pytorch"), func() {
 			To(Equal("Succeeded 2/2"))
 	})
 
-	It("is decided when a replica fails for good, and is final when the pods of the others are gone", func(ctx context.Context) {
+	It("is decided when a replica fails for good, and is final when no other runs", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.kubectlWith(ctx, endingWith("import time; time.sleep(600)", "import time; time.sleep(5); exit(3)"), "apply", "-f", "-")
+		job := endingWith("import time; time.sleep(600)", "import time; time.sleep(5); exit(3)")
+		n.kubectlWith(ctx, job, "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", patience)
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/ending", patience)
 		Expect(now(n.running(ctx))).To(BeEmpty())
@@ -52,14 +55,15 @@ var _ = Describe("The end of a job", Label("pytorch"), func() {
 	})
 })
 
-// running returns a function that returns the pods of which a container runs, or is yet to run.
+// running returns a function that returns the pods that have a container which runs, or is yet to run.
 func (n namespace) running(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
-		output, err := n.output(ctx, "get", "pods", "--field-selector=status.phase!=Succeeded,status.phase!=Failed", "-o",
-			`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].state}{"\n"}{end}`)()
+		// The kubelet reports the ends of containers before that of their pod.
+		output, err := n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase} `+
+			`{.status.containerStatuses[*].state.running} {.status.initContainerStatuses[*].state.running}{"\n"}{end}`)()
 		var running []string
 		for line := range strings.Lines(output) {
-			if !strings.Contains(line, `"terminated"`) { // the kubelet reports the end of a container before that of its pod
+			if fields := strings.Fields(line); len(fields) > 2 || slices.Contains(fields, "Pending") {
 				running = append(running, line)
 			}
 		}

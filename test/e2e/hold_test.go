@@ -21,14 +21,15 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		scaleController(ctx, 0)
 		n.leaderEnds(ctx)
 		n.drainLeader(ctx)
+		n.kubectl(ctx, "exec", "alone-worker-1", "--", "touch", "/tmp/enough")
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-1", patience)
 		waits := n.output(ctx, "get", "pod", "alone-worker-0", "-o", "jsonpath={.status.phase} {.metadata.deletionTimestamp}")
 		Eventually(ctx, waits).Should(MatchRegexp(`^Succeeded \d{4}-`), "the pod stays to be seen")
 		scaleController(ctx, 1)
 
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", patience)
-		n.kubectl(ctx, "exec", "alone-worker-1", "--", "touch", "/tmp/enough")
 		Eventually(ctx, n.ofAlone(ctx, "{.status.reason} {.status.tasks[0].replicas[*].phase}")).
-			Should(Equal("LeaderSucceeded Succeeded Succeeded"))
+			Should(Equal("LeaderSucceeded Succeeded Succeeded")) //nolint:dupword // of both replicas
 		Eventually(ctx, n.ofAlone(ctx, "0{.status.attempt} 0{.status.tasks[0].restartCount}")).
 			Should(MatchRegexp(`^0+ 0+$`), "nothing ran again")
 		Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/alone-worker-1"), "the pod of the leader is gone")

@@ -39,13 +39,14 @@ var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
 })
 
 // completeSideBySide creates two jobs from an example at once, with hostNetwork and other changes to the spec of their
-// pods, and waits until both have succeeded.
+// pods, and waits until both have succeeded. Their pods stay.
 func (n namespace) completeSideBySide(ctx context.Context, example, template, kind, changes string) {
 	GinkgoHelper()
 	jobs := []string{"one", "other"}
 	for _, job := range jobs {
 		n.applyPatched(ctx, example, fmt.Sprintf(
 			`[{"op": "replace", "path": "/metadata/name", "value": %q},
+			  {"op": "add", "path": "/spec/runPolicy", "value": {"cleanUpPolicy": "None"}},
 			  {"op": "add", "path": "%s/hostNetwork", "value": true}%s]`,
 			job, template, changes))
 	}
@@ -62,7 +63,7 @@ func (n namespace) haveTheirOwnPorts(ctx context.Context, portsOfJob int) {
 	spec := func(field string) func() (string, error) {
 		return n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].spec."+field+"}")
 	}
-	Expect(now(spec("hostNetwork"))).To(Equal("true true true true"))
+	Expect(now(spec("hostNetwork"))).To(Equal("true true true true")) //nolint:dupword // of all pods
 	Expect(strings.Fields(now(spec("dnsPolicy")))).To(HaveEach("ClusterFirstWithHostNet"))
 	ports := strings.Fields(now(spec("containers[*].ports[*].hostPort")))
 	Expect(ports).To(HaveLen(2 * portsOfJob))

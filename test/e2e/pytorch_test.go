@@ -70,10 +70,10 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/torchrun.yaml")
 		n.follow(ctx, "README.md", "A job")
 		Eventually(ctx, n.names(ctx, "training")).Should(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-torchrun"))
-		// The leader's success ends the job, perhaps while the other replica is still on its way out.
+		// The phase follows when the last replica has ended.
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "-o", "wide")).Should(And(
 			MatchRegexp(`^NAME +PHASE +READY +RESTARTS +AGE +QUEUE +REASON *\n`),
-			MatchRegexp(`(?m)^digits-torchrun +Succeeded +0/2 +0 `)))
+			MatchRegexp(`(?m)^digits-torchrun +Succeeded +2/2 +0 `)))
 	})
 
 	It("is for those who may edit a namespace to change, and for those who may view it to see", func(ctx context.Context) {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // mutateBoolean changes conditions. Each operand of && becomes true and each operand of || becomes false, that is, the
@@ -26,7 +27,7 @@ func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	}
 	logic, _ := e.(*ast.BinaryExpr)
 	isAnd, isOr := logic != nil && logic.Op == token.LAND, logic != nil && logic.Op == token.LOR
-	if of != token.LOR && !isAnd && !(of == token.ILLEGAL && w.isLoop(e)) && !isLiteral(e, "true") {
+	if of != token.LOR && !isAnd && (of != token.ILLEGAL || !w.isLoop(e)) && !isLiteral(e, "true") {
 		w.around(e, "(", fmt.Sprintf(" || mutantOn(%d))", w.add(e, "always %s", w.quote(e))))
 	}
 	if of != token.LAND && !isOr && !isLiteral(e, "false") {
@@ -73,11 +74,7 @@ func (w *weaver) isOperand(e ast.Expr) bool {
 func (w *weaver) isTarget(e ast.Expr) bool {
 	switch parent := w.parent().(type) {
 	case *ast.AssignStmt:
-		for _, target := range parent.Lhs {
-			if target == e {
-				return true
-			}
-		}
+		return slices.Contains(parent.Lhs, e)
 	case *ast.UnaryExpr:
 		return parent.Op == token.AND
 	case *ast.RangeStmt:

@@ -165,7 +165,7 @@ func readIDs(file string) ([]int, error) {
 		return nil, err
 	}
 	var ids []int
-	for _, field := range bytes.Fields(content) {
+	for field := range bytes.FieldsSeq(content) {
 		id, err := strconv.Atoi(string(field))
 		if err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ func (w *weaver) mutateValue(e ast.Expr) {
 	case *ast.BinaryExpr:
 		operator, ok := operators[e.Op]
 		if operand := w.info.Types[e.X].Type; isConstant || !ok || !isNumber(operand) &&
-			!(isOrder(e.Op) && isText(operand)) {
+			(!isOrder(e.Op) || !isText(operand)) {
 			break
 		}
 		w.around(e, fmt.Sprintf("%s(%d, ", operator.function, w.add(e, "%s %s", operator.word, w.quote(e))), ")")
