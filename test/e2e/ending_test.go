@@ -22,12 +22,12 @@ spec:
 `
 
 // endingWith returns the job with a command of Python for each replica. A Python without a handler ignores SIGTERM. So
-// its grace period decides when it ends.
-func endingWith(master, worker string) string {
+// its grace period, in seconds, decides when it ends after its deletion.
+func endingWith(grace int, master, worker string) string {
 	spec := func(code string) string {
-		return fmt.Sprintf(`{terminationGracePeriodSeconds: 5, containers: [{
+		return fmt.Sprintf(`{terminationGracePeriodSeconds: %d, containers: [{
 			name: pytorch, image: "tensorstack/pytorch-example:1.13.1", command: [python3, -c, %q]
-		}]}`, code)
+		}]}`, grace, code)
 	}
 	return fmt.Sprintf(ending, spec(master), spec(worker))
 }
@@ -35,7 +35,7 @@ func endingWith(master, worker string) string {
 var _ = Describe("The end of a job", Label("pytorch"), func() {
 	It("is decided when the leader succeeds, and is final when its peer has ended", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.kubectlWith(ctx, endingWith("import time; time.sleep(5)", "import time; time.sleep(20)"), "apply", "-f", "-")
+		n.kubectlWith(ctx, endingWith(5, "import time; time.sleep(5)", "import time; time.sleep(20)"), "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=SuccessCriteriaMet", "ptjob/ending", patience)
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/ending", patience)
 		Expect(now(n.running(ctx))).To(BeEmpty())
@@ -45,9 +45,14 @@ var _ = Describe("The end of a job", Label("pytorch"), func() {
 
 	It("is decided when a replica fails for good, and is final when no other runs", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		job := endingWith("import time; time.sleep(600)", "import time; time.sleep(5); exit(3)")
+		job := endingWith(600, "import time; time.sleep(600)", "import time; time.sleep(5); exit(3)")
 		n.kubectlWith(ctx, job, "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", patience)
+		// As docs/upgrading.md shows it.
+		Eventually(ctx, n.output(ctx, "get", "training", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace} `+
+			`{.metadata.name} {.status.conditions[?(@.type=="Running")].reason}{"\n"}{end}`)).
+			Should(Equal(fmt.Sprintf("PyTorchTrainingJob %s ending Finishing\n", n)))
+		n.kubectl(ctx, "delete", "pod", "ending-master-0", "--force", "--grace-period=0")
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/ending", patience)
 		Expect(now(n.running(ctx))).To(BeEmpty())
 		Expect(now(n.output(ctx, "get", "ptjob", "ending", "-o", "jsonpath={.status.phase} {.status.reason}"))).
