@@ -13,15 +13,13 @@ var admissionScenarios = []scenario{
 		name:   "admission takes the attempt off the pods for good, and the job says why it does not run",
 		shape:  Shape{Replicas: 1, RestartPolicy: onFailure},
 		before: []step{admissionTakesOff(batchv1beta1.LabelAttempt)},
-		steps:  []step{triesAtMost(9, 3*time.Minute)},
-		want:   result{Phase: "Pending", Reason: "AdmissionChangedPod"},
+		steps:  []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
 	{
 		name:   "admission takes the kind of job off the pods for good, and the job says why it does not run",
 		shape:  two(onFailure, scopeReplica),
 		before: []step{admissionTakesOff(batchv1beta1.LabelJobKind)},
-		steps:  []step{triesAtMost(9, 3*time.Minute), stands(batchv1beta1.JobPhasePending)},
-		want:   result{Phase: "Pending", Reason: "AdmissionChangedPod"},
+		steps:  []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
 	{
 		name:   "admission takes the attempt off the pods for a while, and then the job runs",
@@ -57,6 +55,16 @@ var admissionScenarios = []scenario{
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
+}
+
+// waitsFor checks that the job is Pending, and the reason that it gives.
+func waitsFor(reason string) step {
+	return func(w *world) {
+		w.t.Helper()
+		if s := w.status(); s.Phase != batchv1beta1.JobPhasePending || s.Reason != reason {
+			w.t.Errorf("the job is %s (%s), want Pending (%s): %s", s.Phase, s.Reason, reason, w.describe())
+		}
+	}
 }
 
 // triesAtMost lets time pass. In it the controller tries at most so often to create a pod, and deletes the pod. A pod
