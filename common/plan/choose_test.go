@@ -91,6 +91,14 @@ func TestChooseHoldsAJobThatLostItsReplicas(t *testing.T) {
 	}
 }
 
+// A job that is held shows which spec its status is about, and by which selector its pods are found.
+func TestStatusOfAJobThatIsHeldIsIdentified(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 0)).Sees()
+	diff(t, "observedGeneration", int64(1), d.Status.ObservedGeneration)
+	diff(t, "selector", "batch.tensorstack.dev/job-kind=TestJob,batch.tensorstack.dev/job-name=job", d.Status.Selector)
+}
+
 // withoutReplicas takes all replicas of a job away.
 func withoutReplicas(j *jobBuilder) *jobBuilder {
 	j.Spec.Roles[0].Replicas = 0

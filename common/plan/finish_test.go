@@ -231,6 +231,11 @@ func TestNothingChangesADecidedEnd(t *testing.T) {
 	}
 }
 
+func withoutDeadline(j *jobBuilder) *jobBuilder {
+	j.Spec.RunPolicy.ActiveDeadlineSeconds = nil
+	return j
+}
+
 // An edit of a job that ends changes no replica. The status reports that the edit was seen.
 func TestJobWhoseEndIsDecidedKeepsItsReplicas(t *testing.T) {
 	t.Parallel()
@@ -241,11 +246,6 @@ func TestJobWhoseEndIsDecidedKeepsItsReplicas(t *testing.T) {
 	diff(t, "observedGeneration of a job that waits", j.Generation, waits.Status.ObservedGeneration)
 	diff(t, "replicas", []string{"job-worker-0", "job-worker-1"},
 		listed(j.Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))).Status))
-}
-
-func withoutDeadline(j *jobBuilder) *jobBuilder {
-	j.Spec.RunPolicy.ActiveDeadlineSeconds = nil
-	return j
 }
 
 // finishedByAnEarlierVersion returns a job that succeeded a minute ago. The earlier version of the controller finished

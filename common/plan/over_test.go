@@ -28,7 +28,13 @@ func TestEndsRun(t *testing.T) {
 		"a job whose leader succeeds while a peer runs not": {workers(), peerRuns, false},
 		"a job whose replicas have ended does":              {workers(), ended, true},
 		"a job whose last peer the clean-up deleted does":   {workers().Saw(time.Minute, peerRuns...), peerIsGone, true},
-		"a job whose run was over before does not again":    {workers().Saw(time.Minute, ended...), ended, false},
+		"a job that finishes and keeps a peer that runs does not": {
+			workers().CleanUp(batchv1beta1.CleanUpPolicyNone), peerRuns, false,
+		},
+		"a job that kept a peer does once it has ended": {
+			workers().CleanUp(batchv1beta1.CleanUpPolicyNone).Saw(time.Minute, peerRuns...), ended, true,
+		},
+		"a job whose run was over before does not again": {workers().Saw(time.Minute, ended...), ended, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

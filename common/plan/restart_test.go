@@ -406,6 +406,8 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 	diff(t, "backoffCount once its window is over", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
 	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
+	meta.RemoveStatusCondition(&j.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+	diff(t, "wake-up if nothing tells when it was seen", 2*time.Second, summarize(j.Sees(again...)).WakeIn)
 }
 
 // A replica that stays failed by itself has no part in a later failure that restarts all.
