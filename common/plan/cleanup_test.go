@@ -285,6 +285,11 @@ func TestReplicasThatServeOthersGetNoTimeOnceTheseHaveEnded(t *testing.T) {
 			pods:  []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-ps-0", running)},
 			want:  []string{"job-ps-0"},
 		},
+		"a parameter server goes when the pod of a worker is gone": {
+			roles: []framework.Role{role("worker", 2), serving(role("ps", 1))},
+			pods:  []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-ps-0", running)},
+			want:  []string{"job-ps-0"},
+		},
 		"a parameter server stays while a worker has time to end": {
 			roles: []framework.Role{role("worker", 2), serving(role("ps", 1))},
 			pods:  []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", running), pod("job-ps-0", running)},

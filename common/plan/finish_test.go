@@ -359,6 +359,10 @@ func TestJobReportsThePodsThatKeepItFromFinishing(t *testing.T) {
 			want: finishes + "job-worker-0 on node node-1 and of 1 more is over: " +
 				"the job was active for longer than runPolicy.activeDeadlineSeconds (3600 s)",
 		},
+		"a pod that has no node": {
+			job: succeeded, pods: []*corev1.Pod{pod("job-worker-1", unschedulable)}, after: 90 * time.Second,
+			want: finishes + "job-worker-1 is over: leader job-worker-0 succeeded",
+		},
 		"not if it has ended": {
 			job: succeeded, after: time.Hour, want: "leader job-worker-0 succeeded",
 			pods: []*corev1.Pod{goes("job-worker-1"), pod("job-worker-0", exited(0))}[1:],

@@ -17,7 +17,6 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return false
 	case slices.ContainsFunc(v.replicas, v.mayHavePastPod):
 		return true
-	//mutant:a gang: a cache is trusted about the end of its time => case false:
 	case c.action == decideEnd && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:
 		// A cache may have the admission of an earlier run.
 		return true

@@ -6,9 +6,9 @@
 //
 //   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
 //   - choose picks what the job does: hold, pause, end, wait for reports, run, ... (choose.go);
-//   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, finish.go,
-//     cleanup.go, and admission.go for pods that another controller admits), and the status that follows (status.go,
-//     tasks.go);
+//   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
+//     finish.go, cleanup.go, and admission.go for pods that another controller admits), and the status that follows
+//     (status.go, tasks.go);
 //   - release releases the pods of leaders whose end is on record (release.go);
 //   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
 package plan

@@ -32,7 +32,7 @@ func endingWith(grace int, master, worker string) string {
 	return fmt.Sprintf(ending, spec(master), spec(worker))
 }
 
-var _ = Describe("The end of a job", Label("pytorch"), func() {
+var _ = Describe("The end of a job", Label("pytorch", "ending"), func() {
 	It("is decided when the leader succeeds, and is final when its peer has ended", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectlWith(ctx, endingWith(5, "import time; time.sleep(5)", "import time; time.sleep(20)"), "apply", "-f", "-")
@@ -51,7 +51,7 @@ var _ = Describe("The end of a job", Label("pytorch"), func() {
 		// As docs/upgrading.md shows it.
 		Eventually(ctx, n.output(ctx, "get", "training", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace} `+
 			`{.metadata.name} {.status.conditions[?(@.type=="Running")].reason}{"\n"}{end}`)).
-			Should(Equal(fmt.Sprintf("PyTorchTrainingJob %s ending Finishing\n", n)))
+			Should(Equal(fmt.Sprintf("PyTorchTrainingJob %s ending Finishing", n)))
 		n.kubectl(ctx, "delete", "pod", "ending-master-0", "--force", "--grace-period=0")
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/ending", patience)
 		Expect(now(n.running(ctx))).To(BeEmpty())
