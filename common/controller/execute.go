@@ -255,9 +255,10 @@ func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.Namespac
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 		}),
 		r.deletePods(ctx, job, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
-			//mutant:the clean-up deletes pods that ended => return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
-			version := cmp.Or(released[pod.UID], pod.ResourceVersion)
-			return []client.DeleteOption{client.Preconditions{UID: &pod.UID, ResourceVersion: &version}}
+			seen := client.Preconditions{UID: &pod.UID}
+			//mutant:the clean-up deletes pods that ended => _ = released
+			seen.ResourceVersion = new(cmp.Or(released[pod.UID], pod.ResourceVersion))
+			return []client.DeleteOption{seen}
 		}),
 		r.deletePods(ctx, job, d.ForceDeletes, func(pod *corev1.Pod) []client.DeleteOption {
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0)}
