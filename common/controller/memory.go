@@ -22,9 +22,7 @@ type Memory struct {
 	held         sync.Map // types.NamespacedName -> time.Time
 	tensorBoards dependents.HeldChanges
 
-	mu      sync.Mutex
-	written map[types.NamespacedName][]string
-	left    map[types.NamespacedName][]string
+	written, left podNames
 }
 
 // WaitsSince returns since when the status of a job waits to be written, the zero time if it does not.
@@ -78,40 +76,38 @@ func (m *Memory) hasService(job client.Object, cached bool) bool {
 }
 
 // noteWrite remembers that a pod of the job was created or deleted.
-func (m *Memory) noteWrite(job types.NamespacedName, pod string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.written == nil {
-		m.written = map[types.NamespacedName][]string{}
-	}
-	m.written[job] = append(m.written[job], pod)
-}
+func (m *Memory) noteWrite(job types.NamespacedName, pod string) { m.written.add(job, pod) }
 
 // TakeWrites returns the names of the pods of the job that were created or deleted since the last call.
-func (m *Memory) TakeWrites(job types.NamespacedName) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	pods := m.written[job]
-	delete(m.written, job)
-	return pods
-}
+func (m *Memory) TakeWrites(job types.NamespacedName) []string { return m.written.take(job) }
 
 // noteLeft remembers that a pod of the job left the cache while it was held.
-func (m *Memory) noteLeft(job types.NamespacedName, pod string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.left == nil {
-		m.left = map[types.NamespacedName][]string{}
-	}
-	m.left[job] = append(m.left[job], pod)
-}
+func (m *Memory) noteLeft(job types.NamespacedName, pod string) { m.left.add(job, pod) }
 
 // takeLeft returns the names of the pods of the job that left the cache while they were held, since the last call.
-func (m *Memory) takeLeft(job types.NamespacedName) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	pods := m.left[job]
-	delete(m.left, job)
+func (m *Memory) takeLeft(job types.NamespacedName) []string { return m.left.take(job) }
+
+// podNames are names of pods, by their job.
+type podNames struct {
+	mu    sync.Mutex
+	ofJob map[types.NamespacedName][]string
+}
+
+func (n *podNames) add(job types.NamespacedName, pod string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ofJob == nil {
+		n.ofJob = map[types.NamespacedName][]string{}
+	}
+	n.ofJob[job] = append(n.ofJob[job], pod)
+}
+
+// take returns the names of the pods of a job that were added since the last call.
+func (n *podNames) take(job types.NamespacedName) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pods := n.ofJob[job]
+	delete(n.ofJob, job)
 	return pods
 }
 

@@ -296,7 +296,7 @@ func TestFirstStatusIsWhole(t *testing.T) {
 	}
 }
 
-// The replicas of a job that runs do not stop, whatever becomes of its spec.
+// The replicas of a job that runs do not stop when its spec changes.
 func TestHeldJobThatRunsStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	j := ran()

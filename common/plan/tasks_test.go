@@ -353,7 +353,7 @@ func TestRestartTimeIsClearedWhenItIsOver(t *testing.T) {
 	}
 }
 
-// READY of a finished job tells how it stood at its end, whatever becomes of the pods that it keeps.
+// READY of a finished job stays as it was at the end, also if the pods that the job keeps change.
 func TestReadyOfAFinishedJobStays(t *testing.T) {
 	t.Parallel()
 	j := ran().Deadline(60).CleanUp(batchv1beta1.CleanUpPolicyNone).
