@@ -1,8 +1,9 @@
-// Package deepspeed runs DeepSpeedJobs: it tells the job controller how worker 0 launches a DeepSpeed training on all workers.
+// Package deepspeed runs DeepSpeedJobs: it tells the job controller how worker 0 launches a DeepSpeed training on all
+// workers.
 //
-// Every worker runs the agent, which is the controller's own program: an ssh server whose sessions have the environment of their
-// container, and on worker 0 also the wrapper of the launcher. DeepSpeed reaches the workers by pdsh and by the agent's ssh, so that an
-// image needs neither a server nor a client of ssh, nor a user that may start one.
+// Every worker runs the agent, which is the controller's own program: an ssh server whose sessions have the environment
+// of their container, and on worker 0 also the wrapper of the launcher. DeepSpeed reaches the workers by pdsh and by
+// the agent's ssh, so that an image needs neither a server nor a client of ssh, nor a user that may start one.
 package deepspeed
 
 import (
@@ -51,7 +52,9 @@ func (deepspeed) NewJob() *v1beta1.DeepSpeedJob { return &v1beta1.DeepSpeedJob{}
 
 func (deepspeed) MainContainers() []string { return []string{"worker"} }
 
-func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+func (d deepspeed) Wire(
+	job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+) error {
 	main := framework.MainContainer(d.MainContainers(), template.Spec.Containers)
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
@@ -84,8 +87,8 @@ func (d deepspeed) Wire(job *v1beta1.DeepSpeedJob, gang framework.Gang, member f
 	return gang.AddHelper(member, &template.Spec, installContainer, []string{"agent", "install", agent.Folder}, shared)
 }
 
-// leavesRoom returns an error if the template has what the controller adds to it. The CRD rejects paths that are reserved,
-// but not those that name one in another way.
+// leavesRoom returns an error if the template has what the controller adds to it. The CRD rejects paths that are
+// reserved, but not those that name one in another way.
 func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
 	reserved := []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)}
 	isReserved := func(name string) bool {
@@ -95,7 +98,8 @@ func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
 	}
 	for _, mount := range main.VolumeMounts {
 		if isReserved(mount.MountPath) {
-			return fmt.Errorf("the template of type %q mounts a volume at %s, which is reserved", v1beta1.WorkerType, mount.MountPath)
+			return fmt.Errorf("the template of type %q mounts a volume at %s, which is reserved", v1beta1.WorkerType,
+				mount.MountPath)
 		}
 	}
 	for _, device := range main.VolumeDevices {
@@ -106,7 +110,8 @@ func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
 	}
 	for _, volume := range spec.Volumes {
 		if volume.Name == agentVolume || volume.Name == keyVolume {
-			return fmt.Errorf("the template of type %q has a volume named %q, which is reserved", v1beta1.WorkerType, volume.Name)
+			return fmt.Errorf("the template of type %q has a volume named %q, which is reserved", v1beta1.WorkerType,
+				volume.Name)
 		}
 	}
 	return nil
@@ -127,7 +132,8 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 		command = append(command, fmt.Sprintf("--port=%d", sshPort(gang, member.Index)))
 	}
 	if elastic := elasticOf(job); elastic != nil {
-		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()), fmt.Sprintf("--max-workers=%d", elastic.Most()))
+		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()),
+			fmt.Sprintf("--max-workers=%d", elastic.Most()))
 	}
 	if job.Spec.DisableCustomEnv {
 		for _, variable := range main.Env {
@@ -151,8 +157,8 @@ func hostFormat(gang framework.Gang) string {
 	return gang.FQDN(framework.Member{Name: gang.Job + "-" + v1beta1.WorkerType + "-%d"})
 }
 
-// launcher returns what the agent of the leader runs: the command line that launches the training, as config and, after a pause,
-// resumeSpecs say, after the flags of the agent that are about it.
+// launcher returns what the agent of the leader runs: the command line that launches the training, as config and, after
+// a pause, resumeSpecs say, after the flags of the agent that are about it.
 func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	config := ptr.Deref(job.Spec.Config, v1beta1.Config{})
 	resume := resumeSpecOf(job)
@@ -164,7 +170,9 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	}
 	flags := []string{"--need=deepspeed", "--need=pdsh"}
 	// With one host the runner would launch the processes by itself, in an environment of its own.
-	command := []string{"deepspeed", "--hostfile=" + agent.Hostfile, "--master_addr=" + gang.FQDN(gang.Leader()), "--force_multi"}
+	command := []string{
+		"deepspeed", "--hostfile=" + agent.Hostfile, "--master_addr=" + gang.FQDN(gang.Leader()), "--force_multi",
+	}
 	if gang.Leader().HasHostNetwork() {
 		command = append(command, "--master_port=$("+envMasterPort+")")
 	}

@@ -26,7 +26,9 @@ func running(args ...string) *v1beta1.Config {
 }
 
 // jobOf returns a job of two workers, changed.
-func jobOf(config *v1beta1.Config, template corev1.PodTemplateSpec, changes ...func(*v1beta1.DeepSpeedJob)) *v1beta1.DeepSpeedJob {
+func jobOf(
+	config *v1beta1.Config, template corev1.PodTemplateSpec, changes ...func(*v1beta1.DeepSpeedJob),
+) *v1beta1.DeepSpeedJob {
 	job := &v1beta1.DeepSpeedJob{Spec: v1beta1.DeepSpeedJobSpec{
 		Config: config, Worker: v1beta1.Worker{Replicas: ptr.To[int32](2), Template: template},
 	}}
@@ -78,13 +80,17 @@ func env(pairs ...string) []corev1.EnvVar {
 
 func fromSecret(name string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
-		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "token"},
+		SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "token",
+		},
 	}}
 }
 
 func fromConfigMap(name string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
-		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "path"},
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "path",
+		},
 	}}
 }
 
@@ -131,7 +137,9 @@ func TestCommand(t *testing.T) {
 			want: launches(launcher("--no_python", "bash", "-c", "train")...),
 		},
 		"a form that is empty is none": {
-			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Python: []string{}, Module: []string{"m"}, Exec: []string{}}}, training()),
+			job: jobOf(&v1beta1.Config{
+				Run: &v1beta1.RunType{Python: []string{}, Module: []string{"m"}, Exec: []string{}},
+			}, training()),
 			want: launches(launcher("--module", "m")...),
 		},
 		"no local rank": {
@@ -149,7 +157,8 @@ func TestCommand(t *testing.T) {
 		},
 		"otherArgs stand after ours, which they override, and before the program": {
 			job: jobOf(&v1beta1.Config{
-				LocalRank: new(false), OtherArgs: []string{"--master_port=1234", "--hostfile=mine"}, Run: &v1beta1.RunType{Module: []string{"m", "-v"}},
+				LocalRank: new(false), OtherArgs: []string{"--master_port=1234", "--hostfile=mine"},
+				Run: &v1beta1.RunType{Module: []string{"m", "-v"}},
 			}, training()),
 			want: launches(launcher("--no_local_rank", "--module", "--master_port=1234", "--hostfile=mine", "m", "-v")...),
 		},
@@ -184,7 +193,9 @@ func TestCommand(t *testing.T) {
 		},
 		"secrets that the launcher would print are kept from it, and nothing else is": {
 			job: jobOf(running(), training(slices.Concat(
-				env("PYTHONPATH", "/code"), []corev1.EnvVar{fromSecret("PYTHON_TOKEN"), fromSecret("API_TOKEN"), fromConfigMap("PYTHONHOME")})...)),
+				env("PYTHONPATH", "/code"), []corev1.EnvVar{
+					fromSecret("PYTHON_TOKEN"), fromSecret("API_TOKEN"), fromConfigMap("PYTHONHOME"),
+				})...)),
 			want: launches(slices.Concat([]string{"--secret-env=PYTHON_TOKEN"}, launcher("train.py"))...),
 		},
 		"such secrets are nobody's business where there is no launcher": {
@@ -317,7 +328,9 @@ func TestWire(t *testing.T) {
 			},
 		},
 		"the first container, if none is named worker, and the user's own variable": {
-			template: corev1.PodSpec{Containers: []corev1.Container{{Name: "train", Env: env("PYTHONUNBUFFERED", "")}, {Name: "sidecar"}}},
+			template: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "train", Env: env("PYTHONUNBUFFERED", "")}, {Name: "sidecar"}},
+			},
 			want: corev1.PodSpec{
 				InitContainers: []corev1.Container{install},
 				Containers: []corev1.Container{
@@ -362,16 +375,19 @@ func TestWireRefuses(t *testing.T) {
 			want: `the template of type "worker" has no container`,
 		},
 		"a mount over the agent": {
-			template: mounting("/t9k/agent"), want: `the template of type "worker" mounts a volume at /t9k/agent, which is reserved`,
+			template: mounting("/t9k/agent"),
+			want:     `the template of type "worker" mounts a volume at /t9k/agent, which is reserved`,
 		},
 		"a mount over the hostfile": {
-			template: mounting("/t9k/hostfile"), want: `the template of type "worker" mounts a volume at /t9k/hostfile, which is reserved`,
+			template: mounting("/t9k/hostfile"),
+			want:     `the template of type "worker" mounts a volume at /t9k/hostfile, which is reserved`,
 		},
 		"a mount over the key": {
 			template: mounting("/t9k/ssh"), want: `the template of type "worker" mounts a volume at /t9k/ssh, which is reserved`,
 		},
 		"a mount there by another spelling": {
-			template: mounting("/t9k//x/../ssh/"), want: `the template of type "worker" mounts a volume at /t9k//x/../ssh/, which is reserved`,
+			template: mounting("/t9k//x/../ssh/"),
+			want:     `the template of type "worker" mounts a volume at /t9k//x/../ssh/, which is reserved`,
 		},
 		"a mount there by a relative path": {
 			template: mounting("t9k/ssh"), want: `the template of type "worker" mounts a volume at t9k/ssh, which is reserved`,

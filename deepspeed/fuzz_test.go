@@ -36,8 +36,8 @@ func TestRealJobsAreFarFromTheLimits(t *testing.T) {
 	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
-// checkCommand checks that every worker runs the agent, by flags that the agent knows, unless debug mode has another command: that it
-// has something to launch on worker 0 and on no other, and that it reaches what it needs.
+// checkCommand checks that every worker runs the agent, by flags that the agent knows, unless debug mode has another
+// command: that it has something to launch on worker 0 and on no other, and that it reaches what it needs.
 func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
 	mode := begun.Job.Spec.RunMode
 	hasCommand := func(spec batchv1beta1.ReplicaDebugSet) bool { return len(spec.Command) > 0 }
@@ -52,8 +52,10 @@ func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
 		if pod.Name == framework.MemberName(begun.Job.Name, v1beta1.WorkerType, 0) && !mode.Debugging() {
 			subcommand = "launch"
 		}
-		if len(main.Command) < 2 || main.Command[0] != "/t9k/agent/agent" || main.Command[1] != subcommand || main.Args != nil {
-			errs = append(errs, fmt.Errorf("pod %s runs %q with %q, want the agent to %s", pod.Name, main.Command, main.Args, subcommand))
+		if len(main.Command) < 2 || main.Command[0] != "/t9k/agent/agent" || main.Command[1] != subcommand ||
+			main.Args != nil {
+			errs = append(errs,
+				fmt.Errorf("pod %s runs %q with %q, want the agent to %s", pod.Name, main.Command, main.Args, subcommand))
 			continue
 		}
 		command, flags, err := agent.Command().Find(main.Command[1:])

@@ -55,23 +55,31 @@ func TestJobSpec(t *testing.T) {
 			want: framework.JobSpec{Roles: workers(0), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
 		"an elastic job has the workers that are expected, which restart alone": {
-			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](1), Template: template}, Elastic: elastic(true, ptr.To[int32](5))},
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Replicas: ptr.To[int32](1), Template: template}, Elastic: elastic(true, ptr.To[int32](5)),
+			},
 			want: framework.JobSpec{
 				Roles: workers(5), Elastic: elastic(true, ptr.To[int32](5)), DefaultRestartScope: scopeReplica, HasLauncher: true,
 			},
 		},
 		"an elastic job has the fewest workers unless told otherwise": {
-			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](5), Template: template}, Elastic: elastic(true, nil)},
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Replicas: ptr.To[int32](5), Template: template}, Elastic: elastic(true, nil),
+			},
 			want: framework.JobSpec{
 				Roles: workers(2), Elastic: elastic(true, nil), DefaultRestartScope: scopeReplica, HasLauncher: true,
 			},
 		},
 		"elastic that is switched off is none": {
-			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](3), Template: template}, Elastic: elastic(false, ptr.To[int32](5))},
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Replicas: ptr.To[int32](3), Template: template}, Elastic: elastic(false, ptr.To[int32](5)),
+			},
 			want: framework.JobSpec{Roles: workers(3), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
 		"policies are passed on": {
-			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Template: template}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler},
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Template: template}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
+			},
 			want: framework.JobSpec{
 				Roles: workers(1), RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
 				DefaultRestartScope: scopeJob, HasLauncher: true,

@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// NewSecret returns a key pair, by which the workers of a job know each other: whoever has the key is one of them. It is
-// the key of the servers and of the clients, and the only one that the servers let in.
+// NewSecret returns a key pair, by which the workers of a job know each other: whoever has the key is one of them. It
+// is the key of the servers and of the clients, and the only one that the servers let in.
 func (deepspeed) NewSecret(*v1beta1.DeepSpeedJob) (*corev1.Secret, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package pytorch runs PyTorchTrainingJobs: it tells the job controller how the replicas of a PyTorch training find each other,
-// with torchrun and without.
+// Package pytorch runs PyTorchTrainingJobs: it tells the job controller how the replicas of a PyTorch training find
+// each other, with torchrun and without.
 package pytorch
 
 import (
@@ -51,7 +51,9 @@ func (pytorch) NewJob() *v1beta1.PyTorchTrainingJob { return &v1beta1.PyTorchTra
 
 func (pytorch) MainContainers() []string { return []string{"pytorch", "python"} }
 
-func (p pytorch) Wire(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+func (p pytorch) Wire(
+	job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+) error {
 	main := framework.MainContainer(p.MainContainers(), template.Spec.Containers)
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
@@ -94,10 +96,12 @@ func leaderPort(gang framework.Gang) int32 {
 
 // torchrun returns the command line that launches the processes of one member.
 //
-// The endpoint is written with the variables, so that a MASTER_ADDR or MASTER_PORT of the user's own holds here too. The
-// c10d backend must know which member hosts its store; torch recognizes itself by name, but not with every name service, so
-// it is told. The id keeps members of an earlier attempt out.
-func torchrun(config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member) []string {
+// The endpoint is written with the variables, so that a MASTER_ADDR or MASTER_PORT of the user's own holds here too.
+// The c10d backend must know which member hosts its store; torch recognizes itself by name, but not with every name
+// service, so it is told. The id keeps members of an earlier attempt out.
+func torchrun(
+	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member,
+) []string {
 	nodes := strconv.Itoa(len(gang.Members))
 	if elastic != nil {
 		nodes = fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()) // not how many there are now: that changes
@@ -131,8 +135,8 @@ func torchrun(config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig
 	return slices.Concat(command, options)
 }
 
-// rendezvousSettings moves the user's --rdzv_conf from the options to the settings, since torchrun heeds only the last of these
-// flags. Of settings of the same name it heeds the last, so that the user's wins.
+// rendezvousSettings moves the user's --rdzv_conf from the options to the settings, since torchrun heeds only the last
+// of these flags. Of settings of the same name it heeds the last, so that the user's wins.
 func rendezvousSettings(settings, options []string) (allSettings, otherOptions []string) {
 	for i := 0; i < len(options); i++ {
 		flag, value, hasValue := strings.Cut(options[i], "=")

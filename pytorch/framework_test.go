@@ -30,7 +30,9 @@ func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1be
 }
 
 // wire returns the template of the member of a rank, as it is after some restarts of the job.
-func wire(t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32) (framework.Member, *corev1.PodTemplateSpec) {
+func wire(
+	t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32,
+) (framework.Member, *corev1.PodTemplateSpec) {
 	t.Helper()
 	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, pytorch{}.JobSpec(job).Roles)
 	member := gang.Members[rank]
@@ -75,14 +77,16 @@ func TestWireWithoutTorchrun(t *testing.T) {
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2"),
 		},
 		"master leads wherever it stands": {
-			job:      jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()), replicas("master", 1, training())),
+			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
+				replicas("master", 1, training())),
 			rank:     1,
 			wantName: "job-worker-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1"),
 		},
 		"the types after it keep their order": {
-			job:      jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()), replicas("master", 1, training())),
+			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
+				replicas("master", 1, training())),
 			rank:     3,
 			wantName: "job-ps-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
@@ -139,39 +143,61 @@ func TestWireWithTorchrun(t *testing.T) {
 		want    []string
 	}{
 		"the leader hosts the rendezvous": {
-			want: []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1",
+			},
 		},
 		"the others do not": {
 			rank: 2,
-			want: []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=0"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=0",
+			},
 		},
 		"a restart of the job is another rendezvous": {
 			attempt: 2,
-			want:    []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-2", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-2", endpoint, "--rdzv_conf=is_host=1",
+			},
 		},
 		"a number of processes on every replica": {
 			torchrun: v1beta1.TorchrunConfig{ProcPerNode: "8"},
-			want:     []string{"torchrun", "--nnodes=3", "--nproc_per_node=8", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--nproc_per_node=8", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1",
+			},
 		},
 		"a process for every GPU": {
 			torchrun: v1beta1.TorchrunConfig{ProcPerNode: "gpu"},
-			want:     []string{"torchrun", "--nnodes=3", "--nproc_per_node=gpu", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--nproc_per_node=gpu", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1",
+			},
 		},
 		"restarts of torchrun's own": {
 			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](5)},
-			want:     []string{"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1",
+			},
 		},
 		"no restarts, when that is said": {
 			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](0)},
-			want:     []string{"torchrun", "--nnodes=3", "--max_restarts=0", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--max_restarts=0", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1",
+			},
 		},
 		"c10d by name": {
 			torchrun: v1beta1.TorchrunConfig{RdzvBackend: "c10d"},
-			want:     []string{"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1",
+			},
 		},
 		"another backend has the user's endpoint": {
 			torchrun: v1beta1.TorchrunConfig{RdzvBackend: "etcd-v2", ExtraOptions: []string{"--rdzv_endpoint=etcd:2379"}},
-			want:     []string{"torchrun", "--nnodes=3", "--rdzv_backend=etcd-v2", "--rdzv_id=job-uid-0", "--rdzv_endpoint=etcd:2379"},
+			want: []string{
+				"torchrun", "--nnodes=3", "--rdzv_backend=etcd-v2", "--rdzv_id=job-uid-0", "--rdzv_endpoint=etcd:2379",
+			},
 		},
 		"extra options come last, so that they win": {
 			torchrun: v1beta1.TorchrunConfig{
@@ -190,7 +216,9 @@ func TestWireWithTorchrun(t *testing.T) {
 			},
 		},
 		"so are those whose flag is spelled otherwise, and they win": {
-			torchrun: v1beta1.TorchrunConfig{ExtraOptions: []string{"--rdzv_conf", "is_host=0", "--tee=1", "--rdzv-conf=timeout=60"}},
+			torchrun: v1beta1.TorchrunConfig{
+				ExtraOptions: []string{"--rdzv_conf", "is_host=0", "--tee=1", "--rdzv-conf=timeout=60"},
+			},
 			want: []string{
 				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1,is_host=0,timeout=60", "--tee=1",
@@ -213,7 +241,8 @@ func TestWireWithTorchrun(t *testing.T) {
 			_, got := wire(t, job, tc.rank, tc.attempt)
 
 			// The args of the template are the script and its args; torchrun itself sets ranks and the size of the world.
-			want := training(env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1")...)
+			want := training(env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1")...)
 			want.Spec.Containers[0].Command = tc.want
 			if diff := cmp.Diff(&want, got); diff != "" {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
@@ -222,7 +251,8 @@ func TestWireWithTorchrun(t *testing.T) {
 	}
 }
 
-// The template of an elastic replica does not depend on how many others there are, so that it need not change with them.
+// The template of an elastic replica does not depend on how many others there are, so that it need not change with
+// them.
 func TestWireWithElasticTorchrun(t *testing.T) {
 	t.Parallel()
 	var got [2]*corev1.PodTemplateSpec
@@ -233,7 +263,8 @@ func TestWireWithElasticTorchrun(t *testing.T) {
 		}
 		_, got[i] = wire(t, job, 1, 0)
 	}
-	want := training(env("MASTER_ADDR", "job-worker-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1")...)
+	want := training(env("MASTER_ADDR", "job-worker-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+		"PYTHONUNBUFFERED", "1")...)
 	want.Spec.Containers[0].Command = []string{
 		"torchrun", "--nnodes=2:8", "--max_restarts=9", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
 		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=0",

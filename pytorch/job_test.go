@@ -20,7 +20,9 @@ func TestJobSpec(t *testing.T) {
 	roles := []framework.Role{{Type: "worker", Replicas: 1, ScalingWeight: 1, Template: &template}}
 	elastic := &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](4)}
 	expecting := func(n int32) *batchv1beta1.ElasticConfig {
-		return &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](8), ExpectedReplicas: &n}
+		return &batchv1beta1.ElasticConfig{
+			Enabled: true, MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](8), ExpectedReplicas: &n,
+		}
 	}
 	runPolicy := batchv1beta1.RunPolicy{BackoffLimit: ptr.To[int32](7), RestartScope: batchv1beta1.RestartScopeReplica}
 	runMode := &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
@@ -44,13 +46,16 @@ func TestJobSpec(t *testing.T) {
 			}}},
 			want: framework.JobSpec{
 				Roles: []framework.Role{{
-					Type: "worker", Replicas: 4, ScalingWeight: 2, RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: &template,
+					Type: "worker", Replicas: 4, ScalingWeight: 2, RestartPolicy: batchv1beta1.RestartPolicyExitCode,
+					Template: &template,
 				}},
 				DefaultRestartScope: scopeJob,
 			},
 		},
 		"the weight is the number of replicas unless told otherwise": {
-			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: "worker", Replicas: ptr.To[int32](4), Template: template}}},
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: "worker", Replicas: ptr.To[int32](4), Template: template}},
+			},
 			want: framework.JobSpec{
 				Roles:               []framework.Role{{Type: "worker", Replicas: 4, ScalingWeight: 4, Template: &template}},
 				DefaultRestartScope: scopeJob,
@@ -70,7 +75,9 @@ func TestJobSpec(t *testing.T) {
 			},
 		},
 		"the master leads": {
-			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker, {Type: "master", Template: template}}},
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker, {Type: "master", Template: template}},
+			},
 			want: framework.JobSpec{
 				Roles: []framework.Role{
 					{Type: "master", Replicas: 1, ScalingWeight: 1, Template: &template},
@@ -80,13 +87,18 @@ func TestJobSpec(t *testing.T) {
 			},
 		},
 		"policies are passed on": {
-			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler},
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
+			},
 			want: framework.JobSpec{
 				Roles: roles, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler, DefaultRestartScope: scopeJob,
 			},
 		},
 		"elastic with torchrun: replicas come and go one by one": {
-			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true}},
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic,
+				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true},
+			},
 			want: framework.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeReplica, Rendezvous: true},
 		},
 		"elastic with torchrun: what is expected is shared by weight, and a master stays one": {
@@ -112,7 +124,9 @@ func TestJobSpec(t *testing.T) {
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, Notice: notice},
 		},
 		"elastic with torchrun switched off has none either": {
-			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &v1beta1.TorchrunConfig{}},
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &v1beta1.TorchrunConfig{},
+			},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, Notice: notice},
 		},
 		"torchrun with elastic switched off is one collective": {

@@ -72,8 +72,10 @@ func (g groupView) after(d time.Duration) groupView {
 func newPod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu("1")}}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu("1")}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	for _, change := range changes {
 		change(pod)
@@ -86,7 +88,9 @@ func gated(pod *corev1.Pod) {
 }
 
 func withGPU(pod *corev1.Pod) {
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1"),
+	}
 }
 
 func deleting(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now)) }
@@ -127,7 +131,8 @@ func succeeded(pod *corev1.Pod) {
 
 func unschedulable(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "0/3 nodes are available",
 	}}
 }
 

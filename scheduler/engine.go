@@ -18,7 +18,8 @@ type engine interface {
 	// hindrance returns why the engine cannot schedule groups, of those that are there, by namespace; "" is all of them.
 	// What the objects of a tenant show of the engine is no evidence for the groups of another tenant.
 	hindrance(ctx context.Context, there []groupView) (map[string]hindrance, error)
-	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil is no queue.
+	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil
+	// is no queue.
 	gates(queue *v1beta1.Queue) bool
 	// priorityClass is the class of the group's pods, by which the engine knows their priority.
 	priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass
@@ -28,8 +29,8 @@ type engine interface {
 	queueLimits(queue *v1beta1.Queue) []metav1.Condition
 	// groupLimits are conditions that say what the engine cannot do of a group's spec.
 	groupLimits(g groupView) []metav1.Condition
-	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new ones. It returns the one
-	// that the group has, which stays: that of the pods that were there before it.
+	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new
+	// ones. It returns the one that the group has, which stays: that of the pods that were there before it.
 	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error)
 	// syncQueue makes the engine's own queue what ours is. There is a queue in the view.
 	syncQueue(ctx context.Context, view queueView) error
@@ -62,5 +63,7 @@ func isConfined(queue *v1beta1.Queue) bool { return len(requirementsOf(queue.Spe
 
 // notSupported is a condition about what a spec asks for and the engine does not do.
 func notSupported(condition, message string) metav1.Condition {
-	return metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotSupportedByEngine, Message: message}
+	return metav1.Condition{
+		Type: condition, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotSupportedByEngine, Message: message,
+	}
 }

@@ -38,8 +38,8 @@ const permit = 1
 // task is what matters of a pod that Volcano tells of.
 type task struct {
 	UID types.UID
-	// Job is the namespace and name of the pod's group as Volcano knows it, from whose queue it takes what the pod gets. That is an annotation:
-	// the pod's labels may name another group, or another queue.
+	// Job is the namespace and name of the pod's group as Volcano knows it, from whose queue it takes what the pod gets.
+	// That is an annotation: the pod's labels may name another group, or another queue.
 	Job string
 }
 
@@ -67,8 +67,8 @@ type answer struct {
 // observer reads what there is of a queue.
 type observer func(ctx context.Context, queue string) (queueView, error)
 
-// extender answers the plugin of that name of Volcano, which by itself takes resources back by other rules than those of our queues. It answers
-// from the cache and changes nothing.
+// extender answers the plugin of that name of Volcano, which by itself takes resources back by other rules than those
+// of our queues. It answers from the cache and changes nothing.
 type extender struct {
 	client  client.Client
 	observe observer
@@ -133,8 +133,8 @@ func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer{Status: permit, Victims: victims}) // who asked has gone if that fails
 }
 
-// victims returns the evictees that may be evicted. What nobody may be evicted for is not looked at more closely, since Volcano asks about
-// every pod that waits, and each node, all the time.
+// victims returns the evictees that may be evicted. What nobody may be evicted for is not looked at more closely, since
+// Volcano asks about every pod that waits, and each node, all the time.
 func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 	queue, err := e.queueOf(ctx, q.Evictor)
 	if queue == nil || err != nil {
@@ -184,9 +184,9 @@ func givesWay(queue, other *v1beta1.Queue) bool {
 	return ptr.Deref(queue.Spec.Preemptible, true) && queue.Spec.Priority < other.Spec.Priority
 }
 
-// mayTake says that it would be of use to a pod, and right, if others were evicted for it: it is one of its group, which its queue has
-// admitted, and what the group needs fits the quota. The quota is looked at here since Volcano would evict for a pod as long as the queue
-// has something left of any resource.
+// mayTake says that it would be of use to a pod, and right, if others were evicted for it: it is one of its group,
+// which its queue has admitted, and what the group needs fits the quota. The quota is looked at here since Volcano
+// would evict for a pod as long as the queue has something left of any resource.
 func mayTake(view queueView, evictor task) bool {
 	for _, g := range view.Groups {
 		if g.key() != evictor.Job {

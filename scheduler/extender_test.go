@@ -33,8 +33,10 @@ func TestWhichQueueGivesWay(t *testing.T) {
 		other       int32
 		want        bool
 	}{
-		"a queue of a smaller priority":                             {priority: 1, other: 2, want: true},
-		"a queue of a smaller priority that says so":                {priority: 1, preemptible: new(true), other: 2, want: true},
+		"a queue of a smaller priority": {priority: 1, other: 2, want: true},
+		"a queue of a smaller priority that says so": {
+			priority: 1, preemptible: new(true), other: 2, want: true,
+		},
 		"not a queue of a smaller priority that is not preemptible": {priority: 1, preemptible: new(false), other: 2},
 		"not a queue of the same priority":                          {priority: 2, other: 2},
 		"not a queue of a greater priority":                         {priority: 3, other: 2},
@@ -60,17 +62,30 @@ func TestWhoMayTakeRoom(t *testing.T) {
 		uid    types.UID
 		want   bool
 	}{
-		"a pod of a group that waits":         {queue: newQueue(nil), groups: []groupView{waiting}, uid: "one", want: true},
-		"not a pod of another group":          {queue: newQueue(nil), groups: []groupView{waiting}, uid: "other"},
-		"not a pod of a group that is gone":   {queue: newQueue(nil), groups: []groupView{newGroup("b", 1, newPod(withUID("one")))}, uid: "one"},
-		"nobody in a queue that is gone":      {groups: []groupView{waiting}, uid: "one"},
-		"nobody in a queue that is closed":    {queue: newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }), groups: []groupView{waiting}, uid: "one"},
-		"a group whose pods all fit a quota":  {queue: newQueue(cpuQuota("3")), groups: []groupView{waiting, newGroup("b", 1, newPod(running))}, uid: "one", want: true},
-		"not a group of which some would not": {queue: newQueue(cpuQuota("2")), groups: []groupView{waiting, newGroup("b", 1, newPod(running))}, uid: "one"},
-		"not a namespace that the queue does not take": {
-			queue: newQueue(nil), groups: []groupView{func() groupView { g := waiting; g.Selected = false; return g }()}, uid: "one",
+		"a pod of a group that waits": {queue: newQueue(nil), groups: []groupView{waiting}, uid: "one", want: true},
+		"not a pod of another group":  {queue: newQueue(nil), groups: []groupView{waiting}, uid: "other"},
+		"not a pod of a group that is gone": {
+			queue: newQueue(nil), groups: []groupView{newGroup("b", 1, newPod(withUID("one")))}, uid: "one",
 		},
-		"not a pod that is held back": {queue: newQueue(nil), groups: []groupView{newGroup("a", 1, newPod(gated, withUID("one")))}, uid: "one"},
+		"nobody in a queue that is gone": {groups: []groupView{waiting}, uid: "one"},
+		"nobody in a queue that is closed": {
+			queue: newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }), groups: []groupView{waiting}, uid: "one",
+		},
+		"a group whose pods all fit a quota": {
+			queue: newQueue(cpuQuota("3")), groups: []groupView{waiting, newGroup("b", 1, newPod(running))}, uid: "one",
+			want: true,
+		},
+		"not a group of which some would not": {
+			queue: newQueue(cpuQuota("2")), groups: []groupView{waiting, newGroup("b", 1, newPod(running))}, uid: "one",
+		},
+		"not a namespace that the queue does not take": {
+			queue: newQueue(nil), groups: []groupView{
+				func() groupView { g := waiting; g.Selected = false; return g }(),
+			}, uid: "one",
+		},
+		"not a pod that is held back": {
+			queue: newQueue(nil), groups: []groupView{newGroup("a", 1, newPod(gated, withUID("one")))}, uid: "one",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +110,8 @@ func newTestExtender(t *testing.T) *extender {
 	views := map[string]queueView{}
 	var objects []client.Object
 	for name, spec := range map[string]v1beta1.QueueSpec{
-		"low": {Priority: 1}, "high": {Priority: 2}, "kept": {Priority: 1, Preemptible: new(false)}, "unreadable": {Priority: 2},
+		"low": {Priority: 1}, "high": {Priority: 2}, "kept": {Priority: 1, Preemptible: new(false)},
+		"unreadable": {Priority: 2},
 	} {
 		queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority, s.Preemptible = spec.Priority, spec.Preemptible })
 		queue.Name = name
@@ -104,7 +120,9 @@ func newTestExtender(t *testing.T) *extender {
 		views[name] = queueView{Queue: queue, Groups: []groupView{group}}
 		objects = append(objects, queue, group.Group)
 	}
-	return newExtender(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), func(_ context.Context, queue string) (queueView, error) {
+	return newExtender(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), func(_ context.Context,
+		queue string,
+	) (queueView, error) {
 		if queue == "unreadable" {
 			return queueView{}, errors.New("the cache is empty")
 		}
@@ -126,20 +144,25 @@ func TestAnswersToVolcano(t *testing.T) {
 		wantStatus int
 		want       []task
 	}{
-		"a greater queue may have pods of a smaller one that is preemptible": {body: asks("high"), wantStatus: 200, want: []task{{"1", "team/low"}}},
-		"a queue may have none of its own":                                   {body: asks("low"), wantStatus: 200},
-		"a pod of no group of ours may have none":                            {body: asks("gone"), wantStatus: 200},
-		"a queue that cannot be read gets no answer":                         {body: asks("unreadable"), wantStatus: 500},
-		"what is no question gets none":                                      {body: `{"evictor": 1}`, wantStatus: 400},
+		"a greater queue may have pods of a smaller one that is preemptible": {
+			body: asks("high"), wantStatus: 200, want: []task{{"1", "team/low"}},
+		},
+		"a queue may have none of its own":           {body: asks("low"), wantStatus: 200},
+		"a pod of no group of ours may have none":    {body: asks("gone"), wantStatus: 200},
+		"a queue that cannot be read gets no answer": {body: asks("unreadable"), wantStatus: 500},
+		"what is no question gets none":              {body: `{"evictor": 1}`, wantStatus: 400},
 		"nor does one of more pods than a node has": {
 			body: `{"evictees": [{}` + strings.Repeat(",{}", maxEvictees) + `]}`, wantStatus: 400,
 		},
-		"nor does one that is too long": {body: `{"evictor": {"Name": "` + strings.Repeat("x", maxQuestion) + `"}}`, wantStatus: 400},
+		"nor does one that is too long": {
+			body: `{"evictor": {"Name": "` + strings.Repeat("x", maxQuestion) + `"}}`, wantStatus: 400,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/reclaimable", strings.NewReader(tc.body)))
+			handler.ServeHTTP(recorder,
+				httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/reclaimable", strings.NewReader(tc.body)))
 			if recorder.Code != tc.wantStatus {
 				t.Fatalf("got status %d, want %d: %s", recorder.Code, tc.wantStatus, recorder.Body)
 			}

@@ -52,7 +52,8 @@ func (n need) hasRoles() bool {
 // isMet says that nothing is needed.
 func (n need) isMet() bool { return n.Min == 0 && !n.hasRoles() }
 
-// pick returns pods that meet the need, of the first that will do, and the others. It returns no pods if they do not suffice.
+// pick returns pods that meet the need, of the first that will do, and the others. It returns no pods if they do not
+// suffice.
 func (n need) pick(pods []*corev1.Pod) (picked, others []*corev1.Pod) {
 	left := need{Min: n.Min, Roles: maps.Clone(n.Roles)}
 	taken := make([]bool, len(pods))

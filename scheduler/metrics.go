@@ -22,9 +22,12 @@ const (
 )
 
 var (
-	descGroups    = prometheus.NewDesc("tensorstack_pod_groups", "PodGroups by queue and state.", []string{"queue", "state"}, nil)
-	descAllocated = prometheus.NewDesc("tensorstack_queue_allocated", "What the pods of a queue on nodes have requested and not given back.", []string{"queue", "resource"}, nil)
-	descQuota     = prometheus.NewDesc("tensorstack_queue_quota", "The most that a queue may have allocated.", []string{"queue", "resource"}, nil)
+	descGroups = prometheus.NewDesc("tensorstack_pod_groups", "PodGroups by queue and state.",
+		[]string{"queue", "state"}, nil)
+	descAllocated = prometheus.NewDesc("tensorstack_queue_allocated",
+		"What the pods of a queue on nodes have requested and not given back.", []string{"queue", "resource"}, nil)
+	descQuota = prometheus.NewDesc("tensorstack_queue_quota", "The most that a queue may have allocated.",
+		[]string{"queue", "resource"}, nil)
 )
 
 // collector tells what queues hold and what waits in them, from the cache, whenever it is asked. It implements
@@ -89,7 +92,8 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 
 func send(metrics chan<- prometheus.Metric, desc *prometheus.Desc, queue string, resources corev1.ResourceList) {
 	for name, quantity := range resources {
-		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, quantity.AsApproximateFloat64(), queue,
+			string(name))
 	}
 }
 

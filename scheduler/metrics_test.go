@@ -22,7 +22,8 @@ func groupIn(queue, name string, conditions ...string) *v1beta1.PodGroup {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Spec: v1beta1.PodGroupSpec{MinMember: 1, Queue: queue},
 	}
 	for _, condition := range conditions {
-		group.Status.Conditions = append(group.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue})
+		group.Status.Conditions = append(group.Status.Conditions,
+			metav1.Condition{Type: condition, Status: metav1.ConditionTrue})
 	}
 	return group
 }
@@ -45,7 +46,11 @@ func TestMetricsTellWhatQueuesHoldAndWhatWaits(t *testing.T) {
 		Spec: v1beta1.QueueSpec{Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{
 			"nvidia.com/gpu": resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("1Ki"),
 		}}},
-		Status: v1beta1.QueueStatus{Allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("12"), corev1.ResourceCPU: resource.MustParse("1500m")}},
+		Status: v1beta1.QueueStatus{
+			Allocated: corev1.ResourceList{
+				"nvidia.com/gpu": resource.MustParse("12"), corev1.ResourceCPU: resource.MustParse("1500m"),
+			},
+		},
 	}
 	unselected := groupIn("lab", "of-a-namespace-that-is-not-selected")
 	unselected.Status.Conditions = []metav1.Condition{{

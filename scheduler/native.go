@@ -30,11 +30,12 @@ type native struct {
 // tellDelay is how long after pods were bound kube-scheduler has told so of their group.
 const tellDelay = 10 * time.Second
 
-// hindrance also finds out whether the feature gate is off at kube-scheduler alone: then the API has all that is needed, and pods of groups
-// are bound one by one all the same. Only what it does not say of groups shows that.
+// hindrance also finds out whether the feature gate is off at kube-scheduler alone: then the API has all that is
+// needed, and pods of groups are bound one by one all the same. Only what it does not say of groups shows that.
 //
-// Pods that name their node look as if they were bound, whoever makes them. So groups without a word from kube-scheduler
-// speak only for their namespace. Nobody but kube-scheduler can write that word, so that it speaks for all.
+// Pods that name their node look as if they were bound, whoever makes them. So groups without a word from
+// kube-scheduler speak only for their namespace. Nobody but kube-scheduler can write that word, so that it speaks for
+// all.
 func (e *native) hindrance(ctx context.Context, there []groupView) (map[string]hindrance, error) {
 	kind := schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, "v1beta1")
@@ -83,7 +84,8 @@ func boundSince(pods []*corev1.Pod) time.Time {
 	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
 			isBound := c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
-			if isBound && isGrouped(pod) && !isDone(pod) && pod.Spec.SchedulerName == v1beta1.SchedulerName && (first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
+			if isBound && isGrouped(pod) && !isDone(pod) && pod.Spec.SchedulerName == v1beta1.SchedulerName &&
+				(first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
 				first = c.LastTransitionTime.Time
 			}
 		}
@@ -96,8 +98,8 @@ func (e *native) gates(queue *v1beta1.Queue) bool {
 	return queue != nil && (isConfined(queue) || len(quotaOf(queue)) > 0)
 }
 
-// priorityClass lets the groups of a queue of a greater priority go first, whatever their own. It is fixed once kube-scheduler knows the
-// group.
+// priorityClass lets the groups of a queue of a greater priority go first, whatever their own. It is fixed once
+// kube-scheduler knows the group.
 func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	const ofGroups = 101 // from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
@@ -109,8 +111,10 @@ func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) pr
 func (e *native) needsOneClass() bool { return true }
 
 func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
-	limits := []metav1.Condition{notSupported(v1beta1.ConditionFairShareHonoured,
-		"kube-scheduler does not know queues: of those of the same priority, groups go by their own priorities and ages, not by the queues' shares")}
+	limits := []metav1.Condition{notSupported(
+		v1beta1.ConditionFairShareHonoured,
+		"kube-scheduler does not know queues: of those of the same priority, groups go by their own priorities and ages, not by the queues' shares",
+	)}
 	if queue.Spec.Priority > 0 {
 		limits = append(limits, notSupported(v1beta1.ConditionPriorityHonoured,
 			"groups of queues of a greater priority go first, but kube-scheduler takes nothing back from other queues for them"))
@@ -125,8 +129,10 @@ func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 // groupLimits: a group that was made by hand may have more pods in kube-scheduler's group than it needs. Jobs do not.
 func (e *native) groupLimits(g groupView) []metav1.Condition {
 	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
-		return []metav1.Condition{notSupported(v1beta1.ConditionRolesHonoured,
-			"kube-scheduler knows no roles: of more pods than minMember it takes any. Make no more pods than are needed until they are on nodes")}
+		return []metav1.Condition{notSupported(
+			v1beta1.ConditionRolesHonoured,
+			"kube-scheduler knows no roles: of more pods than minMember it takes any. Make no more pods than are needed until they are on nodes",
+		)}
 	}
 	return nil
 }
@@ -144,9 +150,10 @@ func countGrouped(pods []*corev1.Pod) int {
 	return grouped
 }
 
-// minCount is how many pods kube-scheduler needs of a group. It counts those that are active, so that those which have succeeded are no longer
-// needed; a job controller says so by itself. And it knows nothing of pods that are on nodes outside its group, since the job could do
-// without them: they stand in for those that the job no longer has, as when it was scaled down.
+// minCount is how many pods kube-scheduler needs of a group. It counts those that are active, so that those which have
+// succeeded are no longer needed; a job controller says so by itself. And it knows nothing of pods that are on nodes
+// outside its group, since the job could do without them: they stand in for those that the job no longer has, as when
+// it was scaled down.
 func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	needed := needOf(group.Spec).Min
 	if metav1.GetControllerOf(group) == nil {
@@ -164,8 +171,8 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	return max(1, int32(needed)) //nolint:gosec // at most 64 roles of 2000
 }
 
-// dropped returns a pod that was to be in a group of kube-scheduler's and is not; nil if there is none. That is what the API server does without
-// a word while its feature gate is off.
+// dropped returns a pod that was to be in a group of kube-scheduler's and is not; nil if there is none. That is what
+// the API server does without a word while its feature gate is off.
 func dropped(pods []*corev1.Pod) *corev1.Pod {
 	for _, pod := range activeByAge(pods) {
 		if pod.Annotations[gang.AnnotationGroup] != "" && !isGrouped(pod) && !isExtra(pod) {
@@ -176,7 +183,9 @@ func dropped(pods []*corev1.Pod) *corev1.Pod {
 }
 
 // syncGroup lets kube-scheduler know of the group.
-func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error) {
+func (e *native) syncGroup(
+	ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string,
+) (string, error) {
 	if pod := dropped(pods); pod != nil {
 		return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 			"the API server has dropped spec.schedulingGroup of pod %s: its feature gate GenericWorkload was off", pod.Name)}
@@ -211,7 +220,8 @@ func (e *native) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []
 	}
 	changed := there.DeepCopy()
 	changed.Spec.SchedulingPolicy = want.Spec.SchedulingPolicy
-	if err := e.client.Patch(ctx, changed, client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := e.client.Patch(ctx, changed,
+		client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
 		return "", fmt.Errorf("changing podgroup %s of kube-scheduler: %w", want.Name, err)
 	}
 	return there.Spec.PriorityClassName, nil
@@ -228,7 +238,9 @@ func gangOf(group *schedulingv1beta1.PodGroup) schedulingv1beta1.GangSchedulingP
 func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: group.Name, Namespace: group.Namespace,
-		Labels:          map[string]string{v1beta1.LabelGroupName: group.Name, "app.kubernetes.io/managed-by": "tensorstack-jobs"},
+		Labels: map[string]string{
+			v1beta1.LabelGroupName: group.Name, "app.kubernetes.io/managed-by": "tensorstack-jobs",
+		},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(group, v1beta1.GroupVersion.WithKind("PodGroup"))},
 	}
 }

@@ -29,14 +29,28 @@ func TestMinCountOfKubeScheduler(t *testing.T) {
 		pods  []*corev1.Pod
 		want  int32
 	}{
-		"as many as the group needs":                                         {min: 4, pods: []*corev1.Pod{inGroup, inGroup}, want: 4},
-		"a group that needs none":                                            {want: 1},
-		"those that have succeeded are not needed any more":                  {min: 3, pods: []*corev1.Pod{done, onNode, inGroup}, want: 2},
-		"but a job says so by itself":                                        {min: 3, ofJob: true, pods: []*corev1.Pod{done, onNode, inGroup}, want: 3},
-		"pods beside the group do not matter while it has enough":            {min: 2, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra)}, want: 2},
-		"they stand in for those that the job no longer has":                 {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra), newPod(running, extra)}, want: 2},
-		"but only if they are on nodes":                                      {min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated, extra)}, want: 3},
-		"a gang that is made pod by pod is not complete before its last one": {min: 4, ofJob: true, pods: []*corev1.Pod{inGroup}, want: 4},
+		"as many as the group needs": {
+			min: 4, pods: []*corev1.Pod{inGroup, inGroup}, want: 4,
+		},
+		"a group that needs none": {want: 1},
+		"those that have succeeded are not needed any more": {
+			min: 3, pods: []*corev1.Pod{done, onNode, inGroup}, want: 2,
+		},
+		"but a job says so by itself": {
+			min: 3, ofJob: true, pods: []*corev1.Pod{done, onNode, inGroup}, want: 3,
+		},
+		"pods beside the group do not matter while it has enough": {
+			min: 2, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra)}, want: 2,
+		},
+		"they stand in for those that the job no longer has": {
+			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra), newPod(running, extra)}, want: 2,
+		},
+		"but only if they are on nodes": {
+			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated, extra)}, want: 3,
+		},
+		"a gang that is made pod by pod is not complete before its last one": {
+			min: 4, ofJob: true, pods: []*corev1.Pod{inGroup}, want: 4,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

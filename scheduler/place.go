@@ -15,8 +15,8 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// release lets a pod be scheduled, on the nodes of its queue. Both is one write: the API server lets a pod be narrowed down to nodes only
-// while it is gated.
+// release lets a pod be scheduled, on the nodes of its queue. Both is one write: the API server lets a pod be narrowed
+// down to nodes only while it is gated.
 func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
 	if pod.Annotations[annotationAbridged] != "" {
 		full := &corev1.Pod{}
@@ -44,7 +44,8 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 // counts it until it ends, also if its group is deleted.
 func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
 	ungated := pod.DeepCopy()
-	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
+	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
 	metav1.SetMetaDataAnnotation(&ungated.ObjectMeta, v1beta1.AnnotationReleased, "true")
 	if len(validation.IsValidLabelValue(queue.Name)) == 0 {
 		metav1.SetMetaDataLabel(&ungated.ObjectMeta, v1beta1.LabelQueue, queue.Name)
@@ -60,11 +61,15 @@ func requirementsOf(selector *metav1.LabelSelector) []corev1.NodeSelectorRequire
 	}
 	var all []corev1.NodeSelectorRequirement
 	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-		all = append(all, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{selector.MatchLabels[key]}})
+		all = append(all, corev1.NodeSelectorRequirement{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{selector.MatchLabels[key]},
+		})
 	}
 	for _, e := range selector.MatchExpressions {
 		// The operators of label selectors are some of those for nodes, by the same names.
-		all = append(all, corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values})
+		all = append(all, corev1.NodeSelectorRequirement{
+			Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values,
+		})
 	}
 	return all
 }
@@ -83,13 +88,16 @@ func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement)
 	affinity := pod.Affinity.NodeAffinity
 	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements}}}
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements}},
+		}
 		return
 	}
 	// One of the terms must be met.
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
-		if len(term.MatchExpressions)+len(term.MatchFields) > 0 { // else it matches no node, and the API server lets nobody change that
+		// else it matches no node, and the API server lets nobody change that
+		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
 			term.MatchExpressions = append(term.MatchExpressions, requirements...)
 		}
 	}

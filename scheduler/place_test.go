@@ -30,7 +30,9 @@ func TestConfine(t *testing.T) {
 		"a pod with terms of its own, of which one must be met": {
 			selector: pool,
 			terms:    []corev1.NodeSelectorTerm{term(in("zone", "a")), term(in("zone", "b"))},
-			want:     []corev1.NodeSelectorTerm{term(in("zone", "a"), in("pool", "training")), term(in("zone", "b"), in("pool", "training"))},
+			want: []corev1.NodeSelectorTerm{
+				term(in("zone", "a"), in("pool", "training")), term(in("zone", "b"), in("pool", "training")),
+			},
 		},
 		"a pod with a term that names nodes as well as labels": {
 			selector: pool,

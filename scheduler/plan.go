@@ -117,14 +117,18 @@ func (view queueView) pods() []*corev1.Pod {
 // admission says whether a group may have pods.
 func (view queueView) admission(g groupView) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
-		return metav1.Condition{Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
+		return metav1.Condition{
+			Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: reason,
+			Message: fmt.Sprintf(format, args...),
+		}
 	}
 	name := g.Group.Spec.Queue
 	switch {
 	case view.Queue == nil:
 		return no(v1beta1.ReasonQueueNotFound, "there is no Queue %q", name)
 	case !g.Selected:
-		return no(v1beta1.ReasonNamespaceNotSelected, "Queue %q does not take groups of namespace %q: its namespaceSelector does not select it", name, g.Group.Namespace)
+		return no(v1beta1.ReasonNamespaceNotSelected,
+			"Queue %q does not take groups of namespace %q: its namespaceSelector does not select it", name, g.Group.Namespace)
 	case view.Queue.Spec.Closed:
 		return no(v1beta1.ReasonQueueClosed, "Queue %q is closed", name)
 	case view.Hindrance.Message != "":
@@ -133,7 +137,8 @@ func (view queueView) admission(g groupView) metav1.Condition {
 		return no(v1beta1.ReasonEngineNotReady, "%s", g.Hindrance)
 	}
 	return metav1.Condition{
-		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted, Message: fmt.Sprintf("Queue %q takes the group", name),
+		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted,
+		Message: fmt.Sprintf("Queue %q takes the group", name),
 	}
 }
 
@@ -148,7 +153,9 @@ func groupStatus(
 		conditions = append(conditions, *c)
 	}
 	if policy := g.Group.Spec.TopologyPolicy; policy != "" {
-		conditions = append(conditions, notSupported(v1beta1.ConditionTopologyHonoured, fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
+		conditions = append(conditions,
+			notSupported(v1beta1.ConditionTopologyHonoured,
+				fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
 	}
 	return v1beta1.PodGroupStatus{
 		ObservedGeneration: g.Group.Generation,
@@ -206,13 +213,15 @@ func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 			missing, foreign.Name, foreign.Spec.PriorityClassName, g.ClassInForce)
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded
-		c.Message = fmt.Sprintf("%s: the quota of Queue %q has too little %s left", missing, g.Group.Spec.Queue, over.Resource)
+		c.Message = fmt.Sprintf("%s: the quota of Queue %q has too little %s left", missing, g.Group.Spec.Queue,
+			over.Resource)
 	case sufficient(g).Status != metav1.ConditionTrue:
 		c.Reason, c.Message = v1beta1.ReasonTooFewPods, sufficient(g).Message
 	case unschedulable != "":
 		c.Reason, c.Message = v1beta1.ReasonUnschedulable, missing+": "+unschedulable
 	default:
-		c.Reason, c.Message = v1beta1.ReasonScheduling, missing+": no scheduler named "+v1beta1.SchedulerName+" has tried the others yet"
+		c.Reason, c.Message = v1beta1.ReasonScheduling, missing+": no scheduler named "+v1beta1.SchedulerName+
+			" has tried the others yet"
 	}
 	return c
 }
@@ -242,7 +251,8 @@ func (n need) roles() string {
 func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1beta1.QueueStatus {
 	pods := view.pods()
 	active := metav1.Condition{
-		Type: v1beta1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOpen, Message: "the queue allocates",
+		Type: v1beta1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOpen,
+		Message: "the queue allocates",
 	}
 	if view.Queue.Spec.Closed {
 		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1beta1.ReasonQueueClosed, "spec.closed is true: nothing more is allocated"
@@ -252,13 +262,14 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 		ObservedGeneration: view.Queue.Generation,
 		Conditions:         since(conditions, view.Queue.Status.Conditions, view.Queue.Generation, now),
 		Allocated:          allocatedTo(pods),
-		PodGroups:          v1beta1.QueuePodGroups{Total: int32(len(view.selected()))}, //nolint:gosec // far fewer fit into a cluster
-		Pods:               countPods(pods),
+		//nolint:gosec // a cluster holds far fewer groups
+		PodGroups: v1beta1.QueuePodGroups{Total: int32(len(view.selected()))},
+		Pods:      countPods(pods),
 	}
 }
 
-// since cuts the messages of conditions and dates them: from now on, unless they were like that before. What was said before and is not now, is left out: the engine can do
-// it after all, since the spec has changed.
+// since cuts the messages of conditions and dates them: from now on, unless they were like that before. What was said
+// before and is not now, is left out: the engine can do it after all, since the spec has changed.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]

@@ -152,10 +152,13 @@ func TestConditionsOfAGroup(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance}, false, nil, now).Groups["team/a"]
+			status := plan(queueView{
+				Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance,
+			}, false, nil, now).Groups["team/a"]
 			reason := func(name string) string { return meta.FindStatusCondition(status.Conditions, name).Reason }
 			got := conditions{
-				reason(v1beta1.ConditionAdmitted), reason(v1beta1.ConditionSufficientGroupMember), reason(v1beta1.ConditionGroupScheduled),
+				reason(v1beta1.ConditionAdmitted), reason(v1beta1.ConditionSufficientGroupMember),
+				reason(v1beta1.ConditionGroupScheduled),
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected reasons (-want +got):\n%s", diff)
@@ -165,7 +168,9 @@ func TestConditionsOfAGroup(t *testing.T) {
 				t.Errorf("unexpected message (-want +got):\n%s", diff)
 			}
 			tc.group.Group.Status = status
-			again := plan(queueView{Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance}, false, nil, now.Add(time.Minute)).Groups["team/a"]
+			again := plan(queueView{
+				Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance,
+			}, false, nil, now.Add(time.Minute)).Groups["team/a"]
 			if diff := cmp.Diff(status, again); diff != "" {
 				t.Errorf("that time passes changes the status (-before +after):\n%s", diff)
 			}
@@ -205,10 +210,12 @@ func TestLimitsOfAGroup(t *testing.T) {
 		group  groupView
 		want   []string
 	}{
-		"kube-scheduler takes any of more pods than needed": {&native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"}},
-		"but of as many as needed it takes all":             {&native{}, led(grouped, grouped), nil},
-		"those that a job can do without are apart":         {&native{}, led(grouped, grouped, newPod(gated, extra)), nil},
-		"Volcano knows roles":                               {&volcano{}, led(newPod(), newPod(), newPod()), nil},
+		"kube-scheduler takes any of more pods than needed": {
+			&native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"},
+		},
+		"but of as many as needed it takes all":     {&native{}, led(grouped, grouped), nil},
+		"those that a job can do without are apart": {&native{}, led(grouped, grouped, newPod(gated, extra)), nil},
+		"Volcano knows roles":                       {&volcano{}, led(newPod(), newPod(), newPod()), nil},
 		"nobody knows topologies": {&volcano{}, func() groupView {
 			g := newGroup("a", 1)
 			g.Group.Spec.TopologyPolicy = "rack"
@@ -219,7 +226,9 @@ func TestLimitsOfAGroup(t *testing.T) {
 			t.Parallel()
 			tc.group.Limits = tc.engine.groupLimits(tc.group)
 			var got []string
-			for _, c := range plan(queueView{Queue: newQueue(nil), Groups: []groupView{tc.group}}, false, nil, now).Groups["team/a"].Conditions {
+			for _, c := range plan(queueView{
+				Queue: newQueue(nil), Groups: []groupView{tc.group},
+			}, false, nil, now).Groups["team/a"].Conditions {
 				if c.Status == metav1.ConditionFalse && c.Reason == v1beta1.ReasonNotSupportedByEngine {
 					got = append(got, c.Type)
 				}

@@ -12,7 +12,8 @@ import (
 )
 
 func isGated(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
+	return slices.ContainsFunc(pod.Spec.SchedulingGates,
+		func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
 }
 
 // wasReleased reports whether the controller has let the pod through. Pods that had no gate are not marked: they count
@@ -89,8 +90,8 @@ func add(sum, more corev1.ResourceList) corev1.ResourceList {
 	return sum
 }
 
-// lacking returns the first resource, by name, of which the quota has less left than is requested, beside what is used; empty if there is none.
-// What is not requested lacks nobody, even if more than the quota is used of it.
+// lacking returns the first resource, by name, of which the quota has less left than is requested, beside what is used;
+// empty if there is none. What is not requested lacks nobody, even if more than the quota is used of it.
 func lacking(quota, used, requested corev1.ResourceList) corev1.ResourceName {
 	var over []corev1.ResourceName
 	for name, limit := range quota {

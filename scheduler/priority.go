@@ -31,8 +31,8 @@ func isOurClass(name string) bool {
 	return strings.HasPrefix(name, nativeClassPrefix) || strings.HasPrefix(name, volcanoClassPrefix)
 }
 
-// priorityClass is a PriorityClass that an engine knows a priority by. What a class says can never be changed: another meaning is
-// another name.
+// priorityClass is a PriorityClass that an engine knows a priority by. What a class says can never be changed: another
+// meaning is another name.
 type priorityClass struct {
 	Name string
 	// Value of the priority, the greater the sooner.
@@ -41,8 +41,8 @@ type priorityClass struct {
 	Preemption corev1.PreemptionPolicy
 }
 
-// ensure creates the class if it is not there, and reports whether it is new: an API server that has not seen a class yet
-// refuses the pods and groups that name it (admission plugin Priority).
+// ensure creates the class if it is not there, and reports whether it is new: an API server that has not seen a class
+// yet refuses the pods and groups that name it (admission plugin Priority).
 func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Time) (isNew bool, err error) {
 	class := &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{

@@ -1,4 +1,5 @@
-// Package scheduler is the scheduler-controller: it makes Queues and PodGroups real on a scheduler that is there already, its engine.
+// Package scheduler is the scheduler-controller: it makes Queues and PodGroups real on a scheduler that is there
+// already, its engine.
 package scheduler
 
 import (
@@ -47,8 +48,14 @@ func Program(options Options) manager.Program {
 			return errors.Join(v1beta1.AddToScheme(scheme), volcanov1beta1.AddToScheme(scheme))
 		},
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&options.Engine, "engine", options.Engine, "scheduler that places the pods: native, which is kube-scheduler with the feature gate GenericWorkload, or volcano")
-			flags.StringVar(&options.ExtenderBindAddress, "extender-bind-address", options.ExtenderBindAddress, "address at which the scheduler of Volcano asks whose pods may be evicted for another queue, with --engine=volcano; 0 turns it off, and nothing is evicted")
+			flags.StringVar(&options.Engine, "engine", options.Engine,
+				"scheduler that places the pods: native, which is kube-scheduler with the feature gate GenericWorkload, or volcano")
+			flags.StringVar(
+				&options.ExtenderBindAddress,
+				"extender-bind-address",
+				options.ExtenderBindAddress,
+				"address at which the scheduler of Volcano asks whose pods may be evicted for another queue, with --engine=volcano; 0 turns it off, and nothing is evicted",
+			)
 			flags.IntVar(&options.Workers, "workers", options.Workers, "queues that are reconciled at the same time")
 		},
 		Cache: func(*runtime.Scheme) (cache.Options, error) {
@@ -67,7 +74,8 @@ func Program(options Options) manager.Program {
 				return err
 			}
 			r := &reconciler{
-				client: mgr.GetClient(), reader: mgr.GetAPIReader(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"), clock: options.Clock,
+				client: mgr.GetClient(), reader: mgr.GetAPIReader(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"),
+				clock: options.Clock,
 			}
 			if v, isVolcano := e.(*volcano); isVolcano {
 				if err := v.setupWithManager(ctx, mgr, r.observe, options.ExtenderBindAddress); err != nil {

@@ -23,9 +23,10 @@ import (
 	"tensorstack.dev/jobs/common/control"
 )
 
-// reclaim lets Volcano take resources back from a queue only while there is somebody who may have them. Volcano asks the extender about
-// each pod that waits and each node in each of its sessions, as long as any queue there may be taken from: where pods wait and all
-// queues are of one priority, its sessions would take seconds instead of milliseconds, for nothing.
+// reclaim lets Volcano take resources back from a queue only while there is somebody who may have them. Volcano asks
+// the extender about each pod that waits and each node in each of its sessions, as long as any queue there may be taken
+// from: where pods wait and all queues are of one priority, its sessions would take seconds instead of milliseconds,
+// for nothing.
 type reclaim struct{ *volcano }
 
 func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
@@ -40,7 +41,8 @@ func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile says of all queues of Volcano whether they may be taken from. It returns an error for what is worth another try.
+// Reconcile says of all queues of Volcano whether they may be taken from. It returns an error for what is worth another
+// try.
 func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var queues v1beta1.QueueList
 	var groups v1beta1.PodGroupList
@@ -86,8 +88,8 @@ func (r *reclaim) set(ctx context.Context, queue *v1beta1.Queue, reclaimable boo
 	return nil
 }
 
-// firstToGive compares queues by who gives first, as Volcano does: the smallest priority, and of equal ones the greatest
-// share. Volcano may look while only some queues may be taken from: those must be the first ones.
+// firstToGive compares queues by who gives first, as Volcano does: the smallest priority, and of equal ones the
+// greatest share. Volcano may look while only some queues may be taken from: those must be the first ones.
 func firstToGive(total corev1.ResourceList) func(a, b v1beta1.Queue) int {
 	return func(a, b v1beta1.Queue) int {
 		return cmp.Or(
@@ -114,8 +116,8 @@ func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
 	return share
 }
 
-// neediest returns the queue of the greatest priority that has a group for which there is no room; nil if there is none. A group that waits
-// for anything else, as for its quota, would not get what others lose.
+// neediest returns the queue of the greatest priority that has a group for which there is no room; nil if there is
+// none. A group that waits for anything else, as for its quota, would not get what others lose.
 func neediest(queues []v1beta1.Queue, groups []v1beta1.PodGroup) *v1beta1.Queue {
 	needy := map[string]bool{}
 	for i := range groups {

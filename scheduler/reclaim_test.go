@@ -16,7 +16,9 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 	waits := func(queue, reason string) v1beta1.PodGroup {
 		group := newGroup("a", 1).Group
 		group.Spec.Queue = queue
-		group.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse, Reason: reason}}
+		group.Status.Conditions = []metav1.Condition{
+			{Type: v1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse, Reason: reason},
+		}
 		return *group
 	}
 	var queues []v1beta1.Queue
@@ -50,7 +52,8 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 		"nobody in a queue that is gone": {groups: []v1beta1.PodGroup{waits("gone", v1beta1.ReasonUnschedulable)}},
 		"the queue of the greatest priority that waits for room": {
 			groups: []v1beta1.PodGroup{
-				waits("low", v1beta1.ReasonUnschedulable), waits("middle", v1beta1.ReasonUnschedulable), waits("high", v1beta1.ReasonTooFewPods),
+				waits("low", v1beta1.ReasonUnschedulable), waits("middle", v1beta1.ReasonUnschedulable),
+				waits("high", v1beta1.ReasonTooFewPods),
 			},
 			want: "middle",
 		},

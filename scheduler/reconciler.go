@@ -35,11 +35,12 @@ const (
 	conflictDelay = 100 * time.Millisecond
 	// cacheDelay is how long to wait for the cache to show what was written. A cache needs a few milliseconds for that.
 	cacheDelay = 20 * time.Millisecond
-	// refusedDelay is how long after the engine could not be told of a group it is tried again, and goneDelay the same where what is in the way
-	// goes by itself.
+	// refusedDelay is how long after the engine could not be told of a group it is tried again, and goneDelay the same
+	// where what is in the way goes by itself.
 	refusedDelay = 30 * time.Second
 	goneDelay    = time.Second
-	// waitingDelay is how long a group may wait before what the engine knows of it is looked at again, since nobody tells when that is changed.
+	// waitingDelay is how long a group may wait before what the engine knows of it is looked at again, since nobody tells
+	// when that is changed.
 	waitingDelay = time.Minute
 )
 
@@ -50,7 +51,8 @@ const (
 	podsByQueue   = v1beta1.LabelQueue
 )
 
-// reconciler looks after one queue at a time, with all that it is to schedule: what a group may have depends on the others.
+// reconciler looks after one queue at a time, with all that it is to schedule: what a group may have depends on the
+// others.
 type reconciler struct {
 	client client.Client
 	reader client.Reader // of the API server itself
@@ -77,10 +79,13 @@ func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("queue").
-		Watches(&v1beta1.Queue{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1beta1.PodGroup{}, handler.EnqueueRequestsFromMapFunc(queueOfGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta1.Queue{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta1.PodGroup{}, handler.EnqueueRequestsFromMapFunc(queueOfGroup),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfPod)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfNamespace), builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfNamespace), builder.OnlyMetadata,
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(control.Options(workers)).
 		Complete(r)
 }
@@ -93,8 +98,8 @@ func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // it is of that kind
 }
 
-// queuesOfPod returns the queue of the pod's group, and that of the pod's own label, which counts if the group is gone or
-// is of another queue.
+// queuesOfPod returns the queue of the pod's group, and that of the pod's own label, which counts if the group is gone
+// or is of another queue.
 func (r *reconciler) queuesOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
@@ -122,7 +127,8 @@ func (r *reconciler) queuesOfNamespace(ctx context.Context, namespace client.Obj
 	return requests
 }
 
-// Reconcile brings a queue and its groups closer to what their specs say. It returns an error for what is worth another try.
+// Reconcile brings a queue and its groups closer to what their specs say. It returns an error for what is worth another
+// try.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	shown, err := r.writes.areShown(ctx, r.client, request.Name)
 	if err != nil {
@@ -179,7 +185,9 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 			continue
 		}
 		var pods corev1.PodList
-		err := r.client.List(ctx, &pods, client.InNamespace(g.Group.Namespace), client.MatchingFields{podsByGroup: g.Group.Name},
+		err := r.client.List(ctx, &pods, client.InNamespace(g.Group.Namespace), client.MatchingFields{
+			podsByGroup: g.Group.Name,
+		},
 			client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 		if err != nil {
 			return view, err
@@ -264,8 +272,8 @@ func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name str
 	return selector.Matches(labels.Set(namespace.Labels)), nil
 }
 
-// sync lets the engine know of a queue and of the groups that it may admit: they are admitted only then. What keeps one group from that holds
-// up no other. It returns an error for what is worth another try.
+// sync lets the engine know of a queue and of the groups that it may admit: they are admitted only then. What keeps one
+// group from that holds up no other. It returns an error for what is worth another try.
 func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 	if view.Queue == nil || view.Hindrance.Message != "" {
 		return nil
@@ -342,7 +350,8 @@ func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, st
 	}
 	if err == nil {
 		r.writes.note(group.Spec.Queue, &v1beta1.PodGroup{}, before, group)
-		logChanges(log.FromContext(ctx).WithValues("podGroup", client.ObjectKeyFromObject(group)), before.Status.Conditions, status.Conditions)
+		logChanges(log.FromContext(ctx).WithValues("podGroup", client.ObjectKeyFromObject(group)), before.Status.Conditions,
+			status.Conditions)
 	}
 	return nil
 }
@@ -363,13 +372,15 @@ func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, statu
 	return nil
 }
 
-// logChanges says in the log which conditions have come to have another status or reason, if that is news: that a group is on the way to its
-// nodes is none.
+// logChanges says in the log which conditions have come to have another status or reason, if that is news: that a group
+// is on the way to its nodes is none.
 func logChanges(logger logr.Logger, before, after []metav1.Condition) {
 	for _, c := range after {
 		was := meta.FindStatusCondition(before, c.Type)
-		isOnItsWay := c.Status == metav1.ConditionFalse && (c.Reason == v1beta1.ReasonTooFewPods || c.Reason == v1beta1.ReasonScheduling)
-		if isOnItsWay || c.Type == v1beta1.ConditionSufficientGroupMember || was != nil && was.Status == c.Status && was.Reason == c.Reason {
+		isOnItsWay := c.Status == metav1.ConditionFalse &&
+			(c.Reason == v1beta1.ReasonTooFewPods || c.Reason == v1beta1.ReasonScheduling)
+		if isOnItsWay || c.Type == v1beta1.ConditionSufficientGroupMember || was != nil && was.Status == c.Status &&
+			was.Reason == c.Reason {
 			continue
 		}
 		logger.Info("ConditionChanged", "condition", c.Type, "status", c.Status, "reason", c.Reason)
@@ -388,7 +399,8 @@ func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *core
 	}
 	control.Tell(ctx, r.events, pod, report.Event{
 		Type: corev1.EventTypeWarning, Reason: v1beta1.EventMaxDuration, Action: "Delete",
-		Message: fmt.Sprintf("the pod was deleted, since the maxDuration of Queue %s is %s", queue.Name, *queue.Spec.MaxDuration),
+		Message: fmt.Sprintf("the pod was deleted, since the maxDuration of Queue %s is %s", queue.Name,
+			*queue.Spec.MaxDuration),
 	}, "pod", client.ObjectKeyFromObject(pod), "maxDuration", *queue.Spec.MaxDuration)
 	return nil
 }

@@ -64,7 +64,8 @@ func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).
 		WithObjects(append(objects, newQueue(nil), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})...).
 		WithStatusSubresource(&v1beta1.PodGroup{}, &v1beta1.Queue{}, &volcanov1beta1.Queue{}).
-		WithIndex(&v1beta1.PodGroup{}, groupsByQueue, func(o client.Object) []string { return []string{o.(*v1beta1.PodGroup).Spec.Queue} }).
+		WithIndex(&v1beta1.PodGroup{}, groupsByQueue,
+			func(o client.Object) []string { return []string{o.(*v1beta1.PodGroup).Spec.Queue} }).
 		WithIndex(&corev1.Pod{}, podsByQueue, label(v1beta1.LabelQueue)).
 		WithIndex(&corev1.Pod{}, podsByGroup, label(v1beta1.LabelGroupName)).
 		Build()
@@ -81,9 +82,13 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 	c := newTestClient(t, objects...)
 	later := errors.New("the API server is down")
 	problems := map[string]error{
-		"in-the-way": &report.RefusedError{Reason: "NameConflict", Err: errors.New("another is in the way")}, "unknown": later,
+		"in-the-way": &report.RefusedError{Reason: "NameConflict", Err: errors.New("another is in the way")},
+		"unknown":    later,
 	}
-	r := &reconciler{client: c, engine: &brokenEngine{problems: problems}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now)}
+	r := &reconciler{
+		client: c, engine: &brokenEngine{problems: problems}, events: events.NewFakeRecorder(10),
+		clock: testclock.NewFakePassiveClock(now),
+	}
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}
 	if _, err := r.Reconcile(t.Context(), request); !errors.Is(err, later) {
 		t.Errorf("got error %v, want %v", err, later)
@@ -98,7 +103,9 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 			got[name] = admitted.Reason + ": " + admitted.Message
 		}
 	}
-	want := map[string]string{"fine": `Admitted: Queue "lab" takes the group`, "in-the-way": "EngineNotReady: another is in the way"}
+	want := map[string]string{
+		"fine": `Admitted: Queue "lab" takes the group`, "in-the-way": "EngineNotReady: another is in the way",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected groups are admitted (-want +got):\n%s", diff)
 	}
@@ -147,7 +154,9 @@ func TestLogOfAGroup(t *testing.T) {
 	const needed = 2
 	group := newGroup("training", needed).Group
 	c := newTestClient(t, group)
-	r := &reconciler{client: c, engine: &brokenEngine{}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now)}
+	r := &reconciler{
+		client: c, engine: &brokenEngine{}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now),
+	}
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
 	look := func() {
@@ -160,7 +169,9 @@ func TestLogOfAGroup(t *testing.T) {
 	look()
 	for _, name := range []string{"training-0", "training-1"} {
 		pod := newPod(running, func(pod *corev1.Pod) {
-			pod.Namespace, pod.Name, pod.Labels = "team", name, map[string]string{v1beta1.LabelGroupName: "training", v1beta1.LabelQueue: "lab"}
+			pod.Namespace, pod.Name, pod.Labels = "team", name, map[string]string{
+				v1beta1.LabelGroupName: "training", v1beta1.LabelQueue: "lab",
+			}
 		})
 		if err := c.Create(ctx, pod); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,9 @@ type held struct {
 // are on nodes, each that it has more. A queue never exceeds its quota, also while released pods are not on nodes yet.
 // Groups of a greater priority go first, and of equal ones the older; one that does not fit does not hold up those that
 // do. A pod that has the PriorityClass of another group stays. It returns the groups that wait, by name.
-func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) (released []*corev1.Pod, waiting map[string]held) {
+func release(
+	quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod,
+) (released []*corev1.Pod, waiting map[string]held) {
 	waiting = map[string]held{}
 	used := usage(groups, orphans, mayHoldNode)
 	fits := func(pods []*corev1.Pod) corev1.ResourceName {
@@ -38,7 +40,8 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 		gated, through := g.split()
 		gated = slices.DeleteFunc(gated, g.hasForeignClass)
 		// Those that the group can do without stand in for others only once they are on nodes.
-		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through), func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
+		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through),
+			func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
 		needed, more := left.pick(slices.DeleteFunc(slices.Clone(gated), isExtra))
 		if needed == nil && !left.isMet() {
 			continue // not all are there
@@ -67,8 +70,8 @@ func release(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Po
 	return released, waiting
 }
 
-// usage returns what counts against the quota of a queue: the orphans and, of the groups that the queue selects, the pods
-// that count. Anybody may create a group that names the queue.
+// usage returns what counts against the quota of a queue: the orphans and, of the groups that the queue selects, the
+// pods that count. Anybody may create a group that names the queue.
 func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {
@@ -85,8 +88,8 @@ func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) b
 	return used
 }
 
-// overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has too little left: an
-// engine that keeps the quota by itself does not say so.
+// overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has
+// too little left: an engine that keeps the quota by itself does not say so.
 func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]held {
 	waiting := map[string]held{}
 	used := usage(groups, orphans, holdsNode)

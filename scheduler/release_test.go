@@ -30,8 +30,10 @@ func TestRelease(t *testing.T) {
 			want:   []string{"a-0", "a-1"},
 		},
 		"those that a group can do without wait until the others are on nodes": {
-			groups: []groupView{newGroup("a", 2, waiting, waiting, waiting), newGroup("b", 2, newPod(running), newPod(), waiting)},
-			want:   []string{"a-0", "a-1"},
+			groups: []groupView{
+				newGroup("a", 2, waiting, waiting, waiting), newGroup("b", 2, newPod(running), newPod(), waiting),
+			},
+			want: []string{"a-0", "a-1"},
 		},
 		"as many as fit then": {
 			quota:  cpu("4"),
@@ -39,9 +41,11 @@ func TestRelease(t *testing.T) {
 			want:   []string{"a-2", "a-3"},
 		},
 		"all in a group of kube-scheduler's are released together, since it would wait for each": {
-			quota:  cpu("4"),
-			groups: []groupView{newGroup("a", 2, newPod(gated, extra), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
-			want:   []string{"a-1", "a-2", "a-3"},
+			quota: cpu("4"),
+			groups: []groupView{
+				newGroup("a", 2, newPod(gated, extra), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped)),
+			},
+			want: []string{"a-1", "a-2", "a-3"},
 		},
 		"or none of them": {
 			quota:       cpu("2"),
@@ -52,9 +56,11 @@ func TestRelease(t *testing.T) {
 			groups: []groupView{newGroup("a", 2, newPod(grouped), newPod(gated, extra))},
 		},
 		"one of them that is made anew goes before those that the group can do without": {
-			quota:  cpu("3"),
-			groups: []groupView{newGroup("a", 2, newPod(running, grouped), newPod(gated, extra), newPod(running, extra), newPod(gated, grouped))},
-			want:   []string{"a-3"},
+			quota: cpu("3"),
+			groups: []groupView{
+				newGroup("a", 2, newPod(running, grouped), newPod(gated, extra), newPod(running, extra), newPod(gated, grouped)),
+			},
+			want: []string{"a-3"},
 		},
 		"a pod with the PriorityClass of another group is held, and one with that of its own is not": {
 			groups: []groupView{
@@ -117,14 +123,17 @@ func TestRelease(t *testing.T) {
 		"of what it does not ask for, a group lacks nothing, even if more than the quota is used": {
 			quota: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("1")},
 			groups: []groupView{
-				newGroup("a", 2, newPod(running, withGPU), newPod(running, withGPU)), newGroup("b", 1, waiting), newGroup("c", 1, newPod(gated, withGPU)),
+				newGroup("a", 2, newPod(running, withGPU), newPod(running, withGPU)), newGroup("b", 1, waiting),
+				newGroup("c", 1, newPod(gated, withGPU)),
 			},
 			want:        []string{"b-0"},
 			wantWaiting: map[string]held{"team/c": {"nvidia.com/gpu"}},
 		},
 		"a greater priority goes first": {
-			quota:       cpu("2"),
-			groups:      []groupView{newGroup("a", 2, waiting, waiting).withPriority(10), newGroup("b", 2, waiting, waiting).withPriority(90)},
+			quota: cpu("2"),
+			groups: []groupView{
+				newGroup("a", 2, waiting, waiting).withPriority(10), newGroup("b", 2, waiting, waiting).withPriority(90),
+			},
 			want:        []string{"b-0", "b-1"},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
@@ -135,8 +144,10 @@ func TestRelease(t *testing.T) {
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
 		"one that is too large does not hold up others": {
-			quota:       cpu("2"),
-			groups:      []groupView{newGroup("a", 3, waiting, waiting, waiting).withPriority(90), newGroup("b", 2, waiting, waiting)},
+			quota: cpu("2"),
+			groups: []groupView{
+				newGroup("a", 3, waiting, waiting, waiting).withPriority(90), newGroup("b", 2, waiting, waiting),
+			},
 			want:        []string{"b-0", "b-1"},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
@@ -146,7 +157,8 @@ func TestRelease(t *testing.T) {
 		},
 		"of every role there must be enough": {
 			groups: []groupView{func() groupView {
-				g := newGroup("a", 3, newPod(gated, withRole("worker")), newPod(gated, withRole("worker")), newPod(gated, withRole("worker")))
+				g := newGroup("a", 3, newPod(gated, withRole("worker")), newPod(gated, withRole("worker")),
+					newPod(gated, withRole("worker")))
 				g.Group.Spec.Roles = []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}
 				return g
 			}()},

@@ -27,7 +27,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// lookInterval is the time between two looks, into the cache, for what Volcano lacks: its CRDs, or somebody who opens its own queues.
+// lookInterval is the time between two looks, into the cache, for what Volcano lacks: its CRDs, or somebody who opens
+// its own queues.
 const lookInterval = 5 * time.Second
 
 // volcano is vc-scheduler of Volcano 1.14, configured as deploy/scheduler/volcano/conf has it.
@@ -36,8 +37,8 @@ type volcano struct {
 	reader client.Reader
 }
 
-// setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues, and who says what may be
-// taken back from whom: the extender, at an address that is 0 for none.
+// setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues,
+// and who says what may be taken back from whom: the extender, at an address that is 0 for none.
 func (e *volcano) setupWithManager(ctx context.Context, mgr ctrl.Manager, observe observer, address string) error {
 	err := errors.Join(mgr.Add(manager.RunnableFunc(e.openOwnQueues)), (&reclaim{e}).setupWithManager(mgr))
 	if err != nil {
@@ -71,11 +72,13 @@ func (e *volcano) gates(queue *v1beta1.Queue) bool {
 	return ofPods || isConfined(queue)
 }
 
-// priorityClass is of the group alone: Volcano knows the priority of the queue. What may be taken back is up to it, but only for pods whose
-// class lets them.
+// priorityClass is of the group alone: Volcano knows the priority of the queue. What may be taken back is up to it, but
+// only for pods whose class lets them.
 func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	value := gang.PriorityOf(group.Spec)
-	return priorityClass{Name: fmt.Sprintf("%s%d", volcanoClassPrefix, value), Value: value, Preemption: corev1.PreemptLowerPriority}
+	return priorityClass{
+		Name: fmt.Sprintf("%s%d", volcanoClassPrefix, value), Value: value, Preemption: corev1.PreemptLowerPriority,
+	}
 }
 
 // needsOneClass: Volcano goes by the PriorityClass of the group alone.
@@ -85,7 +88,8 @@ func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
 
 func (e *volcano) groupLimits(groupView) []metav1.Condition { return nil }
 
-// syncQueue gives Volcano a queue of the same name. That has a state in its status, which Volcano's own controllers would set.
+// syncQueue gives Volcano a queue of the same name. That has a state in its status, which Volcano's own controllers
+// would set.
 func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	queue := view.Queue
 	there := &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: queue.Name}}
@@ -105,7 +109,9 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Priority: queue.Spec.Priority}
 	if err != nil {
 		there.Labels = map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}
-		there.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(queue, v1beta1.GroupVersion.WithKind("Queue"))}
+		there.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(queue, v1beta1.GroupVersion.WithKind("Queue")),
+		}
 		there.Spec = spec
 		there.Spec.Weight, there.Spec.Reclaimable = 1, new(false)
 		if err := owned.Create(ctx, e.client, e.reader, queue, "the Queue", there); err != nil {
@@ -127,8 +133,8 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	return e.setState(ctx, there, state)
 }
 
-// isOurs reports whether a queue of Volcano belongs to one of ours. Volcano's scheduler makes some queues for itself, and
-// a Queue of that name takes it over.
+// isOurs reports whether a queue of Volcano belongs to one of ours. Volcano's scheduler makes some queues for itself,
+// and a Queue of that name takes it over.
 func isOurs(there *volcanov1beta1.Queue, queue *v1beta1.Queue) bool {
 	return metav1.IsControlledBy(there, queue) ||
 		slices.Contains(volcanosOwn, there.Name) && metav1.GetControllerOf(there) == nil
@@ -156,10 +162,10 @@ func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
 }
 
-// capacityOf returns what a queue may have at most, and what its share is measured by: its quota, and of everything else whatever the cluster
-// has. Volcano cuts down to the cluster what exceeds it, so that nobody has to know how much that is. It orders queues by
-// the resources that are named here, and by no others: CPU, memory, and what nodes have. What pods request is no source
-// of names: a tenant may request resources of any name, and as many as it likes.
+// capacityOf returns what a queue may have at most, and what its share is measured by: its quota, and of everything
+// else whatever the cluster has. Volcano cuts down to the cluster what exceeds it, so that nobody has to know how much
+// that is. It orders queues by the resources that are named here, and by no others: CPU, memory, and what nodes have.
+// What pods request is no source of names: a tenant may request resources of any name, and as many as it likes.
 func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.ResourceList {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: unlimited, corev1.ResourceMemory: unlimited}
 	for name, quantity := range ofNodes {
@@ -230,7 +236,9 @@ func (e *volcano) setState(ctx context.Context, queue *volcanov1beta1.Queue, sta
 	return nil
 }
 
-func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error) {
+func (e *volcano) syncGroup(
+	ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string,
+) (string, error) {
 	n := needOf(group.Spec)
 	want := &volcanov1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
@@ -274,7 +282,8 @@ func (e *volcano) syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods [
 	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) {
 		return there.Spec.PriorityClassName, nil
 	}
-	if err := e.client.Patch(ctx, changed, client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := e.client.Patch(ctx, changed,
+		client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
 		return "", fmt.Errorf("changing podgroup %s of Volcano: %w", want.Name, err)
 	}
 	return there.Spec.PriorityClassName, nil

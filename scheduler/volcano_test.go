@@ -31,10 +31,18 @@ func TestCapacityOfAQueueOfVolcano(t *testing.T) {
 		nodes []client.Object
 		want  map[corev1.ResourceName]string
 	}{
-		"without a quota is that of the cluster":             {want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"}},
-		"is its quota, and of what that does not name, all":  {quota: quotaOf(gpu, "8"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "8"}},
-		"of nothing is next to nothing, since 0 is no limit": {quota: quotaOf("cpu", "0"), want: map[corev1.ResourceName]string{"cpu": "1m", "memory": "5P"}},
-		"leaves out pods, which Volcano does not count":      {quota: quotaOf("pods", "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"}},
+		"without a quota is that of the cluster": {
+			want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
+		},
+		"is its quota, and of what that does not name, all": {
+			quota: quotaOf(gpu, "8"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "8"},
+		},
+		"of nothing is next to nothing, since 0 is no limit": {
+			quota: quotaOf("cpu", "0"), want: map[corev1.ResourceName]string{"cpu": "1m", "memory": "5P"},
+		},
+		"leaves out pods, which Volcano does not count": {
+			quota: quotaOf("pods", "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
+		},
 		"names all that any node has": {
 			nodes: []client.Object{node("a", cpu("8")), node("b", quotaOf(gpu, "8")), node("c", quotaOf("hugepages-2Mi", "0"))},
 			want:  map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"},

@@ -18,8 +18,8 @@ import (
 type claims struct {
 	// Reason why they cannot be mounted, with a Message; empty if they can.
 	Reason string
-	// WantedOn is the node of another pod that uses a claim which one node at a time can mount, or waits for it there; empty if
-	// no pod does. The Message says which.
+	// WantedOn is the node of another pod that uses a claim which one node at a time can mount, or waits for it there;
+	// empty if no pod does. The Message says which.
 	WantedOn string
 	Message  string
 }
@@ -43,8 +43,8 @@ func newClaimReader(reader client.Reader) *claimReader {
 	return &claimReader{Reader: reader, pages: fair.NewPool(podPages)}
 }
 
-// observe looks at the claims that a TensorBoard without a pod mounts, or that its pod has mounted. A TensorBoard is never the first
-// to use a claim, which would decide where its volume is and with that where the training has to run.
+// observe looks at the claims that a TensorBoard without a pod mounts, or that its pod has mounted. A TensorBoard is
+// never the first to use a claim, which would decide where its volume is and with that where the training has to run.
 func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
 	exclusive, seen, err := r.readClaims(ctx, tb)
 	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
@@ -58,30 +58,39 @@ func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod 
 }
 
 // readClaims returns the names of the claims that one node at a time can mount.
-func (r *claimReader) readClaims(ctx context.Context, tb *v1beta1.TensorBoard) (exclusive []string, seen claims, err error) {
+func (r *claimReader) readClaims(
+	ctx context.Context, tb *v1beta1.TensorBoard,
+) (exclusive []string, seen claims, err error) {
 	for _, name := range sourcesOf(&tb.Spec).Claims {
 		var claim corev1.PersistentVolumeClaim
 		err := r.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: name}, &claim)
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, claims{Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s does not exist", name)}, nil
+			return nil, claims{
+				Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s does not exist", name),
+			}, nil
 		case err != nil:
 			return nil, claims{}, fmt.Errorf("reading persistentvolumeclaim %s: %w", name, err)
 		case slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod):
 			return nil, claims{Reason: v1beta1.ReasonClaimExclusive, Message: fmt.Sprintf(
 				"persistentvolumeclaim %s is ReadWriteOncePod: no other pod could use it while TensorBoard runs", name)}, nil
 		case claim.Status.Phase != corev1.ClaimBound:
-			return nil, claims{Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s is not bound yet", name)}, nil
-		case !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) && !slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany):
+			return nil, claims{
+				Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s is not bound yet", name),
+			}, nil
+		case !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) &&
+			!slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany):
 			exclusive = append(exclusive, name)
 		}
 	}
 	return exclusive, claims{}, nil
 }
 
-// findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of the claims: one on
-// its node, if there is, since it is in the way of no other then.
-func (r *claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector) (claims, error) {
+// findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of
+// the claims: one on its node, if there is, since it is in the way of no other then.
+func (r *claimReader) findUser(
+	ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector,
+) (claims, error) {
 	found, isHere := claims{}, false
 	look := func(user *corev1.Pod) {
 		if isHere || !goesBefore(user, tb, pod) || !usesClaim(user, names) {
@@ -102,7 +111,8 @@ func (r *claimReader) findUser(ctx context.Context, tb *v1beta1.TensorBoard, pod
 	return found, nil
 }
 
-// readPage calls do for each pod of a page, which the token names. It returns the token of the next page, empty for none.
+// readPage calls do for each pod of a page, which the token names. It returns the token of the next page, empty for
+// none.
 func (r *claimReader) readPage(
 	ctx context.Context, namespace string, selector fields.Selector, token string, do func(*corev1.Pod),
 ) (next string, err error) {
@@ -119,8 +129,8 @@ func (r *claimReader) readPage(
 	return page.Continue, err
 }
 
-// goesBefore says that the TensorBoard has to be where a pod is. Training goes before all. Of TensorBoards the one that was first
-// does, or two would make way for each other.
+// goesBefore says that the TensorBoard has to be where a pod is. Training goes before all. Of TensorBoards the one that
+// was first does, or two would make way for each other.
 func goesBefore(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
 	of, isTensorBoard := user.Labels[v1beta1.LabelName]
 	switch {

@@ -33,8 +33,8 @@ func t9kScheduler(spec *v1beta1.TensorBoardSpec) *batchv1beta1.T9kScheduler {
 	return spec.Scheduler.T9kScheduler
 }
 
-// observeGroup reads the PodGroup from the API server itself: its kind belongs to another controller, which may not be installed, and
-// cannot be watched then.
+// observeGroup reads the PodGroup from the API server itself: its kind belongs to another controller, which may not be
+// installed, and cannot be watched then.
 func observeGroup(ctx context.Context, reader client.Reader, tb *v1beta1.TensorBoard) (groupView, error) {
 	var group schedulerv1beta1.PodGroup
 	err := reader.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: objectName(tb.Name)}, &group)
@@ -57,14 +57,19 @@ func buildGroup(tb *v1beta1.TensorBoard) *schedulerv1beta1.PodGroup {
 	}
 }
 
-// joinQueue decides on the PodGroup of a TensorBoard that has no pod yet, and says what the pod waits for; empty if it may be made.
-func (d *decision) joinQueue(tb *v1beta1.TensorBoard, group groupView) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
+// joinQueue decides on the PodGroup of a TensorBoard that has no pod yet, and says what the pod waits for; empty if it
+// may be made.
+func (d *decision) joinQueue(
+	tb *v1beta1.TensorBoard, group groupView,
+) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
 	d.WakeIn = claimDelay // nobody tells of groups
 	name := objectName(tb.Name)
 	switch {
 	case group.NotInstalled:
-		return v1beta1.TensorBoardFailed, notReady(batchv1beta1.ReasonNotInstalled,
-			"spec.scheduler.t9kScheduler needs PodGroups: the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed")
+		return v1beta1.TensorBoardFailed, notReady(
+			batchv1beta1.ReasonNotInstalled,
+			"spec.scheduler.t9kScheduler needs PodGroups: the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed",
+		)
 	case group.Object == nil:
 		d.CreateGroup = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued, fmt.Sprintf("podgroup %s is being created", name))
@@ -75,7 +80,8 @@ func (d *decision) joinQueue(tb *v1beta1.TensorBoard, group groupView) (v1beta1.
 	admitted := meta.FindStatusCondition(group.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)
 	switch {
 	case group.Object.DeletionTimestamp != nil || admitted == nil:
-		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued, fmt.Sprintf("podgroup %s waits for the scheduler-controller", name))
+		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonQueued,
+			fmt.Sprintf("podgroup %s waits for the scheduler-controller", name))
 	case admitted.Status != metav1.ConditionTrue:
 		return v1beta1.TensorBoardPending, notReady(admitted.Reason, admitted.Message)
 	}

@@ -38,7 +38,10 @@ func TestLogOfATensorBoard(t *testing.T) {
 		}
 		status := v1beta1.TensorBoardStatus{Phase: phase, Conditions: []v1beta1.TensorBoardCondition{
 			notReady(ready, "it prints "+secret),
-			{Type: v1beta1.ConditionSourcesAvailable, Status: sources, Reason: reason, Message: "http://user:" + secret + "@logs"},
+			{
+				Type: v1beta1.ConditionSourcesAvailable, Status: sources, Reason: reason,
+				Message: "http://user:" + secret + "@logs",
+			},
 		}}
 		if phase == v1beta1.TensorBoardRunning {
 			status.Conditions[0].Status = metav1.ConditionTrue

@@ -12,9 +12,11 @@ import (
 // newCollector counts TensorBoards by phase. docs/metrics.md describes it for those who watch it.
 func newCollector(mgr ctrl.Manager) *phases.Collector {
 	return &phases.Collector{
-		Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: v1beta1.GroupVersion.WithKind("TensorBoard"), Elected: mgr.Elected(),
+		Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: v1beta1.GroupVersion.WithKind("TensorBoard"),
+		Elected: mgr.Elected(),
 		Phases: []string{
-			string(v1beta1.TensorBoardPending), string(v1beta1.TensorBoardRunning), string(v1beta1.TensorBoardSuspended), string(v1beta1.TensorBoardFailed),
+			string(v1beta1.TensorBoardPending), string(v1beta1.TensorBoardRunning), string(v1beta1.TensorBoardSuspended),
+			string(v1beta1.TensorBoardFailed),
 		},
 		PhaseOf: func(object runtime.Object) string {
 			phase := object.(*v1beta1.TensorBoard).Status.Phase //nolint:forcetypeassert // it is of that kind

@@ -33,11 +33,12 @@ const (
 	user = 65532
 )
 
-// logsLimit is what the node gives the folder of logs: what the sidecar fetches at most (--fetch-limit), and some space to replace a file.
+// logsLimit is what the node gives the folder of logs: what the sidecar fetches at most (--fetch-limit), and some space
+// to replace a file.
 var logsLimit = resource.MustParse("11Gi")
 
-// annotationSpecHash is the annotation of a pod that holds a hash of the spec that it was made from. A pod that was made by
-// another version of the controller from the same spec stays.
+// annotationSpecHash is the annotation of a pod that holds a hash of the spec that it was made from. A pod that was
+// made by another version of the controller from the same spec stays.
 const annotationSpecHash = "tensorstack.dev/spec-hash"
 
 // annotationConfig is the annotation of a pod that holds the configuration of its sidecar, which reads it as a file.
@@ -48,7 +49,8 @@ const annotationConfig = "tensorstack.dev/sidecar-config"
 // programs may add some.
 const maxConfig = 240 << 10
 
-// objectName names the objects of a TensorBoard. A Service of the TensorBoard's own name would be in the way of a job's.
+// objectName names the objects of a TensorBoard. A Service of the TensorBoard's own name would be in the way of a
+// job's.
 func objectName(name string) string { return name + "-tb" }
 
 func objectMeta(tb *v1beta1.TensorBoard) metav1.ObjectMeta {
@@ -74,7 +76,9 @@ func buildService(tb *v1beta1.TensorBoard) *corev1.Service {
 		ObjectMeta: objectMeta(tb),
 		Spec: corev1.ServiceSpec{
 			Selector: selector(tb),
-			Ports:    []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromString("http"), AppProtocol: new("http")}},
+			Ports: []corev1.ServicePort{
+				{Name: "http", Port: servicePort, TargetPort: intstr.FromString("http"), AppProtocol: new("http")},
+			},
 		},
 	}
 }
@@ -107,8 +111,8 @@ func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, erro
 	return string(config), err
 }
 
-// specHash returns a hash of what a pod is made from: the configuration of the sidecar, and all of the spec but suspend.
-// A pod that has another one is replaced.
+// specHash returns a hash of what a pod is made from: the configuration of the sidecar, and all of the spec but
+// suspend. A pod that has another one is replaced.
 func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 	spec.Suspend = false
 	h := fnv.New64a()
@@ -166,7 +170,9 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 				Resources:       resources,
 				SecurityContext: restricted(),
 				// The sidecar asks for what a data server that was killed leaves unanswered for ever.
-				StartupProbe:             &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 150},
+				StartupProbe: &corev1.Probe{
+					ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 150,
+				},
 				LivenessProbe:            &corev1.Probe{ProbeHandler: health("/readyz"), TimeoutSeconds: 5, FailureThreshold: 6},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 				VolumeMounts: []corev1.VolumeMount{
@@ -181,7 +187,9 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 						FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationConfig + "']"},
 					}},
 				}}},
-				{Name: "logs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(logsLimit)}}},
+				{
+					Name: "logs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(logsLimit)}},
+				},
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 		},
@@ -190,7 +198,9 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 	main := &pod.Spec.Containers[0]
 	for i, claim := range s.Claims {
 		name := fmt.Sprintf("claim-%d", i)
-		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: claimsFolder + claim, ReadOnly: true})
+		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{
+			Name: name, MountPath: claimsFolder + claim, ReadOnly: true,
+		})
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 		}})
@@ -221,7 +231,8 @@ func affinityTo(node string) *corev1.Affinity {
 // nodeOf returns the node that a pod was made for, empty if it may be on any.
 func nodeOf(pod *corev1.Pod) string {
 	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if affinity == nil || affinity.NodeAffinity == nil ||
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -251,8 +262,10 @@ func buildSidecar(image string, s sources) corev1.Container {
 		// This is about TensorBoard, which only the sidecar reaches.
 		ReadinessProbe: &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		},
 		SecurityContext:          restricted(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,

@@ -23,8 +23,8 @@ type Options struct {
 	Image string
 	// Requests and Limits of the TensorBoard container where the spec has no resources.
 	Requests, Limits map[string]string
-	// URLTemplate makes the URL of a TensorBoard from its .Name and .Namespace, where it is reached through a gateway; empty
-	// is the address of its Service.
+	// URLTemplate makes the URL of a TensorBoard from its .Name and .Namespace, where it is reached through a gateway;
+	// empty is the address of its Service.
 	URLTemplate string
 	// IdleAfter is how long nobody may have sent a request until the TensorBoard is idle.
 	IdleAfter time.Duration
@@ -63,12 +63,21 @@ func DefaultOptions() Options {
 
 func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Image, "tensorboard-image", o.Image, "image that runs the TensorBoards that name none")
-	flags.StringToStringVar(&o.Requests, "tensorboard-requests", o.Requests, "resource requests of the TensorBoards that name no resources")
-	flags.StringToStringVar(&o.Limits, "tensorboard-limits", o.Limits, "resource limits of the TensorBoards that name no resources")
-	flags.StringVar(&o.URLTemplate, "url-template", o.URLTemplate, "how a gateway that you run makes TensorBoards reachable, such as https://tb.example.com/{{.Namespace}}/{{.Name}}/. TensorBoard serves below the path of the URL (default: the address of the Service)")
+	flags.StringToStringVar(&o.Requests, "tensorboard-requests", o.Requests,
+		"resource requests of the TensorBoards that name no resources")
+	flags.StringToStringVar(&o.Limits, "tensorboard-limits", o.Limits,
+		"resource limits of the TensorBoards that name no resources")
+	flags.StringVar(
+		&o.URLTemplate,
+		"url-template",
+		o.URLTemplate,
+		"how a gateway that you run makes TensorBoards reachable, such as https://tb.example.com/{{.Namespace}}/{{.Name}}/. TensorBoard serves below the path of the URL (default: the address of the Service)",
+	)
 	flags.DurationVar(&o.IdleAfter, "idle-after", o.IdleAfter, "time without a request after which a TensorBoard is idle")
-	flags.DurationVar(&o.SuspendAfterIdle, "suspend-after-idle", o.SuspendAfterIdle, "time after which an idle TensorBoard is suspended; 0 is never")
-	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval, "time between two questions to a TensorBoard when its last request was")
+	flags.DurationVar(&o.SuspendAfterIdle, "suspend-after-idle", o.SuspendAfterIdle,
+		"time after which an idle TensorBoard is suspended; 0 is never")
+	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval,
+		"time between two questions to a TensorBoard when its last request was")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "TensorBoards that are reconciled at the same time")
 	o.NetworkPolicies.AddFlags(flags, "TensorBoard", "the pods of its namespace, this controller")
 }
@@ -83,7 +92,8 @@ func (o *Options) validate() error {
 		errs = append(errs, err)
 	}
 	if o.IdleAfter <= 0 || o.ProbeInterval <= 0 || o.SuspendAfterIdle < 0 {
-		errs = append(errs, errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle not less"))
+		errs = append(errs,
+			errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle not less"))
 	}
 	if err := o.NetworkPolicies.Validate(); err != nil {
 		errs = append(errs, err)
@@ -112,7 +122,8 @@ func (o *Options) url(namespace, name string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if address.Host == "" || address.Scheme != "http" && address.Scheme != "https" || address.RawQuery != "" || address.Fragment != "" {
+	if address.Host == "" || address.Scheme != "http" && address.Scheme != "https" || address.RawQuery != "" ||
+		address.Fragment != "" {
 		return nil, fmt.Errorf("%q is not like http://<host>/<path>", text.String())
 	}
 	address.Path = strings.TrimSuffix(address.Path, "/") + "/"

@@ -20,10 +20,12 @@ func TestURL(t *testing.T) {
 		"a host for each TensorBoard": {
 			template: "https://{{.Name}}.{{.Namespace}}.tb.example.com", want: "https://board.team.tb.example.com/",
 		},
-		"a template that is broken":      {template: "https://{{.Name", wantError: "unclosed action"},
-		"a template of unknown fields":   {template: "https://{{.Cluster}}/", wantError: "Cluster"},
-		"an address without a host":      {template: "/{{.Name}}/", wantError: "is not like http://<host>/<path>"},
-		"an address with a query":        {template: "http://host/?name={{.Name}}", wantError: "is not like http://<host>/<path>"},
+		"a template that is broken":    {template: "https://{{.Name", wantError: "unclosed action"},
+		"a template of unknown fields": {template: "https://{{.Cluster}}/", wantError: "Cluster"},
+		"an address without a host":    {template: "/{{.Name}}/", wantError: "is not like http://<host>/<path>"},
+		"an address with a query": {
+			template: "http://host/?name={{.Name}}", wantError: "is not like http://<host>/<path>",
+		},
 		"an address of another protocol": {template: "ftp://host/{{.Name}}", wantError: "is not like http://<host>/<path>"},
 	}
 	for name, tc := range cases {
@@ -48,10 +50,14 @@ func TestFlagsThatMakeNoSenseAreNamed(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"--url-template":         {func(o *Options) { o.URLTemplate = "nowhere" }, "--url-template"},
-		"--tensorboard-requests": {func(o *Options) { o.Requests = map[string]string{"cpu": "much"} }, "--tensorboard-requests: cpu=much"},
-		"--tensorboard-limits":   {func(o *Options) { o.Limits = map[string]string{"memory": "all"} }, "--tensorboard-limits: memory=all"},
-		"--probe-interval":       {func(o *Options) { o.ProbeInterval = 0 }, "--probe-interval"},
+		"--url-template": {func(o *Options) { o.URLTemplate = "nowhere" }, "--url-template"},
+		"--tensorboard-requests": {
+			func(o *Options) { o.Requests = map[string]string{"cpu": "much"} }, "--tensorboard-requests: cpu=much",
+		},
+		"--tensorboard-limits": {
+			func(o *Options) { o.Limits = map[string]string{"memory": "all"} }, "--tensorboard-limits: memory=all",
+		},
+		"--probe-interval": {func(o *Options) { o.ProbeInterval = 0 }, "--probe-interval"},
 		"--network-policies": {
 			func(o *Options) { o.NetworkPolicies.Enabled = true }, "--network-policies: set $POD_NAMESPACE",
 		},

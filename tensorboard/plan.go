@@ -51,11 +51,11 @@ type decision struct {
 const (
 	// claimDelay is the time between two looks at a claim that a TensorBoard waits for: nobody tells of claims.
 	claimDelay = 5 * time.Second
-	// replacementDelay is the least age of a pod that is replaced because it ended, so that one which is evicted again and again
-	// costs the cluster little.
+	// replacementDelay is the least age of a pod that is replaced because it ended, so that one which is evicted again and
+	// again costs the cluster little.
 	replacementDelay = time.Minute
-	// nodeLostDelay is how long a pod may take to end past its grace period before it is deleted by force: its node is lost. It
-	// only reads, so that one which still runs does no harm.
+	// nodeLostDelay is how long a pod may take to end past its grace period before it is deleted by force: its node is
+	// lost. It only reads, so that one which still runs does no harm.
 	nodeLostDelay = time.Minute
 )
 
@@ -77,7 +77,9 @@ func plan(tb *v1beta1.TensorBoard, seen observation, options Options, now time.T
 }
 
 // pod decides what becomes of the pod, and says what that means for the TensorBoard.
-func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
+func (d *decision) pod(
+	tb *v1beta1.TensorBoard, seen observation, now time.Time,
+) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
 	pod := seen.Pod
 	switch {
 	case pod != nil && !pod.DeletionTimestamp.IsZero():
@@ -119,7 +121,8 @@ func (d *decision) pod(tb *v1beta1.TensorBoard, seen observation, now time.Time)
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonGivingWay, seen.Claims.Message)
 	case isReady(pod):
 		return v1beta1.TensorBoardRunning, v1beta1.TensorBoardCondition{
-			Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonServing, Message: "TensorBoard answers",
+			Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonServing,
+			Message: "TensorBoard answers",
 		}
 	}
 	d.WakeIn = claimDelay // its claims may be in use elsewhere by now
@@ -154,7 +157,8 @@ func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Optio
 		c.Reason, c.Message = v1beta1.ReasonNotRunning, "there is no TensorBoard to ask"
 		return c
 	case seen.Answer.Err != nil:
-		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "TensorBoard does not say when its last request was: "+seen.Answer.Err.Error()
+		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "TensorBoard does not say when its last request was: "+
+			seen.Answer.Err.Error()
 		d.wakeIn(options.ProbeInterval)
 		return c
 	}
@@ -174,7 +178,10 @@ func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Optio
 	if idleFor >= options.IdleAfter+options.SuspendAfterIdle {
 		d.Suspend = true
 		c.Reason = v1beta1.ReasonCulled
-		c.Message = fmt.Sprintf("TensorBoard had no request for %s and was suspended: set spec.suspend to false to bring it back", idleFor)
+		c.Message = fmt.Sprintf(
+			"TensorBoard had no request for %s and was suspended: set spec.suspend to false to bring it back",
+			idleFor,
+		)
 	}
 	return c
 }
@@ -215,12 +222,16 @@ func sourcesAvailable(a *answer) v1beta1.TensorBoardCondition {
 }
 
 func notReady(reason, message string) v1beta1.TensorBoardCondition {
-	return v1beta1.TensorBoardCondition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	return v1beta1.TensorBoardCondition{
+		Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+	}
 }
 
 // follow gives a condition the times that follow from the one before, and cuts its message. One that says the same as
 // before stays as it is: that time passes is no news.
-func follow(before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time) v1beta1.TensorBoardCondition {
+func follow(
+	before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time,
+) v1beta1.TensorBoardCondition {
 	c.Message = report.Truncated(c.Message, report.MaxMessage)
 	same := before != nil && before.Status == c.Status && before.Reason == c.Reason
 	// What these say has times and ports in it.
@@ -255,8 +266,10 @@ func podStatus(pod *corev1.Pod) *v1beta1.PodStatus {
 		return nil
 	}
 	return &v1beta1.PodStatus{
-		Reference: &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Phase:     pod.Status.Phase,
+		Reference: &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		},
+		Phase: pod.Status.Phase,
 	}
 }
 

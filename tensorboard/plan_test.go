@@ -113,7 +113,8 @@ func TestPlanOfThePod(t *testing.T) {
 		"an image that cannot be pulled is a failure that says so": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-					Name: mainContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+					Name:  mainContainer,
+					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 				}}
 			})},
 			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonImagePull},
@@ -121,7 +122,8 @@ func TestPlanOfThePod(t *testing.T) {
 		"a container that ends again and again is a failure that says so": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-					Name: mainContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+					Name:  mainContainer,
+					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 				}}
 			})},
 			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonCrashing},
@@ -190,7 +192,9 @@ func TestPlanOfThePod(t *testing.T) {
 		},
 		"the group comes before the pod": {
 			scheduler: fromQueue,
-			want:      actions{CreateGroup: true, WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
+			want: actions{
+				CreateGroup: true, WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued,
+			},
 		},
 		"the group waits for the scheduler-controller": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup()}},
@@ -214,7 +218,8 @@ func TestPlanOfThePod(t *testing.T) {
 			scheduler: fromQueue, seen: observation{
 				Pod: seenPod(func(pod *corev1.Pod) { pod.Spec.NodeName = "" }),
 				Group: groupView{Object: newGroup(admitted, metav1.Condition{
-					Type: schedulerv1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQuotaExceeded,
+					Type: schedulerv1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse,
+					Reason: schedulerv1beta1.ReasonQuotaExceeded,
 				})},
 			},
 			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: schedulerv1beta1.ReasonQuotaExceeded},
@@ -228,13 +233,17 @@ func TestPlanOfThePod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tb := &v1beta1.TensorBoard{
-				ObjectMeta: metav1.ObjectMeta{UID: boardUID}, Spec: v1beta1.TensorBoardSpec{Suspend: tc.suspend, Scheduler: tc.scheduler},
+				ObjectMeta: metav1.ObjectMeta{UID: boardUID},
+				Spec:       v1beta1.TensorBoardSpec{Suspend: tc.suspend, Scheduler: tc.scheduler},
 			}
 			if tc.seen.Hash == "" {
 				tc.seen.Hash = hash
 			}
 			d := plan(tb, tc.seen, DefaultOptions(), now)
-			got := actions{d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, d.WakeIn, d.Status.Phase, condition(d.Status.Conditions, v1beta1.ConditionReady).Reason}
+			got := actions{
+				d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, d.WakeIn, d.Status.Phase,
+				condition(d.Status.Conditions, v1beta1.ConditionReady).Reason,
+			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected decision (-want +got):\n%s", diff)
 			}
@@ -254,9 +263,12 @@ func TestPlanOfTheIdle(t *testing.T) {
 		answer *answer
 		want   outcome
 	}{
-		"a TensorBoard without a pod cannot be asked": {want: outcome{metav1.ConditionUnknown, v1beta1.ReasonNotRunning, false}},
+		"a TensorBoard without a pod cannot be asked": {
+			want: outcome{metav1.ConditionUnknown, v1beta1.ReasonNotRunning, false},
+		},
 		"one that does not answer is not taken for idle": {
-			answer: &answer{Err: errors.New("timeout")}, want: outcome{metav1.ConditionUnknown, v1beta1.ReasonProbeFailed, false},
+			answer: &answer{Err: errors.New("timeout")},
+			want:   outcome{metav1.ConditionUnknown, v1beta1.ReasonProbeFailed, false},
 		},
 		"a request of this hour keeps it from being idle": {
 			answer: idleFor(time.Hour - time.Second), want: outcome{metav1.ConditionFalse, v1beta1.ReasonRecentRequest, false},
@@ -338,10 +350,17 @@ func TestConditionsTellWhenTheyChanged(t *testing.T) {
 	asked := func(d time.Duration) *metav1.Time { asked := at(d); return &asked }
 	want := []v1beta1.TensorBoardCondition{
 		{Type: "Ready", Status: "True", Reason: "Serving", LastTransitionTime: at(2 * time.Minute)},
-		{Type: "SourcesAvailable", Status: "True", Reason: "AllAvailable", LastTransitionTime: at(2 * time.Minute), LastProbeTime: asked(2 * time.Minute)},
-		{Type: "Idle", Status: "True", Reason: "NoRequest", LastTransitionTime: at(3 * time.Hour), LastProbeTime: asked(3 * time.Hour)},
+		{
+			Type: "SourcesAvailable", Status: "True", Reason: "AllAvailable", LastTransitionTime: at(2 * time.Minute),
+			LastProbeTime: asked(2 * time.Minute),
+		},
+		{
+			Type: "Idle", Status: "True", Reason: "NoRequest", LastTransitionTime: at(3 * time.Hour),
+			LastProbeTime: asked(3 * time.Hour),
+		},
 	}
-	if diff := cmp.Diff(want, tb.Status.Conditions, cmpopts.IgnoreFields(v1beta1.TensorBoardCondition{}, "Message")); diff != "" {
+	if diff := cmp.Diff(want, tb.Status.Conditions,
+		cmpopts.IgnoreFields(v1beta1.TensorBoardCondition{}, "Message")); diff != "" {
 		t.Errorf("unexpected conditions (-want +got):\n%s", diff)
 	}
 }
@@ -350,7 +369,8 @@ func TestTheOneWhoCulledIsRemembered(t *testing.T) {
 	t.Parallel()
 	reasons := func(tb *v1beta1.TensorBoard) [2]string {
 		return [2]string{
-			condition(tb.Status.Conditions, v1beta1.ConditionReady).Reason, condition(tb.Status.Conditions, v1beta1.ConditionIdle).Reason,
+			condition(tb.Status.Conditions, v1beta1.ConditionReady).Reason,
+			condition(tb.Status.Conditions, v1beta1.ConditionIdle).Reason,
 		}
 	}
 	nothing := func() (observation, time.Time) { return observation{}, now.Add(time.Minute) }
@@ -378,7 +398,8 @@ func TestTheOneWhoCulledIsRemembered(t *testing.T) {
 func TestSourcesThatFailAreNamed(t *testing.T) {
 	t.Parallel()
 	broken := &answer{Status: sidecar.Status{Sources: []sidecar.SourceStatus{
-		{Run: "b", Source: "s3://b/runs", Error: "the Secret s has no key AWS_ACCESS_KEY_ID"}, {Run: "c", Source: "http://c/x", Error: "404"},
+		{Run: "b", Source: "s3://b/runs", Error: "the Secret s has no key AWS_ACCESS_KEY_ID"},
+		{Run: "c", Source: "http://c/x", Error: "404"},
 	}}}
 	d := plan(&v1beta1.TensorBoard{}, observation{Hash: hash, Pod: seenPod(ready), Answer: broken}, DefaultOptions(), now)
 	got := *condition(d.Status.Conditions, v1beta1.ConditionSourcesAvailable)

@@ -1,5 +1,5 @@
-// Package tensorboard is the tensorboard-controller: it runs the TensorBoards of a cluster, each in a pod with a sidecar of ours,
-// and suspends those that nobody looks at.
+// Package tensorboard is the tensorboard-controller: it runs the TensorBoards of a cluster, each in a pod with a
+// sidecar of ours, and suspends those that nobody looks at.
 package tensorboard
 
 import (

@@ -138,7 +138,8 @@ func (r *reconciler) observe(ctx context.Context, tb *v1beta1.TensorBoard, hash 
 	return seen, nil
 }
 
-// execute carries out a decision. The status is written last, and once: nothing is lost with it that could not be seen again.
+// execute carries out a decision. The status is written last, and once: nothing is lost with it that could not be seen
+// again.
 func (r *reconciler) execute(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config, prefix string, d decision,
 ) (reconcile.Result, error) {
@@ -149,7 +150,8 @@ func (r *reconciler) execute(
 		for i := range d.Status.Conditions {
 			c := &d.Status.Conditions[i]
 			if c.Type == v1beta1.ConditionReady {
-				*c = follow(condition(tb.Status.Conditions, c.Type), notReady(refused.Reason, refused.Error()), false, r.options.Clock.Now())
+				*c = follow(condition(tb.Status.Conditions, c.Type), notReady(refused.Reason, refused.Error()), false,
+					r.options.Clock.Now())
 			}
 		}
 		result.RequeueAfter = refusalDelay
@@ -168,7 +170,8 @@ func (r *reconciler) execute(
 	return result, err
 }
 
-// ensureObjects deletes what the TensorBoard does not need, and then makes what it does: what it can not have keeps nothing alive.
+// ensureObjects deletes what the TensorBoard does not need, and then makes what it does: what it can not have keeps
+// nothing alive.
 func (r *reconciler) ensureObjects(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config, prefix string, d decision,
 ) error {
@@ -206,12 +209,14 @@ func (r *reconciler) deleteObjects(ctx context.Context, seen observation, d deci
 		if d.Force {
 			options = append(options, client.GracePeriodSeconds(0))
 		}
-		if err := r.client.Delete(ctx, seen.Pod, options...); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		if err := r.client.Delete(ctx, seen.Pod, options...); client.IgnoreNotFound(err) != nil &&
+			!apierrors.IsConflict(err) {
 			return fmt.Errorf("deleting pod %s: %w", seen.Pod.Name, err)
 		}
 	}
 	if d.DeleteGroup {
-		err := r.client.Delete(ctx, seen.Group.Object, client.Preconditions{UID: &seen.Group.Object.UID}, client.DisableReadYourWritesConsistency)
+		err := r.client.Delete(ctx, seen.Group.Object, client.Preconditions{UID: &seen.Group.Object.UID},
+			client.DisableReadYourWritesConsistency)
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return fmt.Errorf("deleting podgroup %s: %w", seen.Group.Object.Name, err)
 		}
@@ -228,7 +233,9 @@ func (r *reconciler) ensureService(ctx context.Context, tb *v1beta1.TensorBoard)
 	return r.create(ctx, tb, buildService(tb))
 }
 
-func (r *reconciler) create(ctx context.Context, tb *v1beta1.TensorBoard, object client.Object, options ...client.CreateOption) error {
+func (r *reconciler) create(
+	ctx context.Context, tb *v1beta1.TensorBoard, object client.Object, options ...client.CreateOption,
+) error {
 	return owned.Create(ctx, r.client, r.reader, tb, theTensorBoard, object, options...)
 }
 
@@ -239,7 +246,8 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 	}
 	before := tb.DeepCopy()
 	tb.Status = status
-	if err := r.client.Status().Patch(ctx, tb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.client.Status().Patch(ctx, tb,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	told := false
@@ -253,20 +261,26 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 	return nil
 }
 
-// tell tells that a condition has come to have another reason, if that is news: that a TensorBoard starts or ends is on the way to it. It
-// returns whether it did.
-func (r *reconciler) tell(ctx context.Context, tb *v1beta1.TensorBoard, before, after *v1beta1.TensorBoardCondition) bool {
+// tell tells that a condition has come to have another reason, if that is news: that a TensorBoard starts or ends is on
+// the way to it. It returns whether it did.
+func (r *reconciler) tell(
+	ctx context.Context, tb *v1beta1.TensorBoard, before, after *v1beta1.TensorBoardCondition,
+) bool {
 	switch {
 	case before != nil && before.Reason == after.Reason, onItsWay[after.Reason]:
 		return false
-	case after.Type == v1beta1.ConditionSourcesAvailable && after.Status == metav1.ConditionTrue && (before == nil || before.Status != metav1.ConditionFalse):
+	case after.Type == v1beta1.ConditionSourcesAvailable && after.Status == metav1.ConditionTrue &&
+		(before == nil || before.Status != metav1.ConditionFalse):
 		return false
 	}
 	kind := corev1.EventTypeWarning
-	if after.Status == metav1.ConditionTrue || after.Reason == v1beta1.ReasonSuspended || after.Reason == v1beta1.ReasonCulled {
+	if after.Status == metav1.ConditionTrue || after.Reason == v1beta1.ReasonSuspended ||
+		after.Reason == v1beta1.ReasonCulled {
 		kind = corev1.EventTypeNormal
 	}
-	control.Tell(ctx, r.events, tb, report.Event{Type: kind, Reason: after.Reason, Action: "Reconcile", Message: after.Message},
+	control.Tell(ctx, r.events, tb, report.Event{
+		Type: kind, Reason: after.Reason, Action: "Reconcile", Message: after.Message,
+	},
 		"phase", tb.Status.Phase, "condition", after.Type, "status", after.Status)
 	return true
 }
@@ -282,7 +296,8 @@ var onItsWay = map[string]bool{
 func (r *reconciler) suspend(ctx context.Context, tb *v1beta1.TensorBoard) error {
 	before := tb.DeepCopy()
 	tb.Spec.Suspend = true
-	if err := r.client.Patch(ctx, tb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.client.Patch(ctx, tb,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("suspending a TensorBoard that nobody looks at: %w", err)
 	}
 	return nil

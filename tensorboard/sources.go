@@ -82,7 +82,9 @@ func (s *sources) addClaim(claim, path string) {
 func (s *sources) addBucket(secret, bucket, path string) {
 	path = cleaned(path)
 	s.Secrets = withOne(s.Secrets, secret)
-	s.add(bucket+"/"+path, sidecar.Source{S3: &sidecar.S3Source{Bucket: bucket, Prefix: path, Secret: secretsFolder + secret}})
+	s.add(bucket+"/"+path, sidecar.Source{
+		S3: &sidecar.S3Source{Bucket: bucket, Prefix: path, Secret: secretsFolder + secret},
+	})
 }
 
 func (s *sources) addURL(address string) {

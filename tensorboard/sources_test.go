@@ -45,7 +45,10 @@ func TestSourcesOf(t *testing.T) {
 					{Run: "two-y-z", Link: "/claims/two/y/z"},
 					{Run: "bucket", S3: &sidecar.S3Source{Bucket: "bucket", Secret: "/secrets/keys"}},
 					{Run: "other-runs", S3: &sidecar.S3Source{Bucket: "other", Prefix: "runs", Secret: "/secrets/keys"}},
-					{Run: "host:8443-a-events.out.tfevents.1", HTTP: &sidecar.HTTPSource{URL: "https://host:8443/a/events.out.tfevents.1"}},
+					{
+						Run:  "host:8443-a-events.out.tfevents.1",
+						HTTP: &sidecar.HTTPSource{URL: "https://host:8443/a/events.out.tfevents.1"},
+					},
 				},
 				Claims: []string{"one", "two"}, Secrets: []string{"keys"},
 			},

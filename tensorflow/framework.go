@@ -1,4 +1,5 @@
-// Package tensorflow runs TensorFlowTrainingJobs: it tells the job controller how the replicas of a TensorFlow training find each other.
+// Package tensorflow runs TensorFlowTrainingJobs: it tells the job controller how the replicas of a TensorFlow training
+// find each other.
 package tensorflow
 
 import (
@@ -48,7 +49,9 @@ func (tensorflow) NewJob() *v1beta1.TensorFlowTrainingJob { return &v1beta1.Tens
 
 func (tensorflow) MainContainers() []string { return []string{"tensorflow"} }
 
-func (t tensorflow) Wire(_ *v1beta1.TensorFlowTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+func (t tensorflow) Wire(
+	_ *v1beta1.TensorFlowTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+) error {
 	main := framework.MainContainer(t.MainContainers(), template.Spec.Containers)
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
@@ -94,8 +97,13 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 		return "", err
 	}
 	if size := len(envConfig) + len("=") + len(value) + 1; size > maxVariable {
-		return "", fmt.Errorf("%s, which names %d replicas, takes %d bytes, and Linux passes at most %d to a process: use fewer replicas or a shorter name",
-			envConfig, len(gang.Members), size, maxVariable)
+		return "", fmt.Errorf(
+			"%s, which names %d replicas, takes %d bytes, and Linux passes at most %d to a process: use fewer replicas or a shorter name",
+			envConfig,
+			len(gang.Members),
+			size,
+			maxVariable,
+		)
 	}
 	return string(value), nil
 }

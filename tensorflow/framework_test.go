@@ -79,7 +79,8 @@ func TestConfigOfAMember(t *testing.T) {
 
 		domain = ".job.ns.svc.cluster.local"
 	)
-	everyone := jobOf(replicas(ps, 1, training()), replicas(worker, 2, training()), replicas(evaluator, 2, training()), replicas(chief, 1, training()))
+	everyone := jobOf(replicas(ps, 1, training()), replicas(worker, 2, training()), replicas(evaluator, 2, training()),
+		replicas(chief, 1, training()))
 	everyonesCluster := map[string][]string{
 		"chief":  {"job-chief-0" + domain + ":2222"},
 		"ps":     {"job-ps-0" + domain + ":2222"},
@@ -123,7 +124,9 @@ func TestConfigOfAMember(t *testing.T) {
 		},
 		"each type listens on the port that is named so": {
 			job: jobOf(
-				replicas(worker, 1, listening(corev1.ContainerPort{Name: "metrics", ContainerPort: 9090}, corev1.ContainerPort{Name: "tfjob-port", ContainerPort: 4444})),
+				replicas(worker, 1,
+					listening(corev1.ContainerPort{Name: "metrics", ContainerPort: 9090},
+						corev1.ContainerPort{Name: "tfjob-port", ContainerPort: 4444})),
 				replicas(ps, 1, listening(corev1.ContainerPort{ContainerPort: 9090})),
 			),
 			wantName: "job-worker-0",
@@ -172,7 +175,9 @@ func TestWire(t *testing.T) {
 	const ofTwo = `{"cluster":{"worker":["job-worker-0.job.ns.svc.cluster.local:2222","job-worker-1.job.ns.svc.cluster.local:2222"]},` +
 		`"task":{"type":"worker","index":0}}`
 	fromMap := corev1.EnvVar{Name: "TF_CONFIG", ValueFrom: &corev1.EnvVarSource{
-		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "config"},
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "mine"}, Key: "config",
+		},
 	}}
 	for name, tc := range map[string]struct {
 		n    int32
@@ -266,7 +271,8 @@ func TestWireRefuses(t *testing.T) {
 			job: jobOf(replicas(v1beta1.ReplicaTypeWorker, 2000, training())),
 		},
 		"a TF_CONFIG that no process would get": {
-			job:  named(longName, jobOf(replicas(v1beta1.ReplicaTypeChief, 1, training()), replicas(v1beta1.ReplicaTypeWorker, 1199, training()))),
+			job: named(longName,
+				jobOf(replicas(v1beta1.ReplicaTypeChief, 1, training()), replicas(v1beta1.ReplicaTypeWorker, 1199, training()))),
 			want: "TF_CONFIG, which names 1200 replicas, takes 147765 bytes, and Linux passes at most 131072 to a process: use fewer replicas or a shorter name",
 		},
 	} {

@@ -36,8 +36,8 @@ func TestRealJobsAreFarFromTheLimits(t *testing.T) {
 	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
-// checkEnv checks that TF_CONFIG tells every replica who it is and where the others are, unless its template says something else or
-// there are no others.
+// checkEnv checks that TF_CONFIG tells every replica who it is and where the others are, unless its template says
+// something else or there are no others.
 func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
 	own := map[string][]corev1.EnvVar{}
 	cluster := map[string][]string{}

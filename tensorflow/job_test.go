@@ -37,12 +37,15 @@ func TestJobSpec(t *testing.T) {
 		want framework.JobSpec
 	}{
 		"one replica unless told otherwise": {
-			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: v1beta1.ReplicaTypeWorker, Template: template}}},
+			spec: v1beta1.TensorFlowTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: v1beta1.ReplicaTypeWorker, Template: template}},
+			},
 			want: framework.JobSpec{Roles: []framework.Role{inCluster("worker", 1)}, DefaultRestartScope: scopeJob},
 		},
 		"every field of a role": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{
-				Type: v1beta1.ReplicaTypeWorker, Replicas: ptr.To[int32](4), RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: template,
+				Type: v1beta1.ReplicaTypeWorker, Replicas: ptr.To[int32](4), RestartPolicy: batchv1beta1.RestartPolicyExitCode,
+				Template: template,
 			}}},
 			want: framework.JobSpec{
 				Roles: []framework.Role{{
@@ -53,7 +56,8 @@ func TestJobSpec(t *testing.T) {
 		},
 		"the chief leads, then the workers, then the others as they stand; nobody waits for evaluators": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{
-				replicas(v1beta1.ReplicaTypeEvaluator, 2), replicas(v1beta1.ReplicaTypePS, 1), replicas(v1beta1.ReplicaTypeWorker, 3), replicas(v1beta1.ReplicaTypeChief, 1),
+				replicas(v1beta1.ReplicaTypeEvaluator, 2), replicas(v1beta1.ReplicaTypePS, 1),
+				replicas(v1beta1.ReplicaTypeWorker, 3), replicas(v1beta1.ReplicaTypeChief, 1),
 			}},
 			want: framework.JobSpec{
 				Roles: []framework.Role{
@@ -63,14 +67,18 @@ func TestJobSpec(t *testing.T) {
 			},
 		},
 		"without a chief the workers lead, even if parameter servers stand first": {
-			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypePS, 2), replicas(v1beta1.ReplicaTypeWorker, 2)}},
+			spec: v1beta1.TensorFlowTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypePS, 2), replicas(v1beta1.ReplicaTypeWorker, 2)},
+			},
 			want: framework.JobSpec{
 				Roles:               []framework.Role{inCluster("worker", 2), inCluster("ps", 2)},
 				DefaultRestartScope: scopeReplica,
 			},
 		},
 		"a chief without a replica leads nobody": {
-			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeChief, 0), replicas(v1beta1.ReplicaTypeWorker, 2)}},
+			spec: v1beta1.TensorFlowTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeChief, 0), replicas(v1beta1.ReplicaTypeWorker, 2)},
+			},
 			want: framework.JobSpec{
 				Roles:               []framework.Role{inCluster("worker", 2), inCluster("chief", 0)},
 				DefaultRestartScope: scopeJob,
@@ -78,7 +86,8 @@ func TestJobSpec(t *testing.T) {
 		},
 		"a chief leads where there is no worker": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{
-				replicas(v1beta1.ReplicaTypeEvaluator, 1), replicas(v1beta1.ReplicaTypeWorker, 0), replicas(v1beta1.ReplicaTypeChief, 1),
+				replicas(v1beta1.ReplicaTypeEvaluator, 1), replicas(v1beta1.ReplicaTypeWorker, 0),
+				replicas(v1beta1.ReplicaTypeChief, 1),
 			}},
 			want: framework.JobSpec{
 				Roles:               []framework.Role{inCluster("chief", 1), outside("evaluator", 1), inCluster("worker", 0)},
@@ -86,7 +95,9 @@ func TestJobSpec(t *testing.T) {
 			},
 		},
 		"parameter servers of which there are none leave a collective": {
-			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeWorker, 2), replicas(v1beta1.ReplicaTypePS, 0)}},
+			spec: v1beta1.TensorFlowTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeWorker, 2), replicas(v1beta1.ReplicaTypePS, 0)},
+			},
 			want: framework.JobSpec{
 				Roles:               []framework.Role{inCluster("worker", 2), inCluster("ps", 0)},
 				DefaultRestartScope: scopeJob,
@@ -94,7 +105,8 @@ func TestJobSpec(t *testing.T) {
 		},
 		"policies are passed on": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{
-				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeWorker, 1)}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
+				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeWorker, 1)}, RunPolicy: runPolicy, RunMode: runMode,
+				Scheduler: scheduler,
 			},
 			want: framework.JobSpec{
 				Roles: []framework.Role{inCluster("worker", 1)}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,

@@ -121,7 +121,8 @@ func (ofIdle) NewJob() *idle                       { return &idle{} }
 func (ofIdle) JobSpec(job *idle) framework.JobSpec { return job.spec }
 func (ofIdle) MainContainers() []string            { return []string{mainContainer} }
 
-// idleCache is a client that reads an idle job as from a cache, which copies the job and not its pods. It writes nothing.
+// idleCache is a client that reads an idle job as from a cache, which copies the job and not its pods. It writes
+// nothing.
 type idleCache struct {
 	client.Client
 

@@ -85,8 +85,8 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	return result, nil
 }
 
-// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the job is not the newest and
-// anything is to be changed.
+// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the job is not the newest
+// and anything is to be changed.
 func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	if d.DeleteJob {
 		return reconcile.Result{}, r.deleteJob(ctx, job)
@@ -110,7 +110,8 @@ func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 		return fmt.Errorf("reading the job before its objects are changed: %w", err)
 	}
 	if err != nil || newest.GetResourceVersion() != job.GetResourceVersion() {
-		return apierrors.NewConflict(schema.GroupResource{Resource: r.gvk.Kind}, job.GetName(), errors.New("the job was changed since it was read"))
+		return apierrors.NewConflict(schema.GroupResource{Resource: r.gvk.Kind}, job.GetName(),
+			errors.New("the job was changed since it was read"))
 	}
 	return nil
 }
@@ -129,8 +130,11 @@ func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 	return result
 }
 
-// writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of it.
-func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
+// writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of
+// it.
+func (r *Reconciler[J]) writeStatus(
+	ctx context.Context, job J, planned plan.Job, d decision,
+) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(job)
 	if !d.changesStatus(planned) {
 		r.options.Memory.SetWaitsSince(key, time.Time{})
@@ -157,7 +161,9 @@ func (r *Reconciler[J]) writeStatus(ctx context.Context, job J, planned plan.Job
 // statusDelay returns how much longer the status of a decision may be batched with later changes.
 func (r *Reconciler[J]) statusDelay(job plan.Job, d decision) time.Duration {
 	delay := d.statusDelay(job, r.options.StatusInterval)
-	if since := r.options.Memory.WaitsSince(types.NamespacedName{Namespace: job.Namespace, Name: job.Name}); !since.IsZero() {
+	if since := r.options.Memory.WaitsSince(types.NamespacedName{
+		Namespace: job.Namespace, Name: job.Name,
+	}); !since.IsZero() {
 		delay -= r.options.Clock.Now().Sub(since)
 	}
 	return max(0, delay)
@@ -168,9 +174,11 @@ func (r *Reconciler[J]) onlyDelays(job plan.Job, d decision) bool {
 	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }
 
-// patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the events.
+// patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the
+// events.
 func (r *Reconciler[J]) patchStatus(
-	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus, events []report.Event,
+	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus,
+	events []report.Event,
 ) error {
 	was, wasDecided := job.JobStatus().Phase, job.JobStatus().Decided()
 	if job.JobStatus().ObservedGeneration == 0 {
@@ -203,7 +211,8 @@ func (r *Reconciler[J]) tensorBoardReporter(
 	}
 }
 
-// onlyStatus returns the job with that status and without its spec, so that what has changed is not searched for in the templates of pods.
+// onlyStatus returns the job with that status and without its spec, so that what has changed is not searched for in the
+// templates of pods.
 func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {
 	only := r.framework.NewJob()
 	only.SetNamespace(job.GetNamespace())
@@ -215,7 +224,9 @@ func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorB
 }
 
 // tell tells of what has just been done. The log says of a change of phase also where there is no event of it.
-func (r *Reconciler[J]) tell(ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event) {
+func (r *Reconciler[J]) tell(
+	ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event,
+) {
 	facts := factsOf(status)
 	for _, e := range events {
 		control.Tell(ctx, r.events, job, e, facts...)
@@ -240,7 +251,8 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the job after its time to live: %w", err)
 	}
-	ctrllog.FromContext(ctx).Info("Expired", "phase", job.JobStatus().Phase, "completionTime", job.JobStatus().CompletionTime)
+	ctrllog.FromContext(ctx).Info("Expired", "phase", job.JobStatus().Phase, "completionTime",
+		job.JobStatus().CompletionTime)
 	return nil
 }
 
@@ -346,22 +358,27 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	return nil
 }
 
-// createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of type
-// *report.RefusedError, unless another try may well succeed.
-func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object, options ...client.CreateOption) error {
+// createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of
+// type *report.RefusedError, unless another try may well succeed.
+func (r *Reconciler[J]) createOwned(
+	ctx context.Context, job J, object client.Object, options ...client.CreateOption,
+) error {
 	return owned.Create(ctx, r.client, r.apiReader, job, plan.TheJob, object, options...)
 }
 
 // refusedFor returns how long objects of the job have been refused.
 func (r *Reconciler[J]) refusedFor(job J) time.Duration {
-	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil && plan.IsCreateFailure(c.Reason) {
+	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil &&
+		plan.IsCreateFailure(c.Reason) {
 		return r.options.Clock.Now().Sub(c.LastTransitionTime.Time)
 	}
 	return 0
 }
 
 // reportRefusal writes into the status that was decided why an object of the job could not be created.
-func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError) error {
+func (r *Reconciler[J]) reportRefusal(
+	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
+) error {
 	status := *decided.DeepCopy()
 	status.Reason = refused.Reason
 	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
@@ -381,10 +398,11 @@ func (r *Reconciler[J]) reportRefusal(ctx context.Context, job J, decided batchv
 	}})
 }
 
-// inParallel calls do for 0 to n-1, one at first, and with each that returns one more at a time, up to maxParallel: so their number doubles
-// with each round trip, and a refusal that all calls meet from the first on, such as of an admission webhook, costs one. It starts no more after an error past
-// which it may not go on. It returns the first of those, or else the first of all, in the order of the calls, so that what is said of a
-// refusal does not depend on which call is faster.
+// inParallel calls do for 0 to n-1, one at first, and with each that returns one more at a time, up to maxParallel: so
+// their number doubles with each round trip, and a refusal that all calls meet from the first on, such as of an
+// admission webhook, costs one. It starts no more after an error past which it may not go on. It returns the first of
+// those, or else the first of all, in the order of the calls, so that what is said of a refusal does not depend on
+// which call is faster.
 func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	errs := make([]error, n)
 	done := make(chan int)
@@ -408,6 +426,6 @@ func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	return cmp.Or(errs...)
 }
 
-// maxParallel bounds how many requests of one job are under way at once. The controller of batch/v1 Jobs creates as many pods in one go, of
-// which it has half under way.
+// maxParallel bounds how many requests of one job are under way at once. The controller of batch/v1 Jobs creates as
+// many pods in one go, of which it has half under way.
 const maxParallel = 500

@@ -72,7 +72,8 @@ func TestInParallel(t *testing.T) {
 	}
 }
 
-// The error that stops it is worth more than one that it went past, and the first of many is the same whichever call is faster.
+// The error that stops it is worth more than one that it went past, and the first of many is the same whichever call is
+// faster.
 func TestInParallelReturnsTheErrorOfTheFirstCall(t *testing.T) {
 	t.Parallel()
 	passed, first, second := errors.New("passed"), errors.New("first"), errors.New("second")
@@ -107,7 +108,8 @@ func TestSooner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "result", reconcile.Result{RequeueAfter: tc.want}, sooner(reconcile.Result{RequeueAfter: tc.before}, tc.wait))
+			diff(t, "result", reconcile.Result{RequeueAfter: tc.want},
+				sooner(reconcile.Result{RequeueAfter: tc.before}, tc.wait))
 		})
 	}
 }

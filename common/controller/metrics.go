@@ -35,8 +35,8 @@ var causes = []string{
 // durations are the bounds of histograms, in seconds: from the start of a small pod to a day in a queue.
 var durations = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}
 
-// jobMetrics are the metrics that grow with what happens to jobs of one kind. What happens is observed once, when the status
-// that speaks of it is written.
+// jobMetrics are the metrics that grow with what happens to jobs of one kind. What happens is observed once, when the
+// status that speaks of it is written.
 type jobMetrics struct {
 	restarts *prometheus.CounterVec
 	start    prometheus.Histogram
@@ -95,7 +95,9 @@ var phasesOfJobs = []string{
 	string(batchv1beta1.JobPhaseUnknown),
 }
 
-func newJobCollector(reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{}) *phases.Collector {
+func newJobCollector(
+	reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{},
+) *phases.Collector {
 	return &phases.Collector{
 		Reader: reader, Scheme: scheme, Kind: kind, Elected: elected, Phases: phasesOfJobs,
 		PhaseOf: func(object runtime.Object) string {

@@ -73,7 +73,8 @@ func TestMetricsAreNamedWell(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics.observe(plan.Decision{
-		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonError}}, StartDuration: new(time.Second), RecoveryDuration: new(time.Second),
+		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonError}}, StartDuration: new(time.Second),
+		RecoveryDuration: new(time.Second),
 	})
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {

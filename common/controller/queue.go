@@ -20,13 +20,15 @@ import (
 )
 
 // Jobs wait in a queue to be reconciled. One that is new has the priority 0, one that is found as the controller starts
-// handler.LowPriority. Those that have an urgent one may hold nodes that do nothing, and do not wait until all new ones have their pods.
+// handler.LowPriority. Those that have an urgent one may hold nodes that do nothing, and do not wait until all new ones
+// have their pods.
 const urgentPriority = 1
 
 // queue is what jobs wait in.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// priorityOf returns at which priority a job wakes by itself. Unless it is told, the queue takes that of what happened last.
+// priorityOf returns at which priority a job wakes by itself. Unless it is told, the queue takes that of what happened
+// last.
 func priorityOf(d plan.Decision) int {
 	if d.Urgent {
 		return urgentPriority

@@ -27,7 +27,9 @@ func TestQueue(t *testing.T) {
 	version := func(resourceVersion string, options ...podOption) *corev1.Pod {
 		p := pod("job-worker-0", options...)
 		p.ResourceVersion = resourceVersion
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "test/v1", Kind: "TestJob", Name: "job", Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "test/v1", Kind: "TestJob", Name: "job", Controller: new(true)},
+		}
 		return p
 	}
 	trainingJob := func(resourceVersion string) *corev1.Pod { // whose kind does not matter
@@ -72,9 +74,17 @@ func TestQueue(t *testing.T) {
 			[]happens{updated(version("1", running), version("2", exited(0), sidecarRunning))},
 			newJob,
 		},
-		{"something else changes of a pod that has failed", []happens{updated(version("1", exited(1)), version("2", exited(1)))}, newJob},
+		{
+			"something else changes of a pod that has failed",
+			[]happens{updated(version("1", exited(1)), version("2", exited(1)))},
+			newJob,
+		},
 		{"a pod is to go", []happens{updated(version("1", running), version("2", running, deleting))}, urgentPriority},
-		{"a pod that has succeeded is to go", []happens{updated(version("1", exited(0)), version("2", exited(0), deleting))}, newJob},
+		{
+			"a pod that has succeeded is to go",
+			[]happens{updated(version("1", exited(0)), version("2", exited(0), deleting))},
+			newJob,
+		},
 		{"a pod that ran is gone", []happens{gone(version("1", running))}, urgentPriority},
 		{"a pod that has failed is gone", []happens{gone(version("1", exited(1)))}, urgentPriority},
 		{"a pod that has succeeded is gone", []happens{gone(version("1", exited(0)))}, newJob},

@@ -1,5 +1,5 @@
-// Package controller runs the jobs of any framework. It observes what the cluster holds of a job, has package plan decide what to do about
-// it, and executes the decision. It decides nothing itself.
+// Package controller runs the jobs of any framework. It observes what the cluster holds of a job, has package plan
+// decide what to do about it, and executes the decision. It decides nothing itself.
 package controller
 
 import (
@@ -37,8 +37,8 @@ import (
 type Options struct {
 	plan.Settings
 
-	// StatusInterval is how long replica status changes are batched before a write, and that a job has begun. The end of a replica is
-	// batched for a second at most. Changes of the phase, conditions and counts are written immediately.
+	// StatusInterval is how long replica status changes are batched before a write, and that a job has begun. The end of a
+	// replica is batched for a second at most. Changes of the phase, conditions and counts are written immediately.
 	StatusInterval time.Duration
 	// NetworkPolicies are the settings of the NetworkPolicies of jobs.
 	NetworkPolicies network.Policies
@@ -102,8 +102,8 @@ type Reconciler[J framework.Job] struct {
 // ownerIndex indexes pods by the UID of the job that controls them.
 const ownerIndex = "batch.tensorstack.dev/owner"
 
-// New returns the reconciler of a framework's jobs. It returns an error if the client's scheme does not know their kind, or
-// if the metrics cannot be registered.
+// New returns the reconciler of a framework's jobs. It returns an error if the client's scheme does not know their
+// kind, or if the metrics cannot be registered.
 func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Options) (*Reconciler[J], error) {
 	gvk, err := apiutil.GVKForObject(f.NewJob(), cluster.Client.Scheme())
 	if err != nil {
@@ -136,14 +136,14 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	}, nil
 }
 
-// SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses, or if the metrics
-// cannot be registered.
+// SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses, or if the
+// metrics cannot be registered.
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
 	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected())); err != nil {
 		return err
 	}
-	// A copy that is to lead has read all there is. The controller itself would not read before it leads; its option to warm up would fill
-	// a queue which nobody empties until then.
+	// A copy that is to lead has read all there is. The controller itself would not read before it leads; its option to
+	// warm up would fill a queue which nobody empties until then.
 	read := []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}}
 	if r.options.NetworkPolicies.Enabled {
 		read = append(read, &networkingv1.NetworkPolicy{})

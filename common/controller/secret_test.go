@@ -96,7 +96,9 @@ func TestCreateSecret(t *testing.T) {
 			t.Parallel()
 			api := &creations{answer: tc.answer}
 			r := &Reconciler[*testJob]{client: api, framework: tc.framework, gvk: testKind}
-			job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"}}, tc.status}
+			job := &testJob{
+				corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"}}, tc.status,
+			}
 			err := r.createSecret(t.Context(), job, &jobtest.NewJob().Job)
 			got := ""
 			if err != nil {
@@ -113,7 +115,8 @@ func TestCreateSecret(t *testing.T) {
 			diff(t, "creations", []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: "job-keys", Labels: plan.Labels("TestJob", "job"),
 				OwnerReferences: []metav1.OwnerReference{{
-					APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true), BlockOwnerDeletion: new(true),
+					APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true),
+					BlockOwnerDeletion: new(true),
 				}},
 			}}}, api.created)
 			if !api.options.DisableReadYourWritesConsistency {

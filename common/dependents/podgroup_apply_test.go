@@ -38,7 +38,9 @@ func TestPodGroupWakesItsJob(t *testing.T) {
 		"there are enough pods": {change: func(g *schedulerv1beta1.PodGroup) {
 			meta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: "SufficientGroupMember"})
 		}},
-		"its status speaks of the spec ": {change: func(g *schedulerv1beta1.PodGroup) { g.Status.ObservedGeneration = 1 }, want: true},
+		"its status speaks of the spec ": {
+			change: func(g *schedulerv1beta1.PodGroup) { g.Status.ObservedGeneration = 1 }, want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,9 +61,12 @@ func (g *groups) Create(_ context.Context, object client.Object, options ...clie
 	return g.changed(what, (&client.CreateOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency)
 }
 
-func (g *groups) Patch(_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+func (g *groups) Patch(
+	_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption,
+) error {
 	data, err := patch.Data(object)
-	return errors.Join(err, g.changed(string(data), (&client.PatchOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency))
+	return errors.Join(err,
+		g.changed(string(data), (&client.PatchOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency))
 }
 
 func (g *groups) Delete(_ context.Context, _ client.Object, options ...client.DeleteOption) error {
@@ -87,21 +92,31 @@ func TestChangePodGroup(t *testing.T) {
 		wantReason  string
 		wantFailure bool
 	}{
-		"nothing":                  {},
-		"it is created":            {change: "Create", wantCall: "create job of job"},
-		"it was created":           {change: "Create", answer: exists, owner: "job-uid", wantCall: "create job of job", wantFailure: true},
-		"there is one of the name": {change: "Create", answer: exists, owner: "other", wantCall: "create job of job", wantReason: "NameConflict"},
-		"there is no such kind":    {change: "Create", answer: &meta.NoKindMatchError{}, wantCall: "create job of job", wantReason: "NotInstalled"},
-		"there is none any more":   {change: "Create", answer: missing, wantCall: "create job of job", wantReason: "NotInstalled"},
-		"it is refused":            {change: "Create", answer: forbidden, wantCall: "create job of job", wantReason: "CreateFailed"},
-		"it is changed":            {change: "Update", wantCall: patch},
-		"a change is refused":      {change: "Update", answer: forbidden, wantCall: patch, wantReason: "UpdateFailed"},
-		"somebody was faster":      {change: "Update", answer: conflict, wantCall: patch, wantFailure: true},
-		"somebody deleted it":      {change: "Update", answer: missing, wantCall: patch},
-		"it is deleted":            {change: "Delete", wantCall: "delete group-uid"},
-		"it is gone":               {change: "Delete", answer: missing, wantCall: "delete group-uid"},
-		"there is another one":     {change: "Delete", answer: conflict, wantCall: "delete group-uid"},
-		"a deletion is refused":    {change: "Delete", answer: forbidden, wantCall: "delete group-uid", wantFailure: true},
+		"nothing":       {},
+		"it is created": {change: "Create", wantCall: "create job of job"},
+		"it was created": {
+			change: "Create", answer: exists, owner: "job-uid", wantCall: "create job of job", wantFailure: true,
+		},
+		"there is one of the name": {
+			change: "Create", answer: exists, owner: "other", wantCall: "create job of job", wantReason: "NameConflict",
+		},
+		"there is no such kind": {
+			change: "Create", answer: &meta.NoKindMatchError{}, wantCall: "create job of job", wantReason: "NotInstalled",
+		},
+		"there is none any more": {
+			change: "Create", answer: missing, wantCall: "create job of job", wantReason: "NotInstalled",
+		},
+		"it is refused": {
+			change: "Create", answer: forbidden, wantCall: "create job of job", wantReason: "CreateFailed",
+		},
+		"it is changed":         {change: "Update", wantCall: patch},
+		"a change is refused":   {change: "Update", answer: forbidden, wantCall: patch, wantReason: "UpdateFailed"},
+		"somebody was faster":   {change: "Update", answer: conflict, wantCall: patch, wantFailure: true},
+		"somebody deleted it":   {change: "Update", answer: missing, wantCall: patch},
+		"it is deleted":         {change: "Delete", wantCall: "delete group-uid"},
+		"it is gone":            {change: "Delete", answer: missing, wantCall: "delete group-uid"},
+		"there is another one":  {change: "Delete", answer: conflict, wantCall: "delete group-uid"},
+		"a deletion is refused": {change: "Delete", answer: forbidden, wantCall: "delete group-uid", wantFailure: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

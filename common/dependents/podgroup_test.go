@@ -78,7 +78,8 @@ func TestPlanPodGroup(t *testing.T) {
 			view: podGroup{Object: group(2)}, wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
 		"an admitted group lets the pods be created": {
-			view: podGroup{Object: group(2, admitted)}, wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
+			view: podGroup{Object: group(2, admitted)}, wantCreates: both, wantReason: "Creating",
+			wantMessage: "job-worker-0 is being created",
 		},
 		"what was admitted before the group was changed does not count": {
 			view:       podGroup{Object: group(2, admitted, edited)},
@@ -86,7 +87,8 @@ func TestPlanPodGroup(t *testing.T) {
 		},
 		"a closed queue admits no pods": {
 			view:       podGroup{Object: group(2, closed)},
-			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantEvents: []string{"QueueClosed"}, wantFromCache: true,
+			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantEvents: []string{"QueueClosed"},
+			wantFromCache: true,
 		},
 		"that a queue is closed is told once": {
 			job: job(role("worker", 2)).InQueue().SawIn(grouped(group(2, closed))), view: podGroup{Object: group(2, closed)},
@@ -134,12 +136,14 @@ func TestPlanPodGroup(t *testing.T) {
 		},
 		"a group that somebody deleted is made anew": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, admitted), running2()...)),
-			pods: running2(), wantChange: "Create", wantMin: 2, wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended",
+			pods: running2(), wantChange: "Create", wantMin: 2, wantReason: "ReplicasRunning",
+			wantMessage: "all 2 replicas run or have ended",
 		},
 		"a gang that does not fit says so for all": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "0 of 2 pods are on nodes"))},
-			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
+			pods:        []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)},
+			wantReason:  "Unschedulable",
 			wantMessage: "0 of 2 pods are on nodes", wantFromCache: true,
 		},
 		"a gang that is about to be scheduled is merely on its way": {
@@ -151,17 +155,20 @@ func TestPlanPodGroup(t *testing.T) {
 		"a pod beyond what the gang needs says by itself what it waits for": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
-			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable)}, wantReason: "Unschedulable",
+			pods:        []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable)},
+			wantReason:  "Unschedulable",
 			wantMessage: "job-worker-1 cannot be scheduled: 0/3 nodes are available", wantFromCache: true,
 		},
 		"a pod beyond what the gang needs waits for its queue": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
-			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable, gated)}, wantReason: "Pending",
+			pods:        []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable, gated)},
+			wantReason:  "Pending",
 			wantMessage: "job-worker-1, which the gang can do without, waits until its queue has room", wantFromCache: true,
 		},
 		"an elastic job needs its least number": {
-			job: job(role("worker", 0)).Elastic(1, 2).InQueue(), wantChange: "Create", wantMin: 1, wantReason: "Queued", wantMessage: waits,
+			job: job(role("worker", 0)).Elastic(1, 2).InQueue(), wantChange: "Create", wantMin: 1, wantReason: "Queued",
+			wantMessage: waits,
 		},
 		"an elastic job creates all that are expected": {
 			job: job(role("worker", 0)).Elastic(1, 2).InQueue(), view: podGroup{Object: group(1, admitted)},
@@ -169,27 +176,41 @@ func TestPlanPodGroup(t *testing.T) {
 		},
 		"a replacement does not wait for a peer that has succeeded": {
 			job: job(role("worker", 3)).Scope(scopeReplica).InQueue().SawIn(grouped(group(3, admitted),
-				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running), pod("job-worker-2", onNode("a"), exited(0)))),
-			view:       podGroup{Object: group(3, admitted)},
-			pods:       []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(1)), pod("job-worker-2", onNode("a"), exited(0))},
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running),
+				pod("job-worker-2", onNode("a"), exited(0)))),
+			view: podGroup{Object: group(3, admitted)},
+			pods: []*corev1.Pod{
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(1)),
+				pod("job-worker-2", onNode("a"), exited(0)),
+			},
 			wantChange: "Update", wantMin: 2, wantReason: "Restarting", wantMessage: "job-worker-1 is being replaced",
 		},
 		"peers that end one by one leave the group as it is": {
 			job: job(role("worker", 3)).Scope(scopeReplica).InQueue().SawIn(grouped(group(3, admitted),
-				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running), pod("job-worker-2", onNode("a"), running))),
-			view:       podGroup{Object: group(3, admitted)},
-			pods:       []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(0)), pod("job-worker-2", onNode("a"), exited(0))},
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running),
+				pod("job-worker-2", onNode("a"), running))),
+			view: podGroup{Object: group(3, admitted)},
+			pods: []*corev1.Pod{
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), exited(0)),
+				pod("job-worker-2", onNode("a"), exited(0)),
+			},
 			wantReason: "ReplicasRunning", wantMessage: "all 3 replicas run or have ended", wantFromCache: true,
 		},
 		"a peer that succeeds while a replacement waits is not waited for": {
 			job: job(role("worker", 3)).Scope(scopeReplica).InQueue(),
 			view: podGroup{Object: group(3, admitted,
 				withCondition("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "2 of 3"))},
-			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable), pod("job-worker-2", onNode("a"), exited(0))}, wantChange: "Update", wantMin: 2,
+			pods: []*corev1.Pod{
+				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable),
+				pod("job-worker-2", onNode("a"), exited(0)),
+			},
+			wantChange: "Update", wantMin: 2,
 			wantReason: "Unschedulable", wantMessage: "2 of 3",
 		},
 		"the priority is for administrators to change": {
-			view:        podGroup{Object: group(2, admitted, func(g *schedulerv1beta1.PodGroup) { g.Spec.Priority = new(int32(99)) })},
+			view: podGroup{
+				Object: group(2, admitted, func(g *schedulerv1beta1.PodGroup) { g.Spec.Priority = new(int32(99)) }),
+			},
 			wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
 		},
 	} {
@@ -241,7 +262,8 @@ func TestPlanPodGroup(t *testing.T) {
 	}
 }
 
-// Of the pods of an elastic job kube-scheduler has to know as many as are needed, and the others must not be in their way.
+// Of the pods of an elastic job kube-scheduler has to know as many as are needed, and the others must not be in their
+// way.
 func TestPodsBeyondWhatAGangNeeds(t *testing.T) {
 	t.Parallel()
 	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }
@@ -310,7 +332,8 @@ func TestPodGroupAndTemplateThatMakesNoPod(t *testing.T) {
 func TestPodGroupIsReleased(t *testing.T) {
 	t.Parallel()
 	started := func() *jobBuilder {
-		return job(role("worker", 1)).InQueue().Deadline(3600).SawIn(grouped(group(1, admitted), pod("job-worker-0", running)))
+		return job(role("worker", 1)).InQueue().Deadline(3600).SawIn(grouped(group(1, admitted),
+			pod("job-worker-0", running)))
 	}
 	finished := func() *jobBuilder {
 		return started().SawIn(grouped(group(1, admitted), pod("job-worker-0", exited(0))))
@@ -332,7 +355,8 @@ func TestPodGroupIsReleased(t *testing.T) {
 			job: started().Paused(true), seen: grouped(group(1, admitted), pod("job-worker-0", running)), wantChange: "Delete",
 		},
 		"of a job that is paused while it waits": {
-			job: job(role("worker", 1)).InQueue().SawIn(grouped(group(1))).Paused(true), seen: grouped(group(1)), wantChange: "Delete",
+			job: job(role("worker", 1)).InQueue().SawIn(grouped(group(1))).Paused(true), seen: grouped(group(1)),
+			wantChange: "Delete",
 		},
 		"later, if the controller was stopped before": {
 			job: finished(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
@@ -350,8 +374,12 @@ func TestPodGroupIsReleased(t *testing.T) {
 			job: finished(), seen: plan.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: plan.CacheDelay,
 		},
 		"as soon as it can be read": {
-			job:        finished(),
-			seen:       plan.Observation{Admission: podGroup{Problem: &report.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")}}},
+			job: finished(),
+			seen: plan.Observation{
+				Admission: podGroup{
+					Problem: &report.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")},
+				},
+			},
 			wantWakeIn: time.Minute,
 		},
 		"and where there is no such kind there is nothing to release": {

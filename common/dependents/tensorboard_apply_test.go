@@ -28,13 +28,25 @@ func TestTensorBoardChanges(t *testing.T) {
 		change func(*tensorboardv1beta1.TensorBoard)
 		want   bool
 	}{
-		"nothing":                        {func(*tensorboardv1beta1.TensorBoard) {}, false},
-		"another condition":              {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[0].Status = metav1.ConditionTrue }, false},
-		"when the condition was probed":  {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].LastProbeTime = &metav1.Time{} }, false},
-		"the pod":                        {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Pod = &tensorboardv1beta1.PodStatus{} }, false},
-		"whether it is ready":            {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Status = metav1.ConditionTrue }, true},
-		"why it is not":                  {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Reason = "ImagePull" }, true},
-		"what that means":                {func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Message = "no such image" }, true},
+		"nothing": {func(*tensorboardv1beta1.TensorBoard) {}, false},
+		"another condition": {
+			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[0].Status = metav1.ConditionTrue }, false,
+		},
+		"when the condition was probed": {
+			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].LastProbeTime = &metav1.Time{} }, false,
+		},
+		"the pod": {
+			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Pod = &tensorboardv1beta1.PodStatus{} }, false,
+		},
+		"whether it is ready": {
+			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Status = metav1.ConditionTrue }, true,
+		},
+		"why it is not": {
+			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Reason = "ImagePull" }, true,
+		},
+		"what that means": {
+			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Message = "no such image" }, true,
+		},
 		"that something must be changed": {failed, true},
 		"its spec":                       {func(t *tensorboardv1beta1.TensorBoard) { t.Generation++ }, true},
 		"whose it is":                    {foreignBoard, true},
@@ -84,10 +96,13 @@ func (b *boards) Create(_ context.Context, _ client.Object, options ...client.Cr
 	return b.changed("create", (&client.CreateOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency)
 }
 
-func (b *boards) Patch(_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+func (b *boards) Patch(
+	_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption,
+) error {
 	data, err := patch.Data(object)
 	b.patch = string(data)
-	return errors.Join(err, b.changed("patch", (&client.PatchOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency))
+	return errors.Join(err,
+		b.changed("patch", (&client.PatchOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency))
 }
 
 func (b *boards) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
@@ -115,44 +130,56 @@ func TestChangeTensorBoard(t *testing.T) {
 		wantReason string
 		wantWait   time.Duration
 	}{
-		"it is created":  {change: "Create", wantCalls: []string{"create"}, wantWait: plan.CacheDelay},
-		"it is changed":  {change: "Update", wantCalls: []string{"patch"}, wantWait: plan.CacheDelay},
-		"it is deleted":  {change: "Delete", wantCalls: []string{"delete"}, wantWait: plan.CacheDelay},
-		"it was created": {change: "Create", answer: exists, owner: "job-uid", wantCalls: []string{"create"}, wantWait: time.Minute},
+		"it is created": {change: "Create", wantCalls: []string{"create"}, wantWait: plan.CacheDelay},
+		"it is changed": {change: "Update", wantCalls: []string{"patch"}, wantWait: plan.CacheDelay},
+		"it is deleted": {change: "Delete", wantCalls: []string{"delete"}, wantWait: plan.CacheDelay},
+		"it was created": {
+			change: "Create", answer: exists, owner: "job-uid", wantCalls: []string{"create"}, wantWait: time.Minute,
+		},
 		"there is one of the name": {
-			change: "Create", answer: exists, owner: "other", wantCalls: []string{"create", "status"}, wantReason: "NameConflict", wantWait: time.Minute,
+			change: "Create", answer: exists, owner: "other", wantCalls: []string{"create", "status"},
+			wantReason: "NameConflict", wantWait: time.Minute,
 		},
 		"there is no such kind": {
-			change: "Create", answer: noKind, wantCalls: []string{"create", "status"}, wantReason: "NotInstalled", wantWait: time.Minute,
+			change: "Create", answer: noKind, wantCalls: []string{"create", "status"}, wantReason: "NotInstalled",
+			wantWait: time.Minute,
 		},
 		"there is no such kind any more": {
 			change: "Create", answer: apierrors.NewNotFound(resource, "job"),
 			wantCalls: []string{"create", "status"}, wantReason: "NotInstalled", wantWait: time.Minute,
 		},
 		"it is refused": {
-			change: "Create", answer: forbidden, wantCalls: []string{"create", "status"}, wantReason: "CreateFailed", wantWait: time.Minute,
+			change: "Create", answer: forbidden, wantCalls: []string{"create", "status"}, wantReason: "CreateFailed",
+			wantWait: time.Minute,
 		},
 		"it is refused as before": {
-			change: "Create", answer: forbidden, before: warning("Create", "CreateFailed", "creating tensorboard job: "+forbidden.Error()),
+			change: "Create", answer: forbidden,
+			before:    warning("Create", "CreateFailed", "creating tensorboard job: "+forbidden.Error()),
 			wantCalls: []string{"create"}, wantReason: "CreateFailed", wantWait: time.Minute,
 		},
 		"the API server does not answer": {
-			change: "Create", answer: apierrors.NewTimeoutError("slow", 1), wantCalls: []string{"create"}, wantWait: dependents.RetryDelay,
+			change: "Create", answer: apierrors.NewTimeoutError("slow", 1), wantCalls: []string{"create"},
+			wantWait: dependents.RetryDelay,
 		},
 		"a change is refused": {
-			change: "Update", answer: forbidden, wantCalls: []string{"patch", "status"}, wantReason: "UpdateFailed", wantWait: time.Minute,
+			change: "Update", answer: forbidden, wantCalls: []string{"patch", "status"}, wantReason: "UpdateFailed",
+			wantWait: time.Minute,
 		},
 		"somebody changed it since": {
-			change: "Update", answer: apierrors.NewConflict(resource, "job", errors.New("changed")), wantCalls: []string{"patch"}, wantWait: plan.CacheDelay,
+			change: "Update", answer: apierrors.NewConflict(resource, "job", errors.New("changed")),
+			wantCalls: []string{"patch"}, wantWait: plan.CacheDelay,
 		},
 		"somebody deleted it since": {
-			change: "Update", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"patch"}, wantWait: plan.CacheDelay,
+			change: "Update", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"patch"},
+			wantWait: plan.CacheDelay,
 		},
 		"a deletion is refused": {
-			change: "Delete", answer: forbidden, wantCalls: []string{"delete", "status"}, wantReason: "DeleteFailed", wantWait: time.Minute,
+			change: "Delete", answer: forbidden, wantCalls: []string{"delete", "status"}, wantReason: "DeleteFailed",
+			wantWait: time.Minute,
 		},
 		"somebody else deleted it": {
-			change: "Delete", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"delete"}, wantWait: plan.CacheDelay,
+			change: "Delete", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"delete"},
+			wantWait: plan.CacheDelay,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,13 +50,15 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			image: "tb", before: marked, want: marked, wantChange: "Create",
 		},
 		"one that was created just now, though the cache does not have it": {
-			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(plan.CacheDelay)}}, want: marked, wantWakeIn: plan.CacheDelay,
+			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(plan.CacheDelay)}},
+			want: marked, wantWakeIn: plan.CacheDelay,
 		},
 		"a controller that does not know yet which there are": {
 			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantWakeIn: plan.CacheDelay,
 		},
 		"a controller that has started and does not know yet which there are": {
-			image: "tb", before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged), wantWakeIn: plan.CacheDelay,
+			image: "tb", before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
+			wantWakeIn: plan.CacheDelay,
 		},
 		"one that is there and of which its controller has said nothing": {
 			image: "tb", before: marked, view: tensorBoardView{Object: board("tb")}, want: reported(unchanged),
@@ -80,13 +82,16 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			wantEvent: "Warning ClaimExclusive TensorBoard: claim logs",
 		},
 		"one that was suspended is left so": {
-			image: "tb", before: reported(unchanged), view: tensorBoardView{Object: board("tb", suspended)}, want: reported(unchanged),
+			image: "tb", before: reported(unchanged), view: tensorBoardView{Object: board("tb", suspended)},
+			want: reported(unchanged),
 		},
 		"one that the job wants otherwise": {
-			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, want: reported(updated), wantChange: "Update",
+			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, want: reported(updated),
+			wantChange: "Update",
 		},
 		"one that the job wants otherwise, though it was created just now": {
-			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb"), Held: heldChange{"Create", now.Add(time.Second)}},
+			image: "tb:2", before: reported(unchanged),
+			view: tensorBoardView{Object: board("tb"), Held: heldChange{"Create", now.Add(time.Second)}},
 			want: reported(updated), wantChange: "Update",
 		},
 		"one that was changed keeps saying so": {
@@ -96,7 +101,10 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			image: "tb:2", before: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Reason, s.Note, s.Action, s.Type = "UpdateFailed", "no", "Update", "Warning"
 			}),
-			view: tensorBoardView{Object: board("tb", withReady(metav1.ConditionTrue, "Serving", "")), Held: heldChange{"Update", now.Add(time.Second)}},
+			view: tensorBoardView{
+				Object: board("tb", withReady(metav1.ConditionTrue, "Serving", "")),
+				Held:   heldChange{"Update", now.Add(time.Second)},
+			},
 			want: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Ready, s.Reason, s.Note, s.Action, s.Type = true, "UpdateFailed", "no", "Update", "Warning"
 			}),
@@ -110,8 +118,9 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			image: "tb", before: reported(unchanged), want: marked, wantChange: "Create",
 		},
 		"another one of the job in its place": {
-			image: "tb", before: reported(func(s *batchv1beta1.DependentStatus) { s.Dependent.UID, s.Action = "former", "Update" }),
-			view: tensorBoardView{Object: board("tb")}, want: reported(unchanged),
+			image:  "tb",
+			before: reported(func(s *batchv1beta1.DependentStatus) { s.Dependent.UID, s.Action = "former", "Update" }),
+			view:   tensorBoardView{Object: board("tb")}, want: reported(unchanged),
 		},
 		"somebody else's of the name": {
 			image: "tb", view: tensorBoardView{Object: board("tb", foreignBoard)}, want: warning("", "NameConflict", taken),
@@ -122,7 +131,8 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			want: warning("", "NameConflict", taken), wantWakeIn: retry,
 		},
 		"one that was refused, before it may be tried again": {
-			image: "tb", before: warning("Create", "CreateFailed", "quota"), view: tensorBoardView{Held: heldChange{"Create", now.Add(time.Second)}},
+			image: "tb", before: warning("Create", "CreateFailed", "quota"),
+			view: tensorBoardView{Held: heldChange{"Create", now.Add(time.Second)}},
 			want: warning("Create", "CreateFailed", "quota"), wantWakeIn: time.Second,
 		},
 		"one that was refused, tried again, stays to be read until it is there": {
@@ -130,11 +140,13 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			want: warning("Create", "CreateFailed", "quota"), wantChange: "Create",
 		},
 		"TensorBoards that cannot be read": {
-			image: "tb", before: reported(unchanged), view: tensorBoardView{Problem: failing}, want: warning("Create", "ReadFailed", "forbidden"),
+			image: "tb", before: reported(unchanged), view: tensorBoardView{Problem: failing},
+			want:      warning("Create", "ReadFailed", "forbidden"),
 			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantWakeIn: retry,
 		},
 		"one of a job that is being deleted": {
-			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, deleting: true, want: reported(unchanged),
+			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, deleting: true,
+			want: reported(unchanged),
 		},
 		"a finished job that has never had one": {
 			image: "tb", finished: true,
@@ -147,14 +159,16 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		"one of a finished job that somebody deleted": {
 			image: "tb", before: reported(unchanged), finished: true,
 			want: &batchv1beta1.DependentStatus{
-				Name: "tensorboard", Reason: "Deleted", Action: "Create", Note: "it was deleted after the job had finished", Type: "Normal",
+				Name: "tensorboard", Reason: "Deleted", Action: "Create", Note: "it was deleted after the job had finished",
+				Type: "Normal",
 			},
 		},
 		"one of a finished job that was created just now": {
 			image: "tb", before: marked, finished: true, want: marked,
 		},
 		"somebody else's in the place of one of a finished job": {
-			image: "tb", before: warning("Create", "NameConflict", taken), view: tensorBoardView{Object: board("tb", foreignBoard)},
+			image: "tb", before: warning("Create", "NameConflict", taken),
+			view:     tensorBoardView{Object: board("tb", foreignBoard)},
 			finished: true, want: warning("Create", "NameConflict", taken),
 		},
 		"TensorBoards that cannot be read, and a finished job, which does not wait for it": {
@@ -166,8 +180,9 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Delete" }),
 		},
 		"one that the job no longer wants, before it may be tried again": {
-			before: reported(unchanged), view: tensorBoardView{Object: board("tb"), Held: heldChange{"Delete", now.Add(time.Second)}},
-			want: reported(unchanged), wantWakeIn: time.Second,
+			before: reported(unchanged),
+			view:   tensorBoardView{Object: board("tb"), Held: heldChange{"Delete", now.Add(time.Second)}},
+			want:   reported(unchanged), wantWakeIn: time.Second,
 		},
 		"one that the job no longer wants and that is being deleted": {
 			before: reported(unchanged), view: tensorBoardView{Object: board("tb", deletingBoard)},
@@ -180,10 +195,12 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			before: warning("Create", "NameConflict", taken), view: tensorBoardView{Object: board("tb", foreignBoard)},
 		},
 		"one that the job no longer wants, when the API server does not answer": {
-			before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged), wantWakeIn: plan.CacheDelay,
+			before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
+			wantWakeIn: plan.CacheDelay,
 		},
 		"one that the job no longer wants and that cannot be read": {
-			before: reported(unchanged), view: tensorBoardView{Problem: failing}, want: warning("Create", "ReadFailed", "forbidden"),
+			before: reported(unchanged), view: tensorBoardView{Problem: failing},
+			want:      warning("Create", "ReadFailed", "forbidden"),
 			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantWakeIn: retry,
 		},
 	} {
@@ -224,13 +241,21 @@ func TestTensorBoardStatusMayWait(t *testing.T) {
 		before, after *batchv1beta1.DependentStatus
 		want          bool
 	}{
-		"none":                        {want: true},
-		"one is to be":                {after: reported(unchanged)},
-		"one is gone":                 {before: reported(unchanged)},
-		"it is ready":                 {reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }), true},
-		"it is there":                 {reported(func(s *batchv1beta1.DependentStatus) { s.Dependent = nil }), reported(unchanged), true},
-		"it is being changed":         {reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Update" }), false},
-		"there is something to worry": {reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Type = "Warning" }), false},
+		"none":         {want: true},
+		"one is to be": {after: reported(unchanged)},
+		"one is gone":  {before: reported(unchanged)},
+		"it is ready": {
+			reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }), true,
+		},
+		"it is there": {
+			reported(func(s *batchv1beta1.DependentStatus) { s.Dependent = nil }), reported(unchanged), true,
+		},
+		"it is being changed": {
+			reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Update" }), false,
+		},
+		"there is something to worry": {
+			reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Type = "Warning" }), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

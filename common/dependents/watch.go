@@ -45,8 +45,8 @@ func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	}}
 }
 
-// transform keeps of an object what the job controller reads, for a cache. It does not change the tombstone of an object
-// that is gone.
+// transform keeps of an object what the job controller reads, for a cache. It does not change the tombstone of an
+// object that is gone.
 func (k kind[T]) transform(object any) (any, error) {
 	if dependent, ok := object.(T); ok {
 		dependent.SetManagedFields(nil)

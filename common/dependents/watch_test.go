@@ -39,7 +39,9 @@ type dependentCache struct {
 	synced bool
 }
 
-func (c *dependentCache) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *dependentCache) GetInformer(
+	context.Context, client.Object, ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	return c, nil
 }
 

@@ -52,17 +52,27 @@ func TestWithDefaults(t *testing.T) {
 		}
 		return list
 	}
-	fromField := []corev1.EnvVar{{Name: "ADDR", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
+	fromField := []corev1.EnvVar{
+		{Name: "ADDR", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
+	}
 	for name, tc := range map[string]struct {
 		env, defaults, want []corev1.EnvVar
 	}{
 		"nothing":          {want: env()},
 		"defaults alone":   {defaults: env("ADDR", "leader"), want: env("ADDR", "leader")},
 		"the user's alone": {env: env("MINE", "1"), want: env("MINE", "1")},
-		"defaults come first, so that they expand": {env: env("URL", "tcp://$(ADDR)"), defaults: env("ADDR", "leader"), want: env("ADDR", "leader", "URL", "tcp://$(ADDR)")},
-		"the user's own wins, at its place":        {env: env("A", "1", "ADDR", "mine"), defaults: env("ADDR", "leader", "PORT", "1"), want: env("PORT", "1", "A", "1", "ADDR", "mine")},
-		"the user's own may be empty":              {env: env("ADDR", ""), defaults: env("ADDR", "leader"), want: env("ADDR", "")},
-		"the user's own may come from elsewhere":   {env: fromField, defaults: env("ADDR", "leader"), want: fromField},
+		"defaults come first, so that they expand": {
+			env: env("URL", "tcp://$(ADDR)"), defaults: env("ADDR", "leader"),
+			want: env("ADDR", "leader", "URL", "tcp://$(ADDR)"),
+		},
+		"the user's own wins, at its place": {
+			env: env("A", "1", "ADDR", "mine"), defaults: env("ADDR", "leader", "PORT", "1"),
+			want: env("PORT", "1", "A", "1", "ADDR", "mine"),
+		},
+		"the user's own may be empty": {
+			env: env("ADDR", ""), defaults: env("ADDR", "leader"), want: env("ADDR", ""),
+		},
+		"the user's own may come from elsewhere": {env: fromField, defaults: env("ADDR", "leader"), want: fromField},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

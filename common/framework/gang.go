@@ -66,7 +66,8 @@ func indices(role Role) []int32 {
 	return list
 }
 
-// MemberName returns the name of a replica. It is deterministic, so that a second pod for the same replica cannot exist.
+// MemberName returns the name of a replica. It is deterministic, so that a second pod for the same replica cannot
+// exist.
 func MemberName(job, roleType string, index int32) string {
 	return job + "-" + roleType + "-" + strconv.Itoa(int(index))
 }

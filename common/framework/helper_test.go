@@ -24,7 +24,9 @@ func TestAddHelper(t *testing.T) {
 			},
 		}
 	}
-	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	small := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}
 	worker := Member{Role: Role{Type: "worker"}}
 	main := []corev1.Container{{Name: "main"}}
 	limited := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: small}}}
@@ -32,7 +34,9 @@ func TestAddHelper(t *testing.T) {
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")},
 		Limits:   corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
 	}}}
-	requesting := []corev1.Container{{Name: "main"}, {Name: "sidecar", Resources: corev1.ResourceRequirements{Requests: small}}}
+	requesting := []corev1.Container{
+		{Name: "main"}, {Name: "sidecar", Resources: corev1.ResourceRequirements{Requests: small}},
+	}
 	ofThePod := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
 	for name, tc := range map[string]struct {
 		allOrNothing bool
@@ -71,11 +75,15 @@ func TestAddHelper(t *testing.T) {
 		},
 		"a pod that has resources of its own, but none": {
 			spec: corev1.PodSpec{Containers: limited, Resources: &corev1.ResourceRequirements{}},
-			want: corev1.PodSpec{Containers: limited, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)}},
+			want: corev1.PodSpec{
+				Containers: limited, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)},
+			},
 		},
 		"a pod that says that it is for Linux": {
 			spec: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}},
-			want: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}, InitContainers: []corev1.Container{helper(nil)}},
+			want: corev1.PodSpec{
+				Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}, InitContainers: []corev1.Container{helper(nil)},
+			},
 		},
 		"a container of its name": {
 			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "help"}}},
@@ -96,7 +104,8 @@ func TestAddHelper(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			gang := Gang{Image: "controller:test", AllOrNothing: tc.allOrNothing}
-			err := gang.AddHelper(worker, &tc.spec, "help", []string{"help", "me"}, corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
+			err := gang.AddHelper(worker, &tc.spec, "help", []string{"help", "me"},
+				corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
 			got := ""
 			if err != nil {
 				got = err.Error()

@@ -21,8 +21,10 @@ func TestLeaderFirst(t *testing.T) {
 		return list
 	}
 	for name, tc := range map[string]struct{ roles, want []Role }{
-		"the leader's type is first already":       {roles("master", "worker"), roles("master", "worker")},
-		"it leads wherever it stands":              {roles("worker", "ps", "master", "node"), roles("master", "worker", "ps", "node")},
+		"the leader's type is first already": {roles("master", "worker"), roles("master", "worker")},
+		"it leads wherever it stands": {
+			roles("worker", "ps", "master", "node"), roles("master", "worker", "ps", "node"),
+		},
 		"without it the first leads":               {roles("worker", "ps"), roles("worker", "ps")},
 		"without a replica of it the first leads":  {roles("worker", "-master"), roles("worker", "-master")},
 		"the first that has a replica leads":       {roles("-a", "-b", "c", "d"), roles("c", "-a", "-b", "d")},

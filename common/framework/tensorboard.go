@@ -12,7 +12,8 @@ type TensorBoardJob interface {
 	// TensorBoardSpec returns what the job wants of its TensorBoard, or nil if it wants none.
 	TensorBoardSpec() *tensorboardv1beta1.TensorBoardSpec
 
-	// TensorBoardStatus returns what the status says of the TensorBoard, or nil if it says nothing. It is not changed in place.
+	// TensorBoardStatus returns what the status says of the TensorBoard, or nil if it says nothing. It is not changed in
+	// place.
 	TensorBoardStatus() *batchv1beta1.DependentStatus
 
 	// SetTensorBoardStatus sets what the status says of the TensorBoard, nil for nothing.

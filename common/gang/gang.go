@@ -1,5 +1,5 @@
-// Package gang makes the replicas of a job a gang of the T9k scheduler: what PodGroup the job needs, and what its pods carry so that
-// whichever engine there is schedules them together. Everything here is pure.
+// Package gang makes the replicas of a job a gang of the T9k scheduler: what PodGroup the job needs, and what its pods
+// carry so that whichever engine there is schedules them together. Everything here is pure.
 package gang
 
 import (
@@ -19,11 +19,12 @@ const (
 	volcanoRole     = "volcano.sh/task-spec"
 )
 
-// PodGroupSpec returns what a job's PodGroup must say while so many replicas of each type have done their part, and are not to be
-// scheduled again: the others, that is, the pods of a replacement among them, must not wait for those. A job that is elastic needs
-// its least number of replicas and the leader, however many it has.
+// PodGroupSpec returns what a job's PodGroup must say while so many replicas of each type have done their part, and are
+// not to be scheduled again: the others, that is, the pods of a replacement among them, must not wait for those. A job
+// that is elastic needs its least number of replicas and the leader, however many it has.
 func PodGroupSpec(
-	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role, done map[string]int32,
+	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role,
+	done map[string]int32,
 ) schedulerv1beta1.PodGroupSpec {
 	spec := schedulerv1beta1.PodGroupSpec{Queue: scheduler.Queue, Priority: scheduler.Priority}
 	leads := true
@@ -55,13 +56,14 @@ func PodGroupSpec(
 type Member struct {
 	// Role that the pod has.
 	Role string
-	// Extra says that the group can do without the pod: an elastic job has more replicas than it needs. Such a pod is gated until the others
-	// are on nodes, and is in no group of kube-scheduler's, which knows no roles and would hold the whole group for one that is gated.
+	// Extra says that the group can do without the pod: an elastic job has more replicas than it needs. Such a pod is
+	// gated until the others are on nodes, and is in no group of kube-scheduler's, which knows no roles and would hold the
+	// whole group for one that is gated.
 	Extra bool
 }
 
-// Decorate makes a pod a member of a group. It serves every engine at once, since what one reads the others ignore: an API server whose
-// own groups are off drops the name of the group from the spec.
+// Decorate makes a pod a member of a group. It serves every engine at once, since what one reads the others ignore: an
+// API server whose own groups are off drops the name of the group from the spec.
 func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, member Member) {
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelGroupName, group.Name)
 	// The name of a Queue may be longer than a label; the group has it, too.
@@ -77,12 +79,14 @@ func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *sched
 	if !member.Extra {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
 	}
-	// The members of a group must be of one priority. A pod that names it by a number, as it was for another class, is refused.
+	// The members of a group must be of one priority. A pod that names it by a number, as it was for another class, is
+	// refused.
 	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = group.Status.PriorityClassName, nil, nil
 	if member.Extra {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, schedulerv1beta1.AnnotationExtra, "true")
 	}
 	if group.Status.Gated || member.Extra {
-		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: schedulerv1beta1.QueueGate})
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates,
+			corev1.PodSchedulingGate{Name: schedulerv1beta1.QueueGate})
 	}
 }

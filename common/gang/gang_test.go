@@ -75,7 +75,8 @@ func TestPodGroupSpec(t *testing.T) {
 			t.Parallel()
 			got := PodGroupSpec(inLab, tc.elastic, tc.roles, tc.done)
 			if got.MinMember != tc.want || got.Queue != "lab" || *got.Priority != 70 {
-				t.Errorf("unexpected minMember, queue or priority: %d, %s, %d, want %d", got.MinMember, got.Queue, *got.Priority, tc.want)
+				t.Errorf("unexpected minMember, queue or priority: %d, %s, %d, want %d", got.MinMember, got.Queue, *got.Priority,
+					tc.want)
 			}
 			roles := minimums{}
 			for _, r := range got.Roles {
@@ -128,7 +129,8 @@ func TestDecorate(t *testing.T) {
 			Annotations: map[string]string{"mine": "1", AnnotationGroup: "another"},
 		},
 		Spec: corev1.PodSpec{
-			SchedulerName: "mine", PriorityClassName: "high", Priority: new(int32(9)), PreemptionPolicy: new(corev1.PreemptNever),
+			SchedulerName: "mine", PriorityClassName: "high", Priority: new(int32(9)),
+			PreemptionPolicy: new(corev1.PreemptNever),
 		},
 	}
 	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{
@@ -160,7 +162,8 @@ func TestDecorate(t *testing.T) {
 func TestDecorateInAQueueOfALongName(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{schedulerv1beta1.LabelQueue: "another"}}}
-	Decorate(pod, batchv1beta1.T9kScheduler{Queue: strings.Repeat("long.", 50)}, &schedulerv1beta1.PodGroup{}, Member{Role: "worker"})
+	Decorate(pod, batchv1beta1.T9kScheduler{Queue: strings.Repeat("long.", 50)}, &schedulerv1beta1.PodGroup{},
+		Member{Role: "worker"})
 	if queue, ok := pod.Labels[schedulerv1beta1.LabelQueue]; ok {
 		t.Errorf("the label of the queue is %q", queue)
 	}
@@ -176,7 +179,8 @@ func TestDecorateExtra(t *testing.T) {
 	if pod.Annotations["scheduler.tensorstack.dev/extra"] != "true" {
 		t.Errorf("unexpected annotations: %v", pod.Annotations)
 	}
-	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "scheduler.tensorstack.dev/queue"}}, pod.Spec.SchedulingGates); diff != "" {
+	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "scheduler.tensorstack.dev/queue"}},
+		pod.Spec.SchedulingGates); diff != "" {
 		t.Errorf("unexpected gates (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,6 @@
-// Package kubelet writes into pods what the kubelet, the scheduler and the node controllers of Kubernetes report of them, so
-// that tests need neither nodes nor containers. Each function describes what happens to the main container of a pod,
-// or to its sidecars, at a time.
+// Package kubelet writes into pods what the kubelet, the scheduler and the node controllers of Kubernetes report of
+// them, so that tests need neither nodes nor containers. Each function describes what happens to the main container of
+// a pod, or to its sidecars, at a time.
 package kubelet
 
 import (
@@ -96,8 +96,8 @@ func KillForMemory(pod *corev1.Pod, at time.Time) {
 	end(pod, ExitKilled, "OOMKilled", "", at)
 }
 
-// EvictForStorage ends the pod because it exceeded its own ephemeral-storage limit. That is its own fault: the kubelet does
-// not call it a disruption.
+// EvictForStorage ends the pod because it exceeded its own ephemeral-storage limit. That is its own fault: the kubelet
+// does not call it a disruption.
 func EvictForStorage(pod *corev1.Pod, at time.Time) {
 	end(pod, ExitKilled, "Error", "", at)
 	EndSidecars(pod, ExitKilled, at)
@@ -108,7 +108,9 @@ func EvictForStorage(pod *corev1.Pod, at time.Time) {
 // Reject ends the pod before any of its containers started, because the node has no room for it.
 func Reject(pod *corev1.Pod, node string) {
 	pod.Spec.NodeName = node
-	pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: Node didn't have enough resource: cpu"}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: Node didn't have enough resource: cpu",
+	}
 }
 
 // Preempt says that the scheduler gives the pod's place to one of a higher priority. Its deletion follows.
@@ -120,8 +122,8 @@ func LoseNode(pod *corev1.Pod, at time.Time) {
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
 }
 
-// ShutDownNode ends the pod because its node shuts down. The program takes the signal as the time to save its work and exits
-// with 0. Nobody deletes the pod.
+// ShutDownNode ends the pod because its node shuts down. The program takes the signal as the time to save its work and
+// exits with 0. Nobody deletes the pod.
 func ShutDownNode(pod *corev1.Pod, at time.Time) {
 	disrupt(pod, corev1.PodReasonTerminationByKubelet, at)
 	end(pod, 0, "Completed", "", at)
@@ -139,9 +141,10 @@ func disrupt(pod *corev1.Pod, reason string, at time.Time) {
 
 func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodFailed"})
-	set(&pod.Status.ContainerStatuses, MainContainer(pod), corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: code, Reason: reason, Message: output, FinishedAt: seconds(at),
-	}})
+	set(&pod.Status.ContainerStatuses, MainContainer(pod),
+		corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: reason, Message: output, FinishedAt: seconds(at),
+		}})
 	endIfOver(pod, at)
 }
 

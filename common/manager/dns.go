@@ -17,7 +17,8 @@ import (
 const defaultClusterDomain = "cluster.local"
 
 // clusterDomain reads the DNS domain of the cluster from the search list that the kubelet gives every pod, in which
-// svc.<domain> is an entry. In a namespace called svc it is the shorter of two. Without such an entry it is cluster.local.
+// svc.<domain> is an entry. In a namespace called svc it is the shorter of two. Without such an entry it is
+// cluster.local.
 func clusterDomain(resolvConf string) string {
 	content, err := os.ReadFile(resolvConf) //nolint:gosec // the path is the resolver's own
 	if err != nil {
@@ -54,15 +55,19 @@ func waitDNSCommand(logger logr.Logger) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait in all before going on without the names")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute,
+		"how long to wait in all before going on without the names")
 	cmd.Flags().DurationVar(&interval, "interval", 500*time.Millisecond, "time between two look-ups")
 	return cmd
 }
 
 type lookup func(ctx context.Context, host string) ([]string, error)
 
-// waitForHosts waits for one host after the other, since it goes on only once all have resolved or the time for all of them is over.
-func waitForHosts(ctx context.Context, logger logr.Logger, look lookup, hosts []string, interval, timeout time.Duration) {
+// waitForHosts waits for one host after the other, since it goes on only once all have resolved or the time for all of
+// them is over.
+func waitForHosts(
+	ctx context.Context, logger logr.Logger, look lookup, hosts []string, interval, timeout time.Duration,
+) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -76,7 +81,8 @@ func waitForHosts(ctx context.Context, logger logr.Logger, look lookup, hosts []
 		})
 		elapsed := time.Since(start).Round(time.Millisecond)
 		if err != nil {
-			logger.Info("the name does not resolve yet; going on without it", "host", host, "waited", elapsed.String(), "lastError", fmt.Sprint(last))
+			logger.Info("the name does not resolve yet; going on without it", "host", host, "waited", elapsed.String(),
+				"lastError", fmt.Sprint(last))
 			return
 		}
 		logger.Info("the name resolves", "host", host, "waited", elapsed.String())

@@ -78,7 +78,8 @@ func TestWaitForHosts(t *testing.T) {
 			wantElapsed: 2 * time.Second, wantLookups: []string{"leader.ns.", "leader.ns.", "leader.ns."},
 		},
 		"all names are waited for, whichever resolves first": {
-			hosts: []string{"a.ns", "b.ns", "c.ns"}, resolves: map[string]time.Duration{"a.ns.": time.Second, "c.ns.": 2 * time.Second},
+			hosts:       []string{"a.ns", "b.ns", "c.ns"},
+			resolves:    map[string]time.Duration{"a.ns.": time.Second, "c.ns.": 2 * time.Second},
 			wantElapsed: 2 * time.Second, wantLookups: []string{"a.ns.", "a.ns.", "b.ns.", "c.ns.", "c.ns."},
 		},
 		"a name that never resolves is given up on, and there is no time for others": {
@@ -89,7 +90,8 @@ func TestWaitForHosts(t *testing.T) {
 			hosts: []string{"leader.ns."}, wantLookups: []string{"leader.ns."},
 		},
 		"a signal ends it": {
-			hosts: []string{"leader.ns"}, resolves: map[string]time.Duration{"leader.ns.": never}, stopAfter: 1500 * time.Millisecond,
+			hosts: []string{"leader.ns"}, resolves: map[string]time.Duration{"leader.ns.": never},
+			stopAfter:   1500 * time.Millisecond,
 			wantElapsed: 1500 * time.Millisecond, wantLookups: []string{"leader.ns.", "leader.ns."},
 		},
 	} {

@@ -41,7 +41,8 @@ func limitMemory() error {
 	}
 	bytes, err := strconv.ParseInt(limit, 10, 64)
 	if err != nil || bytes <= 0 {
-		return fmt.Errorf("the environment variable %s must be the memory limit of the container in bytes, got %q", memoryLimitVariable, limit)
+		return fmt.Errorf("the environment variable %s must be the memory limit of the container in bytes, got %q",
+			memoryLimitVariable, limit)
 	}
 	// The Go runtime counts the ballast, and the container does not.
 	debug.SetMemoryLimit(bytes/100*memoryShare + ballast)

@@ -43,10 +43,30 @@ func (c Controller[J]) Program(options controller.Options) Program {
 		AddToScheme: c.AddToScheme,
 		Flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&options.Workers, "workers", options.Workers, "jobs that are reconciled at the same time")
-			flags.DurationVar(&options.StatusInterval, "status-interval", options.StatusInterval, "time in which what a job's status says of its replicas, or that it has begun, is collected before it is written, the end of a replica for a second at most; changes of phase, conditions and counts are written at once, with all else")
-			flags.DurationVar(&options.PeerGrace, "peer-grace", options.PeerGrace, "time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them")
-			flags.DurationVar(&options.FailureWindow, "failure-window", options.FailureWindow, "time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause, and five times that if all that failed only lost a peer; 0 takes the first that is seen")
-			flags.DurationVar(&options.NodeLostDelay, "node-lost-delay", options.NodeLostDelay, "time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive")
+			flags.DurationVar(
+				&options.StatusInterval,
+				"status-interval",
+				options.StatusInterval,
+				"time in which what a job's status says of its replicas, or that it has begun, is collected before it is written, the end of a replica for a second at most; changes of phase, conditions and counts are written at once, with all else",
+			)
+			flags.DurationVar(
+				&options.PeerGrace,
+				"peer-grace",
+				options.PeerGrace,
+				"time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them",
+			)
+			flags.DurationVar(
+				&options.FailureWindow,
+				"failure-window",
+				options.FailureWindow,
+				"time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause, and five times that if all that failed only lost a peer; 0 takes the first that is seen",
+			)
+			flags.DurationVar(
+				&options.NodeLostDelay,
+				"node-lost-delay",
+				options.NodeLostDelay,
+				"time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive",
+			)
 			flags.BoolVar(&options.HoldLeaders, "hold-leaders", options.HoldLeaders,
 				"create the pods of leaders with a finalizer, which keeps them until the status of the job accounts for their "+
 					"end, so that no end is lost while no controller runs; docs/reliability.md lists what holds with and without it")

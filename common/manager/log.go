@@ -6,8 +6,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// withoutQuotes keeps out of the log what libraries quote there of objects: the notes of events, from debug on, and what is sent to
-// the API server and comes from it, from level 8 on. Either may hold what programs print, and the latter Secrets.
+// withoutQuotes keeps out of the log what libraries quote there of objects: the notes of events, from debug on, and
+// what is sent to the API server and comes from it, from level 8 on. Either may hold what programs print, and the
+// latter Secrets.
 func withoutQuotes(logger logr.Logger) logr.Logger {
 	return logger.WithSink(quoteless{logger.WithCallDepth(1).GetSink()})
 }

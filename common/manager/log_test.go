@@ -49,7 +49,8 @@ func TestLogHasNoNoteOfAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "digits-worker-0"}}
-	mgr.GetEventRecorder("tensorstack-jobs").Eventf(pod, nil, corev1.EventTypeWarning, "ReplicaFailed", "Reconcile", "the replica printed %q", confidential)
+	mgr.GetEventRecorder("tensorstack-jobs").Eventf(pod, nil, corev1.EventTypeWarning, "ReplicaFailed", "Reconcile",
+		"the replica printed %q", confidential)
 	for {
 		select {
 		case line := <-lines:
@@ -80,12 +81,15 @@ func TestLogHasNothingOfWhatTheAPIServerSays(t *testing.T) {
 		fmt.Fprintf(w, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"key"},"stringData":{"key":%q}}`, confidential)
 	}))
 	t.Cleanup(server.Close)
-	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	clientset, err := kubernetes.NewForConfig(&rest.Config{
+		Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	ctx := ctrl.LoggerInto(t.Context(), withoutQuotes(zap.New(chattyLogger(&out))).WithValues("controller", "test").WithName("test"))
+	ctx := ctrl.LoggerInto(t.Context(),
+		withoutQuotes(zap.New(chattyLogger(&out))).WithValues("controller", "test").WithName("test"))
 	if _, err := clientset.CoreV1().Secrets("default").Get(ctx, "key", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}

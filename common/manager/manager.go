@@ -1,5 +1,5 @@
-// Package manager is the shell of every controller: flags, logs, metrics, health probes, leader election and a cache that
-// holds no more than the controller's own objects.
+// Package manager is the shell of every controller: flags, logs, metrics, health probes, leader election and a cache
+// that holds no more than the controller's own objects.
 package manager
 
 import (
@@ -72,14 +72,16 @@ type Options struct {
 	Image string
 }
 
-// DefaultOptions returns the settings that fit a busy cluster. Those of the leader election are Kubernetes' own, but for the period: a
-// candidate waits for up to 2.2 of them from one look at the Lease to the next, and after a crash every job waits for up to two looks: one is
-// late to see the last renewal, from which the candidate counts, and one to see that the Lease is free.
+// DefaultOptions returns the settings that fit a busy cluster. Those of the leader election are Kubernetes' own, but
+// for the period: a candidate waits for up to 2.2 of them from one look at the Lease to the next, and after a crash
+// every job waits for up to two looks: one is late to see the last renewal, from which the candidate counts, and one to
+// see that the Lease is free.
 func DefaultOptions() Options {
 	return Options{
 		MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", PprofBindAddress: "0",
-		LeaderElect: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 600 * time.Millisecond,
-		QPS: 500, Burst: 1000,
+		LeaderElect: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
+		RetryPeriod: 600 * time.Millisecond,
+		QPS:         500, Burst: 1000,
 	}
 }
 
@@ -113,26 +115,49 @@ func Command(p Program) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.Bool("version", false, "print the version, and what it is built from") // cobra's own has the name of the program in its usage
-	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress, "address of the Prometheus metrics; 0 turns them off")
+	// cobra's own has the name of the program in its usage
+	flags.Bool("version", false, "print the version, and what it is built from")
+	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress,
+		"address of the Prometheus metrics; 0 turns them off")
 	flags.BoolVar(&options.MetricsSecure, "metrics-secure", options.MetricsSecure,
 		"serve the metrics over TLS, and only to those who send a bearer token of a user or ServiceAccount with the right "+
 			"to get the nonResourceURL /metrics. The controller needs the rights of its component securemetrics")
 	flags.StringVar(&options.MetricsCertDir, "metrics-cert-dir", options.MetricsCertDir,
 		"folder with the certificate of the metrics for --metrics-secure, tls.crt and tls.key, which is read again when "+
 			"it changes (default: one that the controller signs itself, and that nobody can verify)")
-	flags.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", options.HealthProbeBindAddress, "address of /healthz and /readyz; 0 turns them off")
-	flags.StringVar(&options.PprofBindAddress, "pprof-bind-address", options.PprofBindAddress, "address of /debug/pprof, the profiles of this program, for whoever reaches it, such as 127.0.0.1:6060; 0 turns it off")
-	flags.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect, "take part in a leader election, so that of several copies one works")
-	flags.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", options.LeaderElectionNamespace, "namespace of the leader Lease (default: the controller's own)")
-	flags.DurationVar(&options.LeaseDuration, "leader-elect-lease-duration", options.LeaseDuration, "time after which the Lease of a leader that no longer renews it is free")
-	flags.DurationVar(&options.RenewDeadline, "leader-elect-renew-deadline", options.RenewDeadline, "time after which a leader that cannot renew its Lease ends; less than the duration of the Lease")
-	flags.DurationVar(&options.RetryPeriod, "leader-elect-retry-period", options.RetryPeriod, "time between two renewals of the leader, and between two looks of others whether the Lease is free, up to 2.2 times as long")
+	flags.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", options.HealthProbeBindAddress,
+		"address of /healthz and /readyz; 0 turns them off")
+	flags.StringVar(
+		&options.PprofBindAddress,
+		"pprof-bind-address",
+		options.PprofBindAddress,
+		"address of /debug/pprof, the profiles of this program, for whoever reaches it, such as 127.0.0.1:6060; 0 turns it off",
+	)
+	flags.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect,
+		"take part in a leader election, so that of several copies one works")
+	flags.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", options.LeaderElectionNamespace,
+		"namespace of the leader Lease (default: the controller's own)")
+	flags.DurationVar(&options.LeaseDuration, "leader-elect-lease-duration", options.LeaseDuration,
+		"time after which the Lease of a leader that no longer renews it is free")
+	flags.DurationVar(&options.RenewDeadline, "leader-elect-renew-deadline", options.RenewDeadline,
+		"time after which a leader that cannot renew its Lease ends; less than the duration of the Lease")
+	flags.DurationVar(
+		&options.RetryPeriod,
+		"leader-elect-retry-period",
+		options.RetryPeriod,
+		"time between two renewals of the leader, and between two looks of others whether the Lease is free, up to 2.2 times as long",
+	)
 	flags.StringVar(&options.Namespace, "namespace", options.Namespace, "the one namespace to work in (default: all)")
 	flags.Float32Var(&options.QPS, "kube-api-qps", options.QPS, "requests a second to the API server, on average")
 	flags.IntVar(&options.Burst, "kube-api-burst", options.Burst, "requests to the API server at once")
-	flags.StringVar(&options.ClusterDomain, "cluster-domain", options.ClusterDomain, "DNS domain of the cluster (default: from /etc/resolv.conf, else "+defaultClusterDomain+")")
-	flags.StringVar(&options.Image, "image", options.Image, "image of this controller, which pods of its objects run too (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)")
+	flags.StringVar(&options.ClusterDomain, "cluster-domain", options.ClusterDomain,
+		"DNS domain of the cluster (default: from /etc/resolv.conf, else "+defaultClusterDomain+")")
+	flags.StringVar(
+		&options.Image,
+		"image",
+		options.Image,
+		"image of this controller, which pods of its objects run too (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)",
+	)
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
@@ -157,8 +182,8 @@ func Command(p Program) *cobra.Command {
 	return cmd
 }
 
-// Run runs the program against a cluster until the context ends. It returns an error if the program cannot start or loses
-// its leadership.
+// Run runs the program against a cluster until the context ends. It returns an error if the program cannot start or
+// loses its leadership.
 func Run(ctx context.Context, p Program, config *rest.Config, options Options, logger logr.Logger) error {
 	if err := limitMemory(); err != nil {
 		return err
@@ -180,11 +205,14 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	shareRequests(config, options.QPS, options.Burst)
 
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Logger:                        logger,
-		Cache:                         withNamespace(cached, options.Namespace),
-		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
-		Metrics:                       metricsserver.Options{BindAddress: "0"}, // servers has it, and those of probes and profiles
+		Scheme: scheme,
+		Logger: logger,
+		Cache:  withNamespace(cached, options.Namespace),
+		Client: client.Options{
+			Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
+		},
+		// servers has it, and those of probes and profiles
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionConfig:          electionConfig,
 		LeaderElectionID:              p.Name,
@@ -232,15 +260,16 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if err := registerBuildInfo(metrics.Registry, own); err != nil {
 		return err
 	}
-	logger.Info("starting", "controller", p.Name, "version", own.version, "revision", own.revision, "clusterDomain", options.ClusterDomain, "image", options.Image)
+	logger.Info("starting", "controller", p.Name, "version", own.version, "revision", own.revision, "clusterDomain",
+		options.ClusterDomain, "image", options.Image)
 	return withBallast(func() error { return mgr.Start(ctx) })
 }
 
 // containerName is the name of the controller's container in its Deployment. Injected sidecars may come before it.
 const containerName = "controller"
 
-// ownImage returns the image that this controller runs, as its pod names it. It is looked up rather than written into the
-// manifest a second time, where tools that rewrite images would miss it.
+// ownImage returns the image that this controller runs, as its pod names it. It is looked up rather than written into
+// the manifest a second time, where tools that rewrite images would miss it.
 func ownImage(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: os.Getenv("POD_NAME")}
 	if key.Namespace == "" || key.Name == "" {

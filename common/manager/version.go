@@ -17,8 +17,8 @@ var linkedVersion, linkedRevision string
 // build says which build of a controller this process is.
 type build struct{ version, revision, goVersion string }
 
-// ownBuild returns what the linker was told. A controller that is built in another way, such as by `go install`, has its version
-// from the Go toolchain.
+// ownBuild returns what the linker was told. A controller that is built in another way, such as by `go install`, has
+// its version from the Go toolchain.
 func ownBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -56,7 +56,8 @@ func registerBuildInfo(registry prometheus.Registerer, b build) error {
 	})
 	info.Set(1)
 	var again prometheus.AlreadyRegisteredError
-	if err := registry.Register(info); err != nil && !errors.As(err, &again) { // a test runs several controllers in one process
+	// a test runs several controllers in one process
+	if err := registry.Register(info); err != nil && !errors.As(err, &again) {
 		return err
 	}
 	return nil

@@ -71,5 +71,6 @@ func RefusedOrFailed(what string, err error) error {
 // IsRefused reports whether the API server rejected a request, and did not fail. An internal error is how it reports an
 // admission webhook that does not answer.
 func IsRefused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsInternalError(err)
 }

@@ -13,7 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// idleJob returns a job of so many replicas, all of which run, and what the cluster holds of it. There is nothing to do about it.
+// idleJob returns a job of so many replicas, all of which run, and what the cluster holds of it. There is nothing to do
+// about it.
 func idleJob(replicas int32) (*jobBuilder, plan.Observation) {
 	j := job(role("master", 1), role("worker", replicas-1))
 	owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: j.Name, UID: j.UID, Controller: new(true)}

@@ -18,8 +18,10 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 	t.Parallel()
 	status := func(change func(*batchv1beta1.JobStatus)) batchv1beta1.JobStatus {
 		s := batchv1beta1.JobStatus{
-			Phase:      batchv1beta1.JobPhasePending,
-			Tasks:      []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{{Name: "job-worker-0"}}}},
+			Phase: batchv1beta1.JobPhasePending,
+			Tasks: []batchv1beta1.TaskStatus{
+				{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{{Name: "job-worker-0"}}},
+			},
 			Conditions: []metav1.Condition{{Type: "Running", Status: "False", Reason: "Pending", Message: "2 of 2"}},
 		}
 		change(&s)
@@ -29,22 +31,28 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		change func(*batchv1beta1.JobStatus)
 		want   bool
 	}{
-		"a replica":                     {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Node = "node-1" }, true},
-		"which types there are":         {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Type = "master" }, false},
-		"which replicas there are":      {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Name = "job-worker-1" }, false},
-		"aggregate":                     {func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true},
-		"ready":                         {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
-		"replicas":                      {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
-		"the text of a condition":       {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Message = "1 of 2" }, true},
-		"that they have pods":           {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "Creating" }, true},
-		"the reason of a condition":     {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "ImagePull" }, false},
-		"the status of a condition":     {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Status = "True" }, false},
-		"phase":                         {func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false},
-		"reason":                        {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
-		"backoffCount":                  {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
-		"pauses":                        {func(s *batchv1beta1.JobStatus) { s.Pauses = 1 }, false},
-		"attempt":                       {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
-		"failures":                      {func(s *batchv1beta1.JobStatus) { s.Failures = []batchv1beta1.ReplicaFailure{{}} }, false},
+		"a replica":             {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Node = "node-1" }, true},
+		"which types there are": {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Type = "master" }, false},
+		"which replicas there are": {
+			func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Name = "job-worker-1" }, false,
+		},
+		"aggregate": {
+			func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true,
+		},
+		"ready":                     {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
+		"replicas":                  {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
+		"the text of a condition":   {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Message = "1 of 2" }, true},
+		"that they have pods":       {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "Creating" }, true},
+		"the reason of a condition": {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "ImagePull" }, false},
+		"the status of a condition": {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Status = "True" }, false},
+		"phase":                     {func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false},
+		"reason":                    {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
+		"backoffCount":              {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
+		"pauses":                    {func(s *batchv1beta1.JobStatus) { s.Pauses = 1 }, false},
+		"attempt":                   {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
+		"failures": {
+			func(s *batchv1beta1.JobStatus) { s.Failures = []batchv1beta1.ReplicaFailure{{}} }, false,
+		},
 		"the generation that it is for": {func(s *batchv1beta1.JobStatus) { s.ObservedGeneration = 2 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +71,8 @@ func TestIsSameStatusLooksAtEachField(t *testing.T) {
 	full := func() batchv1beta1.JobStatus {
 		return batchv1beta1.JobStatus{
 			Tasks: []batchv1beta1.TaskStatus{{Type: "worker", RestartCount: 1, Replicas: []batchv1beta1.ReplicaStatus{{
-				Name: "job-worker-0", UID: "uid", Phase: batchv1beta1.ReplicaPhaseFailed, Node: "node", Attempt: 1, RestartTime: new(ago(time.Minute)),
+				Name: "job-worker-0", UID: "uid", Phase: batchv1beta1.ReplicaPhaseFailed, Node: "node", Attempt: 1,
+				RestartTime: new(ago(time.Minute)),
 				Containers: []batchv1beta1.ContainerStatus{{
 					Name: mainContainer, State: batchv1beta1.ContainerTerminated, ExitCode: new(int32(1)), Reason: "Error",
 				}},
@@ -96,11 +105,15 @@ func TestIsSameStatusLooksAtEachField(t *testing.T) {
 func TestIsSameStatusIsSemantic(t *testing.T) {
 	t.Parallel()
 	status := func(r batchv1beta1.ReplicaStatus) batchv1beta1.JobStatus {
-		return batchv1beta1.JobStatus{Tasks: []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{r}}}}
+		return batchv1beta1.JobStatus{
+			Tasks: []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{r}}},
+		}
 	}
 	local := metav1.NewTime(now.In(time.FixedZone("east", 3600)))
 	a := status(batchv1beta1.ReplicaStatus{RestartTime: &local})
-	b := status(batchv1beta1.ReplicaStatus{RestartTime: new(metav1.NewTime(now)), Containers: []batchv1beta1.ContainerStatus{}})
+	b := status(batchv1beta1.ReplicaStatus{
+		RestartTime: new(metav1.NewTime(now)), Containers: []batchv1beta1.ContainerStatus{},
+	})
 	diff(t, "answer", true, plan.IsSameStatus(a, b))
 }
 
@@ -112,14 +125,23 @@ func TestFirstStatusMayWait(t *testing.T) {
 		seen []*corev1.Pod
 		want bool
 	}{
-		"while its pods are to be created":          {job: job(role("worker", 2)), want: true},
-		"while its pods start":                      {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}, want: true},
-		"not once they run":                         {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}},
-		"not when one cannot start":                 {job: job(role("worker", 1)), seen: []*corev1.Pod{pod("job-worker-0", unschedulable)}},
-		"not when one failed":                       {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+		"while its pods are to be created": {job: job(role("worker", 2)), want: true},
+		"while its pods start": {
+			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}, want: true,
+		},
+		"not once they run": {
+			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)},
+		},
+		"not when one cannot start": {
+			job: job(role("worker", 1)), seen: []*corev1.Pod{pod("job-worker-0", unschedulable)},
+		},
+		"not when one failed": {
+			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+		},
 		"not with a deadline, which counts from it": {job: job(role("worker", 2)).Deadline(60)},
 		"not when one failed and the reports of its peers are awaited": {
-			job: job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+			job:  job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second),
+			seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
 		"not of a gang, which its PodGroup follows":  {job: job(role("worker", 2)).InQueue()},
 		"not when nothing can run":                   {job: job(role("worker", 0))},
@@ -129,7 +151,8 @@ func TestFirstStatusMayWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "whether it may wait", tc.want, plan.IsFirstStatusThatMayWait(tc.job.Spec, tc.job.Status, tc.job.Sees(tc.seen...)))
+			diff(t, "whether it may wait", tc.want,
+				plan.IsFirstStatusThatMayWait(tc.job.Spec, tc.job.Status, tc.job.Sees(tc.seen...)))
 		})
 	}
 }
@@ -143,13 +166,26 @@ func TestStatusWaits(t *testing.T) {
 		saw, sees []*corev1.Pod
 		want      time.Duration
 	}{
-		"for the replicas to run":           {sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1")}, want: interval},
-		"for a node to be named":            {saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, onNode("a"))}, want: interval},
-		"less when a replica has ended":     {saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))}, want: time.Second},
-		"less when one has before all run":  {sees: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(0))}, want: time.Second},
-		"not when all run":                  {sees: run},
-		"not when the job has succeeded":    {saw: run, sees: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", running)}},
-		"not when a replica has to restart": {saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
+		"for the replicas to run": {
+			sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1")}, want: interval,
+		},
+		"for a node to be named": {
+			saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, onNode("a"))},
+			want: interval,
+		},
+		"less when a replica has ended": {
+			saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))}, want: time.Second,
+		},
+		"less when one has before all run": {
+			sees: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(0))}, want: time.Second,
+		},
+		"not when all run": {sees: run},
+		"not when the job has succeeded": {
+			saw: run, sees: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", running)},
+		},
+		"not when a replica has to restart": {
+			saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

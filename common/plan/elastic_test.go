@@ -46,9 +46,11 @@ func TestElasticJobScales(t *testing.T) {
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3"},
 		},
 		"down, from the highest index": {
-			job:          scaling(worker0, worker1, worker2).Elastic(1, 1),
-			pods:         []*corev1.Pod{worker0, worker1, worker2},
-			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1", "job-worker-2"}},
+			job:  scaling(worker0, worker1, worker2).Elastic(1, 1),
+			pods: []*corev1.Pod{worker0, worker1, worker2},
+			want: summary{
+				Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1", "job-worker-2"},
+			},
 			wantReplicas: []string{"job-worker-0"},
 		},
 		"down, and what does not run goes first": {
@@ -88,34 +90,45 @@ func TestElasticJobScales(t *testing.T) {
 			wantReplicas: []string{"job-worker-0", "job-worker-1"},
 		},
 		"up again, but not by an index whose former pod is still there": {
-			job:          scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
-			pods:         []*corev1.Pod{worker0, worker1, pod("job-worker-2", running, deleting)},
-			want:         summary{Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")}},
+			job:  scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
+			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", running, deleting)},
+			want: summary{
+				Phase: phaseRunning, Reason: "PartiallyRunning", Creates: []string{created("job-worker-3", "0")},
+			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
 		"up again, and nothing is adopted that was given up": {
 			job:  scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
 			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", exited(1))},
 			want: summary{
-				Phase: phaseRunning, Reason: "PartiallyRunning", Deletes: []string{"job-worker-2"}, Creates: []string{created("job-worker-3", "0")},
+				Phase: phaseRunning, Reason: "PartiallyRunning", Deletes: []string{"job-worker-2"},
+				Creates: []string{created("job-worker-3", "0")},
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
 		"not up when it ends": {
-			job:          scaling(worker0, worker1, worker2).Elastic(1, 5),
-			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			job: scaling(worker0, worker1, worker2).Elastic(1, 5),
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0)),
+			},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
 		"not up after its end": {
-			job:          scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1, worker2).Elastic(1, 5),
-			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			job: scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1,
+				worker2).Elastic(1, 5),
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0)),
+			},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
 		"not down after its end": {
-			job:          scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1, worker2).Elastic(1, 1),
-			pods:         []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0))},
+			job: scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1,
+				worker2).Elastic(1, 1),
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0)),
+			},
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
@@ -143,7 +156,12 @@ func TestScaledEvent(t *testing.T) {
 		return list
 	}
 	diff(t, "events at first", []report.Event(nil), scaled(job(role("worker", 0)).Elastic(1, 3), pods...))
-	diff(t, "events when it scales", []report.Event{{Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas", Facts: []any{"from", 3, "to", 1}}},
+	diff(t, "events when it scales", []report.Event{
+		{
+			Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas",
+			Facts: []any{"from", 3, "to", 1},
+		},
+	},
 		scaled(scaling(pods...).Elastic(1, 1), pods...))
 	diff(t, "events then", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 1).Saw(0, pods...), pods...))
 	paused := scaling(pods...).Paused(true).Saw(0, pods...).Saw(0)
@@ -153,7 +171,8 @@ func TestScaledEvent(t *testing.T) {
 	diff(t, "events of a job that is not elastic", []report.Event(nil), scaled(edited, pods[0], pods[1]))
 	diff(t, "events when it ends with fewer", []report.Event(nil),
 		scaled(scaling(pods...).Elastic(1, 1), pod("job-worker-0", exited(0)), pods[1], pods[2]))
-	diff(t, "events when it ends", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
+	diff(t, "events when it ends", []report.Event(nil),
+		scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
 // Roles share the replicas. One may shrink while another grows.
@@ -236,8 +255,10 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 			want:      condition{metav1.ConditionTrue, "ReplicasRunning", "all 3 replicas run or have ended"},
 		},
 		"enough of it": {
-			least:     2,
-			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unschedulable), pod("job-worker-2", running)},
+			least: 2,
+			pods: []*corev1.Pod{
+				pod("job-worker-0", running), pod("job-worker-1", unschedulable), pod("job-worker-2", running),
+			},
 			wantPhase: phaseRunning,
 			want: condition{
 				metav1.ConditionTrue, "PartiallyRunning",
@@ -254,8 +275,10 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 			},
 		},
 		"all but its leader": {
-			least:     1,
-			pods:      []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", running), pod("job-worker-2", running)},
+			least: 1,
+			pods: []*corev1.Pod{
+				pod("job-worker-0", unschedulable), pod("job-worker-1", running), pod("job-worker-2", running),
+			},
 			wantPhase: phasePending,
 			want: condition{
 				metav1.ConditionFalse, "Unschedulable",
@@ -287,28 +310,35 @@ func TestReplicasThatFailedDoNotTrain(t *testing.T) {
 	d = j.Sees(pod("job-worker-0", running), failed, pod("job-worker-2", exited(1)))
 	diff(t, "phase when all others have failed", phasePending, d.Status.Phase)
 	diff(t, "Running when all others have failed", condition{
-		metav1.ConditionFalse, "TooFewReplicas", "fewer replicas are left than elastic.minReplicas (2): the others failed and are not restarted",
+		metav1.ConditionFalse, "TooFewReplicas",
+		"fewer replicas are left than elastic.minReplicas (2): the others failed and are not restarted",
 	}, conditionOf(d, batchv1beta1.ConditionRunning))
 }
 
 // A failure is recovered from when what failed runs again. Elastic training may still wait for replicas that never ran.
 func TestElasticJobRecovers(t *testing.T) {
 	t.Parallel()
-	worker0, failed, never := pod("job-worker-0", running), pod("job-worker-1", exited(1)), pod("job-worker-2", unschedulable)
+	worker0, failed, never := pod("job-worker-0", running), pod("job-worker-1", exited(1)), pod("job-worker-2",
+		unschedulable)
 	returned := pod("job-worker-1", againAlone(1), running)
 	for name, tc := range map[string]struct {
 		scope batchv1beta1.RestartScope
 		pods  []*corev1.Pod
 		want  metav1.ConditionStatus
 	}{
-		"alone: it runs":                  {scopeReplica, []*corev1.Pod{worker0, returned, never}, metav1.ConditionFalse},
-		"alone: it does not run yet":      {scopeReplica, []*corev1.Pod{worker0, never}, metav1.ConditionTrue},
-		"as one: enough of them run":      {scopeJob, []*corev1.Pod{pod("job-worker-0", again(1), running)}, metav1.ConditionFalse},
-		"as one: the leader does not yet": {scopeJob, []*corev1.Pod{pod("job-worker-1", again(1), running)}, metav1.ConditionTrue},
+		"alone: it runs":             {scopeReplica, []*corev1.Pod{worker0, returned, never}, metav1.ConditionFalse},
+		"alone: it does not run yet": {scopeReplica, []*corev1.Pod{worker0, never}, metav1.ConditionTrue},
+		"as one: enough of them run": {
+			scopeJob, []*corev1.Pod{pod("job-worker-0", again(1), running)}, metav1.ConditionFalse,
+		},
+		"as one: the leader does not yet": {
+			scopeJob, []*corev1.Pod{pod("job-worker-1", again(1), running)}, metav1.ConditionTrue,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 0)).Elastic(1, 3).Scope(tc.scope).Saw(time.Hour).Saw(time.Hour, worker0, pod("job-worker-1", running), never).
+			j := job(role("worker", 0)).Elastic(1, 3).Scope(tc.scope).Saw(time.Hour).Saw(time.Hour, worker0,
+				pod("job-worker-1", running), never).
 				Saw(time.Minute, worker0, failed, never)
 			got := conditionOf(j.Sees(tc.pods...), batchv1beta1.ConditionReplicaFailure)
 			diff(t, "ReplicaFailure", tc.want, got.Status)
@@ -338,17 +368,19 @@ func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
 	}
 }
 
-// While the pods go that a pause takes, no replica is added: its name may be that of a pod which is still there. A job that is
-// paused begins its indices anew.
+// While the pods go that a pause takes, no replica is added: its name may be that of a pod which is still there. A job
+// that is paused begins its indices anew.
 func TestElasticJobPauses(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
-	j := scaling(worker0, worker2).Elastic(1, 2).Saw(time.Minute, worker0, worker2).Paused(true).Saw(0, worker0, worker2).Elastic(1, 3)
+	j := scaling(worker0, worker2).Elastic(1, 2).Saw(time.Minute, worker0,
+		worker2).Paused(true).Saw(0, worker0, worker2).Elastic(1, 3)
 	diff(t, "replicas while pods are left", []string{"job-worker-0", "job-worker-2"}, listed(j.Sees(worker0).Status))
 	paused := j.Saw(0).Saw(0)
 	diff(t, "phase", phasePaused, paused.Status.Phase)
 	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
-	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, names(podsToCreate(paused.Paused(false).Sees())))
+	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+		names(podsToCreate(paused.Paused(false).Sees())))
 }
 
 func TestTooFewReplicasAreLeft(t *testing.T) {

@@ -71,8 +71,9 @@ func TestPause(t *testing.T) {
 			job:  ran().Paused(true),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
 			want: summary{
-				Phase: phasePending, Reason: "Pausing", Backoff: 1, Attempt: 1, Failures: []string{"job-worker-0: exit code 1, counted"},
-				Deletes: []string{"job-worker-0", "job-worker-1"},
+				Phase: phasePending, Reason: "Pausing", Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-0: exit code 1, counted"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
 			},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
 		},
@@ -137,9 +138,12 @@ func TestStatusOfAPausedJob(t *testing.T) {
 	diff(t, "aggregate", &batchv1beta1.Aggregate{Deleted: 2}, j.Status.Aggregate)
 	diff(t, "replicas", int32(0), j.Status.Replicas)
 	diff(t, "ready", "0/2", j.Status.Ready)
-	diff(t, "Running", condition{metav1.ConditionFalse, "Paused", "the job is paused"}, conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionRunning))
+	diff(t, "Running", condition{metav1.ConditionFalse, "Paused", "the job is paused"},
+		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionRunning))
 
-	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", "the job is accepted and its replicas are created when it is resumed"},
+	diff(t, "Initialized", condition{
+		metav1.ConditionTrue, "Accepted", "the job is accepted and its replicas are created when it is resumed",
+	},
 		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
 
 	pausing := ran().Paused(true).Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status
@@ -162,13 +166,15 @@ func TestResume(t *testing.T) {
 		"its pods are of another attempt": {
 			job: wasPaused(),
 			want: summary{
-				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
+				Phase: phaseResuming, Reason: "Creating",
+				Creates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 			},
 		},
 		"a first start after all": {
 			job: job(role("worker", 2)).Paused(true).Saw(time.Minute),
 			want: summary{
-				Phase: phaseResuming, Reason: "Creating", Creates: []string{created("job-worker-0", "0"), created("job-worker-1", "0")},
+				Phase: phaseResuming, Reason: "Creating",
+				Creates: []string{created("job-worker-0", "0"), created("job-worker-1", "0")},
 			},
 		},
 		"none is created before all of the pods are gone that the pause takes": {
@@ -177,7 +183,8 @@ func TestResume(t *testing.T) {
 			want: summary{Phase: phaseResuming, Reason: "Creating"},
 		},
 		"a pod of a replica that had restarted alone is in the way, too": {
-			job: ran().Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))).
+			job: ran().Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running),
+				pod("job-worker-1", exitedAgo(1, time.Minute))).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)).Paused(true).
 				Saw(0, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)),
 			pods: []*corev1.Pod{pod("job-worker-1", againAlone(1), running)},
@@ -200,8 +207,9 @@ func TestResume(t *testing.T) {
 			job:  wasPaused().Paused(false).Saw(time.Minute).Saw(time.Minute, both...),
 			pods: []*corev1.Pod{pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1))},
 			want: summary{
-				Phase: phasePending, Reason: "Restarting", Backoff: 1, Attempt: 1, Failures: []string{"job-worker-0: exit code 1, counted"},
-				Deletes: []string{"job-worker-0", "job-worker-1"},
+				Phase: phasePending, Reason: "Restarting", Backoff: 1, Attempt: 1,
+				Failures: []string{"job-worker-0: exit code 1, counted"},
+				Deletes:  []string{"job-worker-0", "job-worker-1"},
 			},
 		},
 	} {
@@ -209,7 +217,8 @@ func TestResume(t *testing.T) {
 			t.Parallel()
 			d := tc.job.Paused(false).Sees(tc.pods...)
 			diff(t, "decision", tc.want, summarize(d))
-			diff(t, "Paused", condition{metav1.ConditionFalse, "Resumed", "the job was resumed"}, conditionOf(d, batchv1beta1.ConditionPaused))
+			diff(t, "Paused", condition{metav1.ConditionFalse, "Resumed", "the job was resumed"},
+				conditionOf(d, batchv1beta1.ConditionPaused))
 		})
 	}
 }

@@ -141,7 +141,8 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 		"for all that are awaited, but not for themselves": {
 			job: job(awaited(role("chief", 1)), awaited(role("worker", 1)), role("evaluator", 1)),
 			want: map[string][]string{
-				"job-chief-0": {"job-worker-0"}, "job-worker-0": {"job-chief-0"}, "job-evaluator-0": {"job-chief-0", "job-worker-0"},
+				"job-chief-0": {"job-worker-0"}, "job-worker-0": {"job-chief-0"},
+				"job-evaluator-0": {"job-chief-0", "job-worker-0"},
 			},
 		},
 		"also for their own, on the network of their node": {
@@ -161,10 +162,15 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 			want: map[string][]string{"job-master-0": nil},
 		},
 		"not for whose part is over": {
-			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)), awaited(role("ps", 1))).
+			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)),
+				awaited(role("ps", 1))).
 				Scope(batchv1beta1.RestartScopeReplica).
-				Saw(time.Minute, pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)),
-			sees: []*corev1.Pod{pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0)), pod("job-worker-2", running)},
+				Saw(time.Minute, pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", running),
+					pod("job-worker-2", running)),
+			sees: []*corev1.Pod{
+				pod("job-chief-0", running), pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0)),
+				pod("job-worker-2", running),
+			},
 			want: map[string][]string{"job-ps-0": {"job-chief-0", "job-worker-2"}},
 		},
 	} {
@@ -194,7 +200,8 @@ func TestPlanHoldsWhatCannotRun(t *testing.T) {
 	for _, conditionType := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
 		diff(t, "condition", &metav1.Condition{
 			Type: conditionType, Status: metav1.ConditionFalse, Reason: batchv1beta1.ReasonNoReplicas,
-			Message: "every replicaSpec has 0 replicas: nothing can run", ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
+			Message: "every replicaSpec has 0 replicas: nothing can run", ObservedGeneration: 1,
+			LastTransitionTime: metav1.NewTime(now),
 		}, meta.FindStatusCondition(d.Status.Conditions, conditionType))
 	}
 }
@@ -211,7 +218,8 @@ func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
 func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
 	t.Parallel()
 	build := func() (*jobBuilder, []*corev1.Pod) {
-		return job(role("worker", 2)).BackoffLimit(1).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+		return job(role("worker", 2)).BackoffLimit(1).Saw(time.Minute, pod("job-worker-0", running),
+				pod("job-worker-1", exited(1))),
 			[]*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1))}
 	}
 	j, pods := build()
@@ -240,10 +248,13 @@ func TestStartTime(t *testing.T) {
 	}{
 		"is now, at first": {job: two()},
 		"is since when the first status waits, whatever clock says when pods were created": {
-			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))}, waits: 3 * time.Second, want: 3 * time.Second,
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))}, waits: 3 * time.Second,
+			want: 3 * time.Second,
 		},
 		"is that of the first pod, where the controller was started anew": {
-			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second)), pod("job-worker-1", created(3*time.Second))}, want: 3 * time.Second,
+			job:  two(),
+			pods: []*corev1.Pod{pod("job-worker-0", created(time.Second)), pod("job-worker-1", created(3*time.Second))},
+			want: 3 * time.Second,
 		},
 		"is now, where that is ahead": {job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(-time.Hour))}},
 		"is not that of an earlier job of the name": {
@@ -268,18 +279,30 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
-// What the first status says of a job whose replicas are on their way is there also if it is not written before they end.
+// What the first status says of a job whose replicas are on their way is there also if it is not written before they
+// end.
 func TestFirstStatusIsWhole(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		seen []*corev1.Pod
 	}{
-		"that the job failed":           {job: job(role("worker", 1)).BackoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))}},
-		"that it succeeded":             {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1")}},
-		"that it is restarted":          {job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(1))}},
-		"that it waits for its reports": {job: job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}},
-		"that it is paused":             {job: job(role("worker", 2)).Paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}},
+		"that the job failed": {
+			job: job(role("worker", 1)).BackoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))},
+		},
+		"that it succeeded": {
+			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1")},
+		},
+		"that it is restarted": {
+			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(1))},
+		},
+		"that it waits for its reports": {
+			job:  job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second),
+			seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
+		},
+		"that it is paused": {
+			job: job(role("worker", 2)).Paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,12 +13,14 @@ import (
 )
 
 var owner = metav1.OwnerReference{
-	APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true), BlockOwnerDeletion: new(true),
+	APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true),
+	BlockOwnerDeletion: new(true),
 }
 
 // build makes the pod of the member of a rank, which waits for those of lower ranks: master-0 is 0, worker-0 is 1.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
-	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, []framework.Role{role("master", 1), role("worker", 1)})
+	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0,
+		[]framework.Role{role("master", 1), role("worker", 1)})
 	gang.Image = "controller:test"
 	awaited := []string{gang.FQDN(gang.Leader())}[:rank]
 	return plan.BuildPod(job().Job, gang, rank, awaited, 3, template)
@@ -39,7 +41,9 @@ func TestBuildPod(t *testing.T) {
 			"app.kubernetes.io/managed-by":        "tensorstack-jobs",
 		}
 	}
-	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	small := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}
 	wait := corev1.Container{
 		Name:  "wait-for-peers",
 		Image: "controller:test",
@@ -56,7 +60,9 @@ func TestBuildPod(t *testing.T) {
 		want     *corev1.Pod
 	}{
 		"a replica may have nobody to wait for": {
-			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer, Image: "training"}}}},
+			template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer, Image: "training"}}},
+			},
 			want: &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "job-master-0", Namespace: "ns", Labels: labels("master"), OwnerReferences: []metav1.OwnerReference{owner},
@@ -155,8 +161,11 @@ func TestBuildPod(t *testing.T) {
 					Annotations: map[string]string{"note": "mine", "scheduler.tensorstack.dev/released": "true"},
 				},
 				Spec: corev1.PodSpec{
-					RestartPolicy: corev1.RestartPolicyAlways, Hostname: "mine", Subdomain: "mine", SchedulerName: "mine", PriorityClassName: "high",
-					Containers: []corev1.Container{{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile}},
+					RestartPolicy: corev1.RestartPolicyAlways, Hostname: "mine", Subdomain: "mine", SchedulerName: "mine",
+					PriorityClassName: "high",
+					Containers: []corev1.Container{
+						{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile},
+					},
 				},
 			},
 			want: &corev1.Pod{
@@ -170,8 +179,11 @@ func TestBuildPod(t *testing.T) {
 					Annotations: map[string]string{"note": "mine"},
 				},
 				Spec: corev1.PodSpec{
-					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job", SchedulerName: "mine", PriorityClassName: "high",
-					Containers: []corev1.Container{{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile}},
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job", SchedulerName: "mine",
+					PriorityClassName: "high",
+					Containers: []corev1.Container{
+						{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile},
+					},
 				},
 			},
 		},
@@ -209,8 +221,10 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 			wantErr: `the template of type "worker" has a container named "wait-for-peers", which is reserved`,
 		},
 		"for another system than that of the container that waits": {
-			rank:    1,
-			spec:    corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}, Containers: []corev1.Container{{Name: mainContainer}}},
+			rank: 1,
+			spec: corev1.PodSpec{
+				OS: &corev1.PodOS{Name: corev1.Windows}, Containers: []corev1.Container{{Name: mainContainer}},
+			},
 			wantErr: `the template of type "worker" is for Windows, but the container "wait-for-peers" of its pods is for Linux`,
 		},
 	} {

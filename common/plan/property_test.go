@@ -34,7 +34,9 @@ func anyJob(t *rapid.T) *jobBuilder {
 	}
 	j := job(roles...)
 	j.Spec.RunPolicy = batchv1beta1.RunPolicy{
-		RestartScope:          rapid.SampledFrom([]batchv1beta1.RestartScope{"", scopeJob, scopeReplica}).Draw(t, "restartScope"),
+		RestartScope: rapid.SampledFrom([]batchv1beta1.RestartScope{
+			"", scopeJob, scopeReplica,
+		}).Draw(t, "restartScope"),
 		BackoffLimit:          rapid.Ptr(rapid.Int32Range(0, 3), true).Draw(t, "backoffLimit"),
 		ActiveDeadlineSeconds: rapid.Ptr(rapid.Int64Range(1, 5000), true).Draw(t, "activeDeadlineSeconds"),
 		CleanUpPolicy: rapid.SampledFrom([]batchv1beta1.CleanUpPolicy{
@@ -43,7 +45,8 @@ func anyJob(t *rapid.T) *jobBuilder {
 	}
 	if rapid.Bool().Draw(t, "elastic") {
 		j.Spec.Elastic = &batchv1beta1.ElasticConfig{
-			Enabled: true, MinReplicas: rapid.Ptr(rapid.Int32Range(1, 3), false).Draw(t, "minReplicas"), MaxReplicas: new(int32(12)),
+			Enabled: true, MinReplicas: rapid.Ptr(rapid.Int32Range(1, 3), false).Draw(t, "minReplicas"),
+			MaxReplicas: new(int32(12)),
 		}
 		j.Spec.Rendezvous = rapid.Bool().Draw(t, "rendezvous")
 	}
@@ -139,7 +142,9 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) plan.Observation {
 // anyGroup draws what there may be of the PodGroup of a job.
 func anyGroup(t *rapid.T) dependents.PodGroup {
 	options := []jobtest.GroupOption{admitted}
-	switch rapid.SampledFrom([]string{"none", "unknown", "problem", "new", "not admitted", "changed", "going", "of others", "admitted"}).Draw(t, "group") {
+	switch rapid.SampledFrom([]string{
+		"none", "unknown", "problem", "new", "not admitted", "changed", "going", "of others", "admitted",
+	}).Draw(t, "group") {
 	case "none":
 		return dependents.PodGroup{}
 	case "unknown":
@@ -163,7 +168,8 @@ func anyGroup(t *rapid.T) dependents.PodGroup {
 // admits says that a PodGroup is the job's own and may have pods now.
 func admits(view dependents.PodGroup) bool {
 	g := view.Object
-	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil && g.Status.ObservedGeneration == g.Generation &&
+	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil &&
+		g.Status.ObservedGeneration == g.Generation &&
 		meta.IsStatusConditionTrue(g.Status.Conditions, "Admitted")
 }
 
@@ -188,7 +194,8 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisio
 	own := view.Object != nil && view.Object.OwnerReferences != nil && view.Object.DeletionTimestamp == nil
 	released := change == batchv1beta1.ActionDelete
 	if own && released != (d.Status.Decided() || j.Spec.RunMode.Pausing()) {
-		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase, j.Spec.RunMode.Pausing())
+		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase,
+			j.Spec.RunMode.Pausing())
 	}
 	members := int32(0) // the pods that are there are none
 	for _, p := range podsToCreate(d) {
@@ -319,7 +326,8 @@ func checkCounts(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	if a == nil {
 		t.Fatal("no aggregate")
 	}
-	if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != len(listed) {
+	if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown +
+		a.Deleted; int(sum) != len(listed) {
 		t.Fatalf("the aggregate of %d replicas sums up to %d: %+v", len(listed), sum, *a)
 	}
 }

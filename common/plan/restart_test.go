@@ -51,8 +51,10 @@ func TestRestartOfTheJob(t *testing.T) {
 			wantRestarts: map[string]int32{"worker": 2},
 		},
 		"failures that are seen together are one": {
-			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
-			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(2, time.Second)), pod("job-worker-1", exitedAgo(1, 3*time.Second))},
+			job: job(role("worker", 2)).Saw(time.Minute, running2...),
+			pods: []*corev1.Pod{
+				pod("job-worker-0", exitedAgo(2, time.Second)), pod("job-worker-1", exitedAgo(1, 3*time.Second)),
+			},
 			want: summary{
 				Backoff: 1, Attempt: 1,
 				Failures: []string{"job-worker-1: exit code 1, counted"},
@@ -311,8 +313,8 @@ func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
 	}, summarize(d))
 }
 
-// The kubelets may report a member that died of its peer's failure before that peer. Which was first is decided when all have
-// had the time to report.
+// The kubelets may report a member that died of its peer's failure before that peer. Which was first is decided when
+// all have had the time to report.
 func TestCauseOfACollectivesFailure(t *testing.T) {
 	t.Parallel()
 	type reports []*corev1.Pod
@@ -331,20 +333,28 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"one failed a while ago, by the clock of its node, others run on": {
-			pods:       reports{pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running), pod("job-worker-2", running)},
+			pods: reports{
+				pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running), pod("job-worker-2", running),
+			},
 			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"all have ended: the earliest was the cause": {
-			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exitedAgo(1, time.Second)), pod("job-worker-2", exited(1))},
+			pods: reports{
+				pod("job-worker-0", exited(1)), pod("job-worker-1", exitedAgo(1, time.Second)), pod("job-worker-2", exited(1)),
+			},
 			wantFailures: []string{"job-worker-1: exit code 1, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
 		"all have ended in the same second: the one that was killed was the cause": {
-			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1)), pod("job-worker-2", exited(137))},
+			pods: reports{
+				pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1)), pod("job-worker-2", exited(137)),
+			},
 			wantFailures: []string{"job-worker-2: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
 		"its exit code decides, not that of a peer": {
-			policy:       batchv1beta1.RestartPolicyExitCode,
-			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(137)), pod("job-worker-2", exited(1))},
+			policy: batchv1beta1.RestartPolicyExitCode,
+			pods: reports{
+				pod("job-worker-0", exited(1)), pod("job-worker-1", exited(137)), pod("job-worker-2", exited(1)),
+			},
 			wantFailures: []string{"job-worker-1: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
 		"an exit code that a peer may have left is not final yet": {
@@ -353,7 +363,9 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"a member that was taken away is the cause for sure": {
-			pods:         reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running)},
+			pods: reports{
+				pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running),
+			},
 			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
 		"the leader's success is decided at once": {
@@ -385,26 +397,31 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 	}
 }
 
-// Each failure has a window of its own: the condition may be true of an earlier one, and another controller may have set it by a clock
-// that is ahead.
+// Each failure has a window of its own: the condition may be true of an earlier one, and another controller may have
+// set it by a clock that is ahead.
 func TestEveryFailureHasItsWindow(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running),
+		pod("job-worker-2", running)).
 		Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exited(137)), pod("job-worker-2", running))
 	j.Window(2 * time.Second)
 	seen := func() metav1.Time {
 		return meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime
 	}
 	diff(t, "when the first failure was seen", ago(time.Hour), seen())
-	again := []*corev1.Pod{pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1))}
+	again := []*corev1.Pod{
+		pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1)),
+	}
 	d := j.Sees(again...)
 	diff(t, "wake-up after the second, before all run again", 2*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
 	diff(t, "when the second was seen", ago(0), seen())
-	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
+	meta.FindStatusCondition(j.Status.Conditions,
+		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
 	diff(t, "backoffCount once its window is over", int32(2), j.Sees(again...).Status.BackoffCount)
-	meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
+	meta.FindStatusCondition(j.Status.Conditions,
+		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
 	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.RemoveStatusCondition(&j.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	diff(t, "wake-up if nothing tells when it was seen", 2*time.Second, summarize(j.Sees(again...)).WakeIn)
@@ -424,8 +441,8 @@ func TestFailureHasItsWindowWhileAReplicaStaysFailed(t *testing.T) {
 	diff(t, "attempt of the job", int32(0), d.Status.Attempt)
 }
 
-// What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy, and
-// nothing is counted.
+// What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy,
+// and nothing is counted.
 func TestDeletedReplicaIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]*corev1.Pod{
@@ -542,8 +559,10 @@ func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	t.Parallel()
 	lost := pod("job-worker-1", running, onLostNode, deleting)
 	due := lost.DeletionTimestamp.Sub(now) + time.Minute
-	active := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
-	ended := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	active := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running),
+		pod("job-worker-1", running))
+	ended := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", exited(0)),
+		pod("job-worker-1", running))
 	for name, j := range map[string]*jobBuilder{"of an active job": active, "of a finished job": ended} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -571,7 +590,8 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	diff(t, "node", "node-1", d.Status.Failures[0].Node)
 
 	j.Status = d.Status
-	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")}, summarize(j.Sees()).Creates)
+	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
+		summarize(j.Sees()).Creates)
 }
 
 // What the peers of the first failure die of says nothing about the job, permanent as it may look.
@@ -797,16 +817,32 @@ func TestRestartDelay(t *testing.T) {
 		options   []podOption
 		wantWait  time.Duration
 	}{
-		"the first restart is immediate":                                      {scope: scopeJob, attempts: 1},
-		"the second waits":                                                    {scope: scopeJob, attempts: 2, wantWait: 10 * time.Second},
-		"the third waits twice as long":                                       {scope: scopeJob, attempts: 3, wantWait: 20 * time.Second},
-		"the tenth waits the longest":                                         {scope: scopeJob, attempts: 10, wantWait: 6 * time.Minute},
-		"the time since the failure is waited for":                            {scope: scopeJob, attempts: 3, failedAgo: 15 * time.Second, wantWait: 5 * time.Second},
-		"nothing is left to wait for after a long time":                       {scope: scopeJob, attempts: 3, failedAgo: time.Minute},
-		"a restart after an ignored failure waits too":                        {scope: scopeJob, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
-		"one replica waits for itself":                                        {scope: scopeReplica, attempts: 3, wantWait: 20 * time.Second},
-		"the first restart of one replica is immediate":                       {scope: scopeReplica, attempts: 1},
-		"a restart after an ignored failure of one replica waits as any does": {scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second},
+		"the first restart is immediate": {scope: scopeJob, attempts: 1},
+		"the second waits": {
+			scope: scopeJob, attempts: 2, wantWait: 10 * time.Second,
+		},
+		"the third waits twice as long": {
+			scope: scopeJob, attempts: 3, wantWait: 20 * time.Second,
+		},
+		"the tenth waits the longest": {
+			scope: scopeJob, attempts: 10, wantWait: 6 * time.Minute,
+		},
+		"the time since the failure is waited for": {
+			scope: scopeJob, attempts: 3, failedAgo: 15 * time.Second, wantWait: 5 * time.Second,
+		},
+		"nothing is left to wait for after a long time": {
+			scope: scopeJob, attempts: 3, failedAgo: time.Minute,
+		},
+		"a restart after an ignored failure waits too": {
+			scope: scopeJob, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second,
+		},
+		"one replica waits for itself": {
+			scope: scopeReplica, attempts: 3, wantWait: 20 * time.Second,
+		},
+		"the first restart of one replica is immediate": {scope: scopeReplica, attempts: 1},
+		"a restart after an ignored failure of one replica waits as any does": {
+			scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

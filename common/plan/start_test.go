@@ -28,7 +28,9 @@ func TestStart(t *testing.T) {
 	probe := &corev1.Probe{PeriodSeconds: 1}
 	template := corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "fetch"}, sidecar},
-		Containers:     []corev1.Container{{Name: "logger", LivenessProbe: probe}, container([]string{"python"}, []string{"train.py"}, probe)},
+		Containers: []corev1.Container{
+			{Name: "logger", LivenessProbe: probe}, container([]string{"python"}, []string{"train.py"}, probe),
+		},
 	}
 	// with returns the template with another main container.
 	with := func(main corev1.Container, initContainers ...corev1.Container) corev1.PodSpec {
@@ -70,8 +72,9 @@ func TestStart(t *testing.T) {
 			want: with(container([]string{"serve"}, []string{"train.py"}, nil)),
 		},
 		"debug: a command in place of that of the kind": {
-			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}), own: true, launcher: []string{"serve"},
-			want: with(container([]string{"sshd", "-D"}, nil, nil)),
+			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}), own: true,
+			launcher: []string{"serve"},
+			want:     with(container([]string{"sshd", "-D"}, nil, nil)),
 		},
 		"debug: an own command line that is the same is replaced with its args": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"python"}}),
@@ -99,8 +102,9 @@ func TestStart(t *testing.T) {
 			want: with(container([]string{"python"}, []string{"resume.py"}, probe)),
 		},
 		"resumed with other args, which are the launcher's": {
-			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}}), pauses: 2, launcher: []string{"torchrun"},
-			want: with(container([]string{"torchrun"}, []string{"resume.py"}, probe)),
+			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}}), pauses: 2,
+			launcher: []string{"torchrun"},
+			want:     with(container([]string{"torchrun"}, []string{"resume.py"}, probe)),
 		},
 		"resumed with another command": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3"}}), pauses: 1,

@@ -94,7 +94,8 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
-				metav1.ConditionFalse, batchv1beta1.ReasonRestarting, "1 of 2 replicas do not run yet: job-worker-1 is being replaced",
+				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
+				"1 of 2 replicas do not run yet: job-worker-1 is being replaced",
 			},
 			wantReady: "1/2",
 		},
@@ -187,11 +188,15 @@ func TestNotice(t *testing.T) {
 	j.Spec.Notice = "spec.elastic has no effect"
 	const message = "the job is accepted and its replicas are created as they are needed; spec.elastic has no effect"
 	first := j.Sees()
-	diff(t, "event", []report.Event{{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: j.Spec.Notice}}, first.Events)
-	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(first, batchv1beta1.ConditionInitialized))
+	diff(t, "event", []report.Event{
+		{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: j.Spec.Notice},
+	}, first.Events)
+	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", message},
+		conditionOf(first, batchv1beta1.ConditionInitialized))
 	second := j.Saw(0).Sees()
 	diff(t, "events then", []report.Event(nil), second.Events)
-	diff(t, "Initialized then", condition{metav1.ConditionTrue, "Accepted", message}, conditionOf(second, batchv1beta1.ConditionInitialized))
+	diff(t, "Initialized then", condition{metav1.ConditionTrue, "Accepted", message},
+		conditionOf(second, batchv1beta1.ConditionInitialized))
 }
 
 // The outcome of the main container is the replica's, at once: a sidecar neither delays nor changes it.
@@ -221,7 +226,10 @@ func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 		j.Saw(0, p)
 		got = append(got, conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure))
 	}
-	failed := condition{metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-0 failed with exit code 1 (Error) and is being replaced"}
+	failed := condition{
+		metav1.ConditionTrue, batchv1beta1.ReasonError,
+		"replica job-worker-0 failed with exit code 1 (Error) and is being replaced",
+	}
 	diff(t, "ReplicaFailure over time", []condition{
 		{},
 		failed, failed, failed,
@@ -294,7 +302,9 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 			},
 			"while the Service is":       {pods: both, noService: true, want: reason, wantReason: reason},
 			"while the NetworkPolicy is": {pods: both, noPolicy: true, want: reason, wantReason: reason},
-			"until everything was there": {pods: both, want: batchv1beta1.ReasonAccepted, wantReason: batchv1beta1.ReasonReplicasRunning},
+			"until everything was there": {
+				pods: both, want: batchv1beta1.ReasonAccepted, wantReason: batchv1beta1.ReasonReplicasRunning,
+			},
 		} {
 			t.Run(reason+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -336,7 +346,9 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 		"when every replica runs": {
 			job:  job(role("worker", 1)).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
-			want: []report.Event{{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run or have ended"}},
+			want: []report.Event{
+				{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run or have ended"},
+			},
 		},
 		"when the job restarts": {
 			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
@@ -382,7 +394,8 @@ func TestIsCreateFailure(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]bool{
 		batchv1beta1.ReasonNameConflict: true, batchv1beta1.ReasonCreateFailed: true, batchv1beta1.ReasonUpdateFailed: true,
-		batchv1beta1.ReasonAdmissionChangedPod: true, batchv1beta1.ReasonNotInstalled: true, batchv1beta1.ReasonInvalidTemplate: false, batchv1beta1.ReasonAccepted: false,
+		batchv1beta1.ReasonAdmissionChangedPod: true, batchv1beta1.ReasonNotInstalled: true,
+		batchv1beta1.ReasonInvalidTemplate: false, batchv1beta1.ReasonAccepted: false,
 	} {
 		diff(t, "answer for "+reason, want, plan.IsCreateFailure(reason))
 	}

@@ -29,7 +29,8 @@ func TestWakingUp(t *testing.T) {
 			want:     false,
 		},
 		"what peers report of a failure": {
-			decision: ran(job(role("worker", 2)).Window(2*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+			decision: ran(job(role("worker", 2)).Window(2*time.Second), pod("job-worker-0", running),
+				pod("job-worker-1", running)).
 				Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
 			wakeIn: 2 * time.Second,
 			want:   true,
@@ -48,7 +49,8 @@ func TestWakingUp(t *testing.T) {
 			want:   true,
 		},
 		"the peers of a leader that succeeded": {
-			decision: ran(job(role("worker", 2)).GivePeers(30*time.Second), pod("job-worker-0", running), pod("job-worker-1", running)).
+			decision: ran(job(role("worker", 2)).GivePeers(30*time.Second), pod("job-worker-0", running),
+				pod("job-worker-1", running)).
 				Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
 			wakeIn: 30 * time.Second,
 			want:   true,

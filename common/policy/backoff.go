@@ -16,8 +16,9 @@ const (
 	maxRefusalDelay   = time.Minute
 )
 
-// RefusalDelay returns how long to wait before an object is created again that has been refused for so long, by a quota or by
-// the name being taken: as long as it has lasted, within bounds. The upper one is what a job may lose after the reason is gone.
+// RefusalDelay returns how long to wait before an object is created again that has been refused for so long, by a quota
+// or by the name being taken: as long as it has lasted, within bounds. The upper one is what a job may lose after the
+// reason is gone.
 func RefusalDelay(lasted time.Duration) time.Duration {
 	return min(max(lasted, firstRefusalDelay), maxRefusalDelay)
 }

@@ -8,8 +8,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// CleansUp reports whether the pod of a job whose end is decided is deleted. Unfinished looks at all containers, not at the main one: a
-// sidecar that runs on holds resources.
+// CleansUp reports whether the pod of a job whose end is decided is deleted. Unfinished looks at all containers, not at
+// the main one: a sidecar that runs on holds resources.
 func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	switch policy.CleanUpPolicy {
 	case batchv1beta1.CleanUpPolicyAll:
@@ -21,8 +21,8 @@ func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	}
 }
 
-// Ended reports whether the containers of the pod have ended. The kubelet reports that some seconds before the end of the
-// pod, and ends sidecars among the init containers by itself, within the grace period of the pod.
+// Ended reports whether the containers of the pod have ended. The kubelet reports that some seconds before the end of
+// the pod, and ends sidecars among the init containers by itself, within the grace period of the pod.
 func Ended(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true

@@ -27,7 +27,9 @@ func TestCleansUp(t *testing.T) {
 		},
 		"failed":                     {pod: podIn(corev1.PodFailed, ends("main", 1)), ended: true},
 		"has a sidecar that runs on": {pod: podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))},
-		"has ended, which its phase does not show": {pod: podIn(corev1.PodRunning, ends("main", 0), ends("sidecar", 0)), ended: true},
+		"has ended, which its phase does not show": {
+			pod: podIn(corev1.PodRunning, ends("main", 0), ends("sidecar", 0)), ended: true,
+		},
 	}
 	policies := map[batchv1beta1.CleanUpPolicy]func(ended bool) bool{
 		batchv1beta1.CleanUpPolicyAll:        func(bool) bool { return true },

@@ -19,7 +19,9 @@ func TestDeadline(t *testing.T) {
 		want    time.Time
 		wantOK  bool
 	}{
-		"it counts from the start":         {seconds: ptr.To[int64](90), start: &metav1.Time{Time: start}, want: start.Add(90 * time.Second), wantOK: true},
+		"it counts from the start": {
+			seconds: ptr.To[int64](90), start: &metav1.Time{Time: start}, want: start.Add(90 * time.Second), wantOK: true,
+		},
 		"a job without one has none":       {start: &metav1.Time{Time: start}},
 		"a job that has not begun has yet": {seconds: ptr.To[int64](90)},
 	} {

@@ -8,8 +8,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// deletionByTaintManager is the reason of the DisruptionTarget condition of a pod whose node is lost, or tainted otherwise
-// with the effect NoExecute. The API has no constant for it.
+// deletionByTaintManager is the reason of the DisruptionTarget condition of a pod whose node is lost, or tainted
+// otherwise with the effect NoExecute. The API has no constant for it.
 const deletionByTaintManager = "DeletionByTaintManager"
 
 // disruptionReasons says in a word what the reason of the condition DisruptionTarget means.
@@ -33,9 +33,9 @@ func Disruption(pod *corev1.Pod) string {
 	return batchv1beta1.ReasonDisrupted
 }
 
-// ForceDeletion returns when a pod that is being deleted is to be deleted without its node's consent, and whether it is at
-// all. Only the pod of a lost node is: nobody else will say that its containers ended. The danger is that they still run, on a node
-// that is cut off but alive.
+// ForceDeletion returns when a pod that is being deleted is to be deleted without its node's consent, and whether it is
+// at all. Only the pod of a lost node is: nobody else will say that its containers ended. The danger is that they still
+// run, on a node that is cut off but alive.
 func ForceDeletion(pod *corev1.Pod, delay time.Duration) (time.Time, bool) {
 	condition := disruptionTarget(pod)
 	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != deletionByTaintManager {

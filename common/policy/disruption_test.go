@@ -18,7 +18,9 @@ func TestForceDeletion(t *testing.T) {
 		want    time.Time
 		wantOK  bool
 	}{
-		"a lost node":                     {by: "DeletionByTaintManager", deleted: &asked, delay: time.Minute, want: asked.Add(time.Minute), wantOK: true},
+		"a lost node": {
+			by: "DeletionByTaintManager", deleted: &asked, delay: time.Minute, want: asked.Add(time.Minute), wantOK: true,
+		},
 		"a lost node, but never":          {by: "DeletionByTaintManager", deleted: &asked},
 		"a lost node, but not yet":        {by: "DeletionByTaintManager", delay: time.Minute},
 		"a pod that takes long to end":    {deleted: &asked, delay: time.Minute},

@@ -7,9 +7,9 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Scale shares the replicas that are expected of an elastic job among its roles, by their scaling weights and with the largest
-// remainder; of equal ones the earlier role's goes first. The role of the given type keeps 1. Without it the first role
-// of any weight leads, and gets 1 at least. If no role has a weight, the first takes all.
+// Scale shares the replicas that are expected of an elastic job among its roles, by their scaling weights and with the
+// largest remainder; of equal ones the earlier role's goes first. The role of the given type keeps 1. Without it the
+// first role of any weight leads, and gets 1 at least. If no role has a weight, the first takes all.
 func Scale(fixedType string, roles []framework.Role, expected int32) []framework.Role {
 	scaled := slices.Clone(roles)
 	var shares []share
@@ -70,8 +70,9 @@ func ensureLeader(shares []share) {
 	shares[lead].role.Replicas++
 }
 
-// Grow returns the indices of the replicas of a role of which n are wanted: those that are there, which are never less than
-// they were, and as many of the lowest free ones below the limit as are missing. Until enough are free they are fewer than n.
+// Grow returns the indices of the replicas of a role of which n are wanted: those that are there, which are never less
+// than they were, and as many of the lowest free ones below the limit as are missing. Until enough are free they are
+// fewer than n.
 func Grow(present []int32, n, limit int32, free func(index int32) bool) []int32 {
 	grown := append(make([]int32, 0, n), present...)
 	for index := int32(0); index < limit && len(grown) < int(n); index++ {
@@ -92,8 +93,8 @@ type Present struct {
 	Leads bool
 }
 
-// Shrink returns the indices of the replicas of a role that stay if n are wanted: first those go that do not run, then those
-// of the highest index.
+// Shrink returns the indices of the replicas of a role that stay if n are wanted: first those go that do not run, then
+// those of the highest index.
 func Shrink(present []Present, n int32) []int32 {
 	byWorth := slices.Clone(present)
 	slices.SortFunc(byWorth, func(a, b Present) int {

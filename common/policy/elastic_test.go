@@ -51,13 +51,25 @@ func TestScale(t *testing.T) {
 		"nobody is expected: nobody leads": {
 			roles: weighted(0, 1), expected: 0, want: []int32{0, 0},
 		},
-		"the first role of a weight leads":                   {roles: weighted(0, 1, 9), expected: 2, want: []int32{0, 1, 1}},
-		"the master stays at 1, and counts":                  {roles: append(weighted(1), master(100)), expected: 5, want: []int32{4, 1}},
-		"the master alone":                                   {roles: append(weighted(1, 1), master(0)), expected: 1, want: []int32{0, 0, 1}},
-		"with a master no other role needs a replica":        {roles: append(weighted(1, 9), master(1)), expected: 2, want: []int32{0, 1, 1}},
-		"a job of a master and nothing else does not scale":  {roles: []framework.Role{master(1)}, expected: 5, want: []int32{1}},
-		"weights may be as large as they can be written":     {roles: weighted(1<<31-1, 1<<31-1), expected: 2000, want: []int32{1000, 1000}},
-		"the greatest job of the most roles, without a loss": {roles: weighted(1, 1, 1), expected: 2000, want: []int32{667, 667, 666}},
+		"the first role of a weight leads": {roles: weighted(0, 1, 9), expected: 2, want: []int32{0, 1, 1}},
+		"the master stays at 1, and counts": {
+			roles: append(weighted(1), master(100)), expected: 5, want: []int32{4, 1},
+		},
+		"the master alone": {
+			roles: append(weighted(1, 1), master(0)), expected: 1, want: []int32{0, 0, 1},
+		},
+		"with a master no other role needs a replica": {
+			roles: append(weighted(1, 9), master(1)), expected: 2, want: []int32{0, 1, 1},
+		},
+		"a job of a master and nothing else does not scale": {
+			roles: []framework.Role{master(1)}, expected: 5, want: []int32{1},
+		},
+		"weights may be as large as they can be written": {
+			roles: weighted(1<<31-1, 1<<31-1), expected: 2000, want: []int32{1000, 1000},
+		},
+		"the greatest job of the most roles, without a loss": {
+			roles: weighted(1, 1, 1), expected: 2000, want: []int32{667, 667, 666},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,8 +84,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// However the weights are, all replicas are shared out, the same role leads at every size, and of two roles none loses a
-// replica when the job grows.
+// However the weights are, all replicas are shared out, the same role leads at every size, and of two roles none loses
+// a replica when the job grows.
 func TestScaleKeepsItsLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,11 +125,13 @@ func TestGrow(t *testing.T) {
 		n       int32
 		want    []int32
 	}{
-		"a new job begins at 0":                    {n: 3, want: []int32{0, 1, 2}},
-		"what is there stays":                      {present: []int32{0, 1}, n: 3, want: []int32{0, 1, 2}},
-		"the lowest free indices are taken":        {present: []int32{0, 3}, n: 4, want: []int32{0, 1, 2, 3}},
-		"an index that is not free is left out":    {present: []int32{0, 1}, taken: []int32{2}, n: 3, want: []int32{0, 1, 3}},
-		"it waits for an index, if it must":        {present: []int32{0, 1}, taken: []int32{2, 4}, n: 4, want: []int32{0, 1, 3}},
+		"a new job begins at 0":                 {n: 3, want: []int32{0, 1, 2}},
+		"what is there stays":                   {present: []int32{0, 1}, n: 3, want: []int32{0, 1, 2}},
+		"the lowest free indices are taken":     {present: []int32{0, 3}, n: 4, want: []int32{0, 1, 2, 3}},
+		"an index that is not free is left out": {present: []int32{0, 1}, taken: []int32{2}, n: 3, want: []int32{0, 1, 3}},
+		"it waits for an index, if it must": {
+			present: []int32{0, 1}, taken: []int32{2, 4}, n: 4, want: []int32{0, 1, 3},
+		},
 		"what is there need not be free":           {present: []int32{0, 1}, taken: []int32{0, 1}, n: 2, want: []int32{0, 1}},
 		"it never shrinks":                         {present: []int32{0, 1, 4}, n: 1, want: []int32{0, 1, 4}},
 		"nobody is wanted":                         {n: 0, want: []int32{}},
@@ -143,17 +157,25 @@ func TestShrink(t *testing.T) {
 		n       int32
 		want    []int32
 	}{
-		"nobody goes while there is no need":     {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
-		"nor when more are wanted":               {present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1}},
-		"the highest index goes":                 {present: []Present{leader, running(1), running(2)}, n: 2, want: []int32{0, 1}},
-		"one that does not run goes before that": {present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2}},
-		"of those that do not run, the highest":  {present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2}},
+		"nobody goes while there is no need": {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
+		"nor when more are wanted":           {present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1}},
+		"the highest index goes": {
+			present: []Present{leader, running(1), running(2)}, n: 2, want: []int32{0, 1},
+		},
+		"one that does not run goes before that": {
+			present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2},
+		},
+		"of those that do not run, the highest": {
+			present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2},
+		},
 		"the order in which they are given is not that of indices": {
 			present: []Present{running(3), running(1), running(2), leader}, n: 3, want: []int32{0, 1, 2},
 		},
-		"the leader stays, even if it does not run": {present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0}},
-		"nor is it lost when nobody is wanted":      {present: []Present{leader, running(1)}, n: 0, want: []int32{0}},
-		"a role that does not lead may lose all":    {present: []Present{running(0), running(1)}, n: 0, want: []int32{}},
+		"the leader stays, even if it does not run": {
+			present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0},
+		},
+		"nor is it lost when nobody is wanted":   {present: []Present{leader, running(1)}, n: 0, want: []int32{0}},
+		"a role that does not lead may lose all": {present: []Present{running(0), running(1)}, n: 0, want: []int32{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,5 @@
-// Package policy holds the rules that common/plan applies, each a pure function in a file of its own: no client, no clock, no logger. The
-// contract that they implement is the API reference of the job kinds.
+// Package policy holds the rules that common/plan applies, each a pure function in a file of its own: no client, no
+// clock, no logger. The contract that they implement is the API reference of the job kinds.
 package policy
 
 import (
@@ -25,7 +25,8 @@ type Outcome struct {
 	// Terminating reports whether the pod is being deleted and its main container had not ended before. Its end then
 	// means nothing for the job.
 	Terminating bool
-	// Disruption is why Kubernetes ends the pod for reasons of its own: Preempted, Evicted, NodeLost, ... Empty if it does not.
+	// Disruption is why Kubernetes ends the pod for reasons of its own: Preempted, Evicted, NodeLost, ... Empty if it does
+	// not.
 	Disruption string
 	// Failure is set if Phase is Failed.
 	Failure *Failure
@@ -47,9 +48,9 @@ type Failure struct {
 	Message string
 	// Time of the failure.
 	Time time.Time
-	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore of a
-	// podFailurePolicy: the program was not to blame. The failure is still recorded, delays the restart, and ends the job
-	// if the restart policy is Never.
+	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore
+	// of a podFailurePolicy: the program was not to blame. The failure is still recorded, delays the restart, and ends the
+	// job if the restart policy is Never.
 	Ignored bool
 }
 
@@ -125,8 +126,8 @@ func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
 		(main.RestartCount > 0 || main.LastTerminationState.Terminated != nil)
 }
 
-// endedByKubelet says that the kubelet ended the container for the node's sake or for the pod's use of the node. A program that
-// saves its work on SIGTERM and exits 0 has then not finished it.
+// endedByKubelet says that the kubelet ended the container for the node's sake or for the pod's use of the node. A
+// program that saves its work on SIGTERM and exits 0 has then not finished it.
 func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if c := disruptionTarget(pod); c != nil && c.Reason == corev1.PodReasonTerminationByKubelet {
 		return !main.FinishedAt.Before(&c.LastTransitionTime) // it may have finished before
@@ -153,11 +154,14 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 			failure.Time = ended.FinishedAt.Time
 		}
 	}
-	if c := disruptionTarget(pod); c != nil && !c.LastTransitionTime.IsZero() && c.LastTransitionTime.Time.Before(failure.Time) {
+	if c := disruptionTarget(pod); c != nil && !c.LastTransitionTime.IsZero() &&
+		c.LastTransitionTime.Time.Before(failure.Time) {
 		failure.Time = c.LastTransitionTime.Time // its end was begun then, and its peers may have died of it since
 	}
-	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then Error.
-	failure.Reason = cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod), containerReason, batchv1beta1.ReasonError)
+	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then
+	// Error.
+	failure.Reason = cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod), containerReason,
+		batchv1beta1.ReasonError)
 	return failure
 }
 
@@ -194,8 +198,8 @@ func lastTransition(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// outputOf returns the tail of what a container printed, or the message that it left. What the kubelet says where it has
-// neither is not the container's, and names paths of the node.
+// outputOf returns the tail of what a container printed, or the message that it left. What the kubelet says where it
+// has neither is not the container's, and names paths of the node.
 func outputOf(ended *corev1.ContainerStateTerminated) string {
 	if ended.Reason == containerStatusUnknown || strings.HasPrefix(ended.Message, "Error on reading termination") {
 		return ""
@@ -203,8 +207,8 @@ func outputOf(ended *corev1.ContainerStateTerminated) string {
 	return strings.TrimSpace(ended.Message)
 }
 
-// containerStatusUnknown is the reason of the end of a container that the runtime no longer knew when its pod ended. The
-// kubelet reports such an end as the last state of a container that waits.
+// containerStatusUnknown is the reason of the end of a container that the runtime no longer knew when its pod ended.
+// The kubelet reports such an end as the last state of a container that waits.
 const containerStatusUnknown = "ContainerStatusUnknown"
 
 // endedContainer returns the end of the main container, else that of the init container that failed, else nil.
@@ -233,7 +237,8 @@ func anyContainerStarted(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
 }
 
-// notReady says that the pod does not pass its probes, or that its node does not answer: then only this condition tells.
+// notReady says that the pod does not pass its probes, or that its node does not answer: then only this condition
+// tells.
 func notReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse

@@ -45,9 +45,12 @@ func ends(container string, code int32) corev1.ContainerStatus {
 }
 
 func endsFor(container string, code int32, reason, message string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(ended),
-	}}}
+	return corev1.ContainerStatus{
+		Name: container,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(ended),
+		}},
+	}
 }
 
 // restartedInPlace is the message of a failure whose container runs again in its pod.
@@ -73,7 +76,9 @@ func initialized(pod *corev1.Pod, statuses ...corev1.ContainerStatus) *corev1.Po
 }
 
 func disruptedBy(reason string, pod *corev1.Pod) *corev1.Pod {
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason},
+	}
 	return pod
 }
 
@@ -237,7 +242,8 @@ func TestJudge(t *testing.T) {
 			}},
 		},
 		"a pod that used more ephemeral storage than its limit counts": {
-			pod: because("Evicted", "ephemeral local storage usage exceeds", podIn(corev1.PodFailed, endsFor("main", 137, "Error", ""))),
+			pod: because("Evicted", "ephemeral local storage usage exceeds",
+				podIn(corev1.PodFailed, endsFor("main", 137, "Error", ""))),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
 			}},
@@ -246,7 +252,8 @@ func TestJudge(t *testing.T) {
 			pod: func() *corev1.Pod {
 				lost := waits("main", "ContainerCreating")
 				lost.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-					ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was deleted.",
+					ExitCode: 137, Reason: "ContainerStatusUnknown",
+					Message: "The container could not be located when the pod was deleted.",
 				}
 				pod := because("Evicted", "ephemeral local storage usage exceeds ", podIn(corev1.PodFailed, lost))
 				pod.Status.Conditions = []corev1.PodCondition{
@@ -266,7 +273,8 @@ func TestJudge(t *testing.T) {
 			}},
 		},
 		"output that the kubelet could not read, of which it names the path": {
-			pod: podIn(corev1.PodFailed, endsFor("main", 1, "Error", "Error on reading termination message from logs: open /var/log/pods/x")),
+			pod: podIn(corev1.PodFailed,
+				endsFor("main", 1, "Error", "Error on reading termination message from logs: open /var/log/pods/x")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
@@ -435,10 +443,12 @@ func TestDetail(t *testing.T) {
 		failure Failure
 		want    string
 	}{
-		"nothing is known":                          {},
-		"what the container printed":                {failure: Failure{Output: "ValueError"}, want: "ValueError"},
-		"what the kubelet says":                     {failure: Failure{Message: "node is full"}, want: "node is full"},
-		"the kubelet first, since it ended the pod": {failure: Failure{Message: "too much storage", Output: "step 7"}, want: "too much storage\nstep 7"},
+		"nothing is known":           {},
+		"what the container printed": {failure: Failure{Output: "ValueError"}, want: "ValueError"},
+		"what the kubelet says":      {failure: Failure{Message: "node is full"}, want: "node is full"},
+		"the kubelet first, since it ended the pod": {
+			failure: Failure{Message: "too much storage", Output: "step 7"}, want: "too much storage\nstep 7",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,9 @@ func waitsFor(container, reason, message string) corev1.ContainerStatus {
 func TestWhyPending(t *testing.T) {
 	t.Parallel()
 	scheduled := func(pod *corev1.Pod, status corev1.ConditionStatus) *corev1.Pod {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Message: "0/3 nodes are available"}}
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: status, Message: "0/3 nodes are available"},
+		}
 		return pod
 	}
 	withInit := func(pod *corev1.Pod, status corev1.ContainerStatus) *corev1.Pod {
@@ -91,7 +93,8 @@ func TestWhyPending(t *testing.T) {
 			wantMessage: "container main of pod cannot start: RunContainerError: says the kubelet",
 		},
 		"an init container comes first": {
-			pod:         withInit(podIn(corev1.PodPending, waits("main", "CreateContainerError")), waits("fetch", "ErrImagePull")),
+			pod: withInit(podIn(corev1.PodPending, waits("main", "CreateContainerError")),
+				waits("fetch", "ErrImagePull")),
 			wantReason:  batchv1beta1.ReasonImagePull,
 			wantMessage: "container fetch of pod cannot start: ErrImagePull: says the kubelet",
 		},

@@ -8,13 +8,15 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// clockSkew is how much the clocks of two nodes may differ, rounding to seconds included, and their reports still be compared.
+// clockSkew is how much the clocks of two nodes may differ, rounding to seconds included, and their reports still be
+// compared.
 const clockSkew = time.Second
 
-// ReportsDue returns when all reports of what a failure did to the peers of a replica can be expected, and whether that is yet
-// to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. The window opens when the
-// controller saw it: the clock of the node may be another, and the API server may not have taken reports for a while. A controller
-// whose clock was ahead may have seen it in the future, for which another does not wait.
+// ReportsDue returns when all reports of what a failure did to the peers of a replica can be expected, and whether that
+// is yet to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. The
+// window opens when the controller saw it: the clock of the node may be another, and the API server may not have taken
+// reports for a while. A controller whose clock was ahead may have seen it in the future, for which another does not
+// wait.
 func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 	due := seen.Add(window)
 	return due, now.Before(due) && !seen.After(now)

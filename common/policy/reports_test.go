@@ -19,8 +19,10 @@ func TestReportsDue(t *testing.T) {
 		// want is how long from now to wait; 0 is not at all.
 		want time.Duration
 	}{
-		"seen at this moment":                       {seen: 0, window: 2 * time.Second, want: 2 * time.Second},
-		"seen a moment ago":                         {seen: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond},
+		"seen at this moment": {seen: 0, window: 2 * time.Second, want: 2 * time.Second},
+		"seen a moment ago": {
+			seen: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond,
+		},
 		"all have reported":                         {seen: 2 * time.Second, window: 2 * time.Second},
 		"we were away since":                        {seen: time.Hour, window: 2 * time.Second},
 		"no window, no waiting":                     {seen: 0, window: 0},

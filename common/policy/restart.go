@@ -7,8 +7,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// retryableExitCodes are the exit codes that RestartPolicyExitCode restarts: SIGINT, SIGKILL (an out-of-memory kill among
-// them), SIGUSR1, by which a program asks for a restart itself, and SIGTERM.
+// retryableExitCodes are the exit codes that RestartPolicyExitCode restarts: SIGINT, SIGKILL (an out-of-memory kill
+// among them), SIGUSR1, by which a program asks for a restart itself, and SIGTERM.
 var retryableExitCodes = []int32{130, exitKilled, 138, 143}
 
 // exitKilled is the exit code of a container that SIGKILL ended.
@@ -18,7 +18,8 @@ const (
 )
 
 // Restarts says whether a replica of the given policy that ended is restarted; it succeeded if there is no failure. A
-// failure that is ignored, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts it.
+// failure that is ignored, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts
+// it.
 func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:
@@ -41,10 +42,12 @@ func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
 	return spec.DefaultRestartScope
 }
 
-// FailureScope returns what one failure restarts, of the leader or of another replica, if its policy restarts it. A rendezvous
-// ends with its leader, and when a member gives up, which it says by an exit code of its own. One that was killed or taken
-// away can be replaced alone.
-func FailureScope(spec framework.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure) batchv1beta1.RestartScope {
+// FailureScope returns what one failure restarts, of the leader or of another replica, if its policy restarts it. A
+// rendezvous ends with its leader, and when a member gives up, which it says by an exit code of its own. One that was
+// killed or taken away can be replaced alone.
+func FailureScope(
+	spec framework.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure,
+) batchv1beta1.RestartScope {
 	endsRendezvous := spec.Rendezvous && (leads || failure.gaveUp())
 	if endsRendezvous && spec.RunPolicy.RestartScope == "" && Restarts(restart, &failure) {
 		return batchv1beta1.RestartScopeJob

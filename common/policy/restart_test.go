@@ -28,14 +28,18 @@ func TestRestarts(t *testing.T) {
 		outcome Outcome
 		want    bool
 	}{
-		"Always restarts a success":                  {always, succeeded, true},
-		"Always restarts a failure":                  {always, failed(1), true},
-		"OnFailure leaves a success":                 {onFailure, succeeded, false},
-		"OnFailure restarts a failure":               {onFailure, failed(1), true},
-		"OnFailure restarts one without a code":      {onFailure, noCode, true},
-		"Never leaves a success":                     {never, succeeded, false},
-		"Never leaves a failure":                     {never, failed(137), false},
-		"Never leaves a disruption":                  {never, Outcome{Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{ExitCode: ptr.To[int32](143), Ignored: true}}, false},
+		"Always restarts a success":             {always, succeeded, true},
+		"Always restarts a failure":             {always, failed(1), true},
+		"OnFailure leaves a success":            {onFailure, succeeded, false},
+		"OnFailure restarts a failure":          {onFailure, failed(1), true},
+		"OnFailure restarts one without a code": {onFailure, noCode, true},
+		"Never leaves a success":                {never, succeeded, false},
+		"Never leaves a failure":                {never, failed(137), false},
+		"Never leaves a disruption": {
+			never,
+			Outcome{Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{ExitCode: ptr.To[int32](143), Ignored: true}},
+			false,
+		},
 		"ExitCode leaves a success":                  {exitCode, succeeded, false},
 		"ExitCode leaves 1":                          {exitCode, failed(1), false},
 		"ExitCode leaves 129":                        {exitCode, failed(129), false},
@@ -117,12 +121,18 @@ func TestFailureScope(t *testing.T) {
 		"not when one ends by a code that signals begin with": {
 			spec: rendezvous, failure: exited(128), want: replica,
 		},
-		"not when one is killed":                          {spec: rendezvous, failure: exited(137), want: replica},
-		"not when one is preempted, whatever it exits by": {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica},
-		"not when one could not start":                    {spec: rendezvous, failure: Failure{}, want: replica},
-		"not when one could not prepare itself":           {spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Init: true}, want: replica},
-		"it ends with its leader, who is killed":          {spec: rendezvous, leads: true, failure: exited(137), want: job},
-		"or preempted":                                    {spec: rendezvous, leads: true, failure: Failure{Ignored: true}, want: job},
+		"not when one is killed": {spec: rendezvous, failure: exited(137), want: replica},
+		"not when one is preempted, whatever it exits by": {
+			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica,
+		},
+		"not when one could not start": {spec: rendezvous, failure: Failure{}, want: replica},
+		"not when one could not prepare itself": {
+			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Init: true}, want: replica,
+		},
+		"it ends with its leader, who is killed": {spec: rendezvous, leads: true, failure: exited(137), want: job},
+		"or preempted": {
+			spec: rendezvous, leads: true, failure: Failure{Ignored: true}, want: job,
+		},
 		"what is not restarted takes nobody": {
 			spec: rendezvous, restart: batchv1beta1.RestartPolicyNever, failure: exited(1), want: replica,
 		},

@@ -19,10 +19,12 @@ func TestExpiry(t *testing.T) {
 		want     time.Time
 		wantOK   bool
 	}{
-		"no limit":                   {finished: &finished},
-		"a job that has not ended":   {ttl: ptr.To[int32](5)},
-		"some seconds after the end": {ttl: ptr.To[int32](5), finished: &finished, want: finished.Add(5 * time.Second), wantOK: true},
-		"0 is at once":               {ttl: ptr.To[int32](0), finished: &finished, want: finished.Time, wantOK: true},
+		"no limit":                 {finished: &finished},
+		"a job that has not ended": {ttl: ptr.To[int32](5)},
+		"some seconds after the end": {
+			ttl: ptr.To[int32](5), finished: &finished, want: finished.Add(5 * time.Second), wantOK: true,
+		},
+		"0 is at once": {ttl: ptr.To[int32](0), finished: &finished, want: finished.Time, wantOK: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,6 @@
-// Package agent is what runs in the containers of a DeepSpeed job besides the training: the ssh server of every worker, the
-// ssh client that DeepSpeed and pdsh call, and the launcher's wrapper on worker 0. It works in any image and as any user,
-// without capabilities; the image needs DeepSpeed and pdsh, but neither an ssh server nor an ssh client.
+// Package agent is what runs in the containers of a DeepSpeed job besides the training: the ssh server of every worker,
+// the ssh client that DeepSpeed and pdsh call, and the launcher's wrapper on worker 0. It works in any image and as any
+// user, without capabilities; the image needs DeepSpeed and pdsh, but neither an ssh server nor an ssh client.
 package agent
 
 import (
@@ -98,8 +98,10 @@ func defaults() options {
 func newLogger(w io.Writer) *log.Logger { return log.New(w, "agent: ", log.Lmsgprefix) }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.host, "host", o.host, "host names of the workers, with one %d for the index, such as digits-worker-%d.digits.team.svc.cluster.local")
-	flags.IntVar(&o.workers, "workers", o.workers, "number of workers, which the hostfile lists; in an elastic training launch finds out itself")
+	flags.StringVar(&o.host, "host", o.host,
+		"host names of the workers, with one %d for the index, such as digits-worker-%d.digits.team.svc.cluster.local")
+	flags.IntVar(&o.workers, "workers", o.workers,
+		"number of workers, which the hostfile lists; in an elastic training launch finds out itself")
 	flags.IntVar(&o.min, "min-workers", 0, "fewest workers that an elastic training runs with")
 	flags.IntVar(&o.max, "max-workers", 0, "most workers that an elastic training may have; 0 is not elastic")
 	flags.IntVar(&o.slots, "slots", o.slots, "training processes of each worker")
@@ -107,12 +109,21 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"port of the ssh server, and of those of all workers unless "+EnvAddresses+" is set")
 	flags.StringVar(&o.key, "key", o.key, "private key of the job")
 	flags.StringVar(&o.hostfile, "hostfile", o.hostfile, "hostfile to write")
-	flags.StringArrayVar(&o.withoutEnv, "without-env", nil, "environment variable that training processes do not get; may be repeated")
-	flags.StringArrayVar(&o.secretEnv, "secret-env", nil, "environment variable that the launcher does not get, since it would print it; training processes do; may be repeated")
+	flags.StringArrayVar(&o.withoutEnv, "without-env", nil,
+		"environment variable that training processes do not get; may be repeated")
+	flags.StringArrayVar(
+		&o.secretEnv,
+		"secret-env",
+		nil,
+		"environment variable that the launcher does not get, since it would print it; training processes do; may be repeated",
+	)
 	flags.StringArrayVar(&o.need, "need", nil, "program that must be in the image for the launcher; may be repeated")
-	flags.BoolVar(&o.trust, "trust-launcher", false, "exit as the launcher does, whatever became of its node commands, some of which may fail: for autotuning")
-	flags.DurationVar(&o.grace, "grace", o.grace, "time that the launcher gets to end by itself after the first of its node commands failed")
-	flags.DurationVar(&o.killAfter, "kill-after", o.killAfter, "time from TERM to KILL for the processes of a session that was ended")
+	flags.BoolVar(&o.trust, "trust-launcher", false,
+		"exit as the launcher does, whatever became of its node commands, some of which may fail: for autotuning")
+	flags.DurationVar(&o.grace, "grace", o.grace,
+		"time that the launcher gets to end by itself after the first of its node commands failed")
+	flags.DurationVar(&o.killAfter, "kill-after", o.killAfter,
+		"time from TERM to KILL for the processes of a session that was ended")
 }
 
 func (o *options) validate() error {
@@ -152,8 +163,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Main runs the agent and ends the process, if it was called by one of the agent's names (agent, ssh) or with agent as the
-// first argument. Otherwise it returns.
+// Main runs the agent and ends the process, if it was called by one of the agent's names (agent, ssh) or with agent as
+// the first argument. Otherwise it returns.
 func Main() {
 	args := os.Args
 	name := filepath.Base(args[0])

@@ -22,8 +22,8 @@ type call struct {
 	command string
 }
 
-// Options of OpenSSH's client, without and with an argument. All but -n and -p are accepted without effect: how to connect to
-// a worker is settled, and pdsh and DeepSpeed pass what they would pass to OpenSSH.
+// Options of OpenSSH's client, without and with an argument. All but -n and -p are accepted without effect: how to
+// connect to a worker is settled, and pdsh and DeepSpeed pass what they would pass to OpenSSH.
 const (
 	sshFlags   = "1246AaCfGgKkMNnqsTtVvXxYy"
 	sshOptions = "BbcDEeFIiJLlmOoPpQRSWw"
@@ -99,7 +99,8 @@ func (s sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isNodeCommand says whether DeepSpeed starts the ranks of a host by the command. What it ends them by names the module last.
+// isNodeCommand says whether DeepSpeed starts the ranks of a host by the command. What it ends them by names the module
+// last.
 func isNodeCommand(command string) bool {
 	return strings.Contains(command, "-m deepspeed.launcher.launch ")
 }
@@ -137,8 +138,9 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	return code, err
 }
 
-// run runs the command on the host. It ends early by a signal, when end is closed, or when nobody reads what the command says:
-// the server is asked to end the command, so that it is known when all processes on the host have ended. Printed gets a copy of the output.
+// run runs the command on the host. It ends early by a signal, when end is closed, or when nobody reads what the
+// command says: the server is asked to end the command, so that it is known when all processes on the host have ended.
+// Printed gets a copy of the output.
 func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, printed io.Writer) (int, error) {
 	if key, ok := os.LookupEnv(envKey); ok {
 		o.key = key
@@ -178,7 +180,8 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 	if !c.noStdin {
 		session.Stdin = os.Stdin
 	}
-	session.Stdout, session.Stderr = io.MultiWriter(printed, sink{o.stdout, cancel}), io.MultiWriter(printed, sink{o.stderr, cancel})
+	session.Stdout, session.Stderr = io.MultiWriter(printed, sink{o.stdout, cancel}), io.MultiWriter(printed,
+		sink{o.stderr, cancel})
 	if err := session.Start(c.command); err != nil {
 		return exitLost, fmt.Errorf("%s does not run the command, its log may say why: %w", c.host, err)
 	}

@@ -21,7 +21,10 @@ const user = "job"
 func readKey(file string) (ssh.Signer, error) {
 	content, err := os.ReadFile(file) //nolint:gosec // the file is named by a flag
 	if err != nil {
-		return nil, fmt.Errorf("reading the job's key: %w: it comes from the job's Secret, and everyone in the pod must be able to read it", err)
+		return nil, fmt.Errorf(
+			"reading the job's key: %w: it comes from the job's Secret, and everyone in the pod must be able to read it",
+			err,
+		)
 	}
 	key, err := ssh.ParsePrivateKey(content)
 	if err != nil { // the error quotes nothing of the key

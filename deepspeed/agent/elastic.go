@@ -67,7 +67,8 @@ func (l *launching) settle(ctx context.Context) []int {
 			return now
 		case time.Since(reminded) >= l.timing.remind:
 			reminded = time.Now()
-			l.log.Printf("still waiting for at least %d workers, %s among them; there are %d: %s", l.min, l.hostOf(0), len(now), l.names(now))
+			l.log.Printf("still waiting for at least %d workers, %s among them; there are %d: %s", l.min, l.hostOf(0), len(now),
+				l.names(now))
 		}
 		if !pause(ctx, l.timing.retry) {
 			return nil

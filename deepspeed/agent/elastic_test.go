@@ -76,7 +76,8 @@ func TestElasticLaunchWaitsForEnoughWorkers(t *testing.T) {
 	j := newElasticJob(t, 1)
 	j.min, j.timing.remind = 2, time.Millisecond
 	launched := j.launchInBackground(training)
-	for !strings.Contains(j.logged.String(), "still waiting for at least 2 workers, 127.0.0.1 among them; there are 1: 127.0.0.1") {
+	for !strings.Contains(j.logged.String(),
+		"still waiting for at least 2 workers, 127.0.0.1 among them; there are 1: 127.0.0.1") {
 		select {
 		case err := <-launched:
 			t.Fatal(err)

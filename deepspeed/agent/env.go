@@ -14,8 +14,8 @@ const (
 	envSocket = "T9K_LAUNCH_SOCKET"
 )
 
-// printedByLauncher are beginnings of names. DeepSpeed's launcher (0.9 to 0.19) exports these variables on the command line of
-// each host, which it logs. PYTHON is one of them too, but the launcher needs it itself.
+// printedByLauncher are beginnings of names. DeepSpeed's launcher (0.9 to 0.19) exports these variables on the command
+// line of each host, which it logs. PYTHON is one of them too, but the launcher needs it itself.
 var printedByLauncher = []string{
 	"MLFLOW", "MV2", "NCCL", "UCX",
 	"AML_RUN_ID", "AZUREML", "DLTS_", "FC_TASK", "LOCAL_HOST", "MASTER_HOST", "NEBULA",

@@ -72,11 +72,20 @@ func TestFlags(t *testing.T) {
 		flags   string
 		wantErr string
 	}{
-		"host without index":  {"--host=a --workers=2", "--host must have one %d for the worker's index and no other %, got \"a\""},
-		"host with a percent": {"--host=a%d%s", "--host must have one %d for the worker's index and no other %, got \"a%d%s\""},
-		"no workers":          {"--host=a%d --workers=0", "--workers and --slots must be at least 1, got 0 and 1"},
-		"too few at most":     {"--host=a%d --min-workers=3 --max-workers=2", "--min-workers must be from 1 to --max-workers, got 3 and 2"},
-		"no key":              {"--host=a%d --key=no-such-file", "reading the job's key: open no-such-file: no such file or directory: it comes from the job's Secret, and everyone in the pod must be able to read it"},
+		"host without index": {
+			"--host=a --workers=2", "--host must have one %d for the worker's index and no other %, got \"a\"",
+		},
+		"host with a percent": {
+			"--host=a%d%s", "--host must have one %d for the worker's index and no other %, got \"a%d%s\"",
+		},
+		"no workers": {"--host=a%d --workers=0", "--workers and --slots must be at least 1, got 0 and 1"},
+		"too few at most": {
+			"--host=a%d --min-workers=3 --max-workers=2", "--min-workers must be from 1 to --max-workers, got 3 and 2",
+		},
+		"no key": {
+			"--host=a%d --key=no-such-file",
+			"reading the job's key: open no-such-file: no such file or directory: it comes from the job's Secret, and everyone in the pod must be able to read it",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +104,8 @@ func TestReminderNamesWhoIsMissing(t *testing.T) {
 	j.workers, j.timing.remind = 8, time.Millisecond
 	launched := make(chan error, 1)
 	go func() { launched <- launch(t.Context(), j.options, []string{"true"}) }()
-	for !strings.Contains(j.logged.String(), "still waiting for 7 workers: 127.0.1.1, 127.0.2.1, 127.0.3.1, 127.0.4.1, 127.0.5.1, ...; the last: ") {
+	for !strings.Contains(j.logged.String(),
+		"still waiting for 7 workers: 127.0.1.1, 127.0.2.1, 127.0.3.1, 127.0.4.1, 127.0.5.1, ...; the last: ") {
 		select {
 		case err := <-launched:
 			t.Fatal(err)

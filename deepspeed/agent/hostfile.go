@@ -30,7 +30,8 @@ func (o *options) writeHostfile(workers []int) error {
 	}
 	f, err := os.OpenFile(o.hostfile, os.O_WRONLY|os.O_CREATE, 0o644) //nolint:gosec // everyone in the pod may read it
 	if err != nil {
-		return fmt.Errorf("writing the hostfile: %w: it must be the one that the init container made, writable for everyone", err)
+		return fmt.Errorf("writing the hostfile: %w: it must be the one that the init container made, writable for everyone",
+			err)
 	}
 	if _, err = f.WriteAt([]byte(content.String()), 0); err == nil {
 		err = f.Truncate(int64(content.Len()))

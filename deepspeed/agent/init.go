@@ -7,12 +7,16 @@ import (
 	"syscall"
 )
 
-// runInit runs the agent as a child and adopts every other process, as the first process of a container has to: what outlives
-// its parent would stay a zombie otherwise, since the agent waits for its own children only. It returns the agent's exit code.
+// runInit runs the agent as a child and adopts every other process, as the first process of a container has to: what
+// outlives its parent would stay a zombie otherwise, since the agent waits for its own children only. It returns the
+// agent's exit code.
 func runInit(args []string) int {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
-	agent, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}) //nolint:gosec // our own program and arguments
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2)
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	//nolint:gosec // the program and its arguments are the controller's own
+	agent, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{Files: files})
 	if err != nil {
 		return exitCodeOf(err)
 	}

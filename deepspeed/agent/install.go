@@ -17,7 +17,10 @@ func install(folder string) error {
 		makeHostfile(filepath.Join(folder, "hostfile")),
 	)
 	if err != nil {
-		return fmt.Errorf("installing the agent: %w: the folder must be a volume that the user of the init container may write", err)
+		return fmt.Errorf(
+			"installing the agent: %w: the folder must be a volume that the user of the init container may write",
+			err,
+		)
 	}
 	return nil
 }

@@ -61,7 +61,9 @@ func run(o *options, command []string) error {
 		return err
 	}
 	//nolint:gosec // it runs what it is told to
-	return &exitError{code: exitCannotRun, err: fmt.Errorf("running %s: %w", cmd.Path, syscall.Exec(cmd.Path, cmd.Args, cmd.Env))}
+	return &exitError{
+		code: exitCannotRun, err: fmt.Errorf("running %s: %w", cmd.Path, syscall.Exec(cmd.Path, cmd.Args, cmd.Env)),
+	}
 }
 
 // findNeeded says which programs the image lacks before anything waits for anyone.
@@ -83,13 +85,16 @@ func (o *options) findNeeded() error {
 func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it runs what it is told to
 	if cmd.Err != nil {
-		return nil, &exitError{code: exitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err)}
+		return nil, &exitError{
+			code: exitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err),
+		}
 	}
 	cmd.Env = o.launcherEnvironment()
 	return cmd, nil
 }
 
-// await returns when all workers accept ssh, or false when the context ends. Only the job's own deadline limits the time.
+// await returns when all workers accept ssh, or false when the context ends. Only the job's own deadline limits the
+// time.
 func (l *launching) await(ctx context.Context, missing []int) bool {
 	l.log.Printf("waiting for %d workers to accept ssh", len(missing))
 	for reminded := time.Now(); ; {
@@ -169,8 +174,8 @@ func (l *launching) run(ctx context.Context) (int, error) {
 	return code, nil
 }
 
-// watch returns how the launcher ended, which may be by us: if the context ends, or if a node command failed and the launcher
-// does not end of it.
+// watch returns how the launcher ended, which may be by us: if the context ends, or if a node command failed and the
+// launcher does not end of it.
 func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending {
 	exited := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(exited) }()
@@ -242,7 +247,8 @@ func (e ending) exitCode() (int, string) {
 	case e.terminated && (launched == 0 || launched == 1): // DeepSpeed's answer to a signal is 1
 		return exitTerminated, ""
 	case launched == 0 && len(e.nodes.open) > 0 && !e.trust:
-		return 1, fmt.Sprintf("the launcher ended with 0 while the training still ran on %s: pdsh or ssh was killed", strings.Join(e.nodes.open, ", "))
+		return 1, fmt.Sprintf("the launcher ended with 0 while the training still ran on %s: pdsh or ssh was killed",
+			strings.Join(e.nodes.open, ", "))
 	}
 	return launched, ""
 }
@@ -269,7 +275,8 @@ func (r nodeReport) doubt() int {
 	}
 }
 
-// shellCode undoes what Python makes of a rank that a signal killed: DeepSpeed exits with the signal's number below zero.
+// shellCode undoes what Python makes of a rank that a signal killed: DeepSpeed exits with the signal's number below
+// zero.
 func shellCode(code int) int {
 	if code > 192 && code < exitLost {
 		return exitSignal + 256 - code

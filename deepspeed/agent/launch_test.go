@@ -130,7 +130,8 @@ func TestLaunchWithAWorkerThatIsLostExitsWith255(t *testing.T) {
 		j.waitStarted()
 		j.lines[1].cut()
 	}()
-	err := launch(t.Context(), j.options, j.launcher(pdsh(`[ "$WORKER" != 1 ] || { echo >$STARTED; sleep 1000; }`)+"exit 0"))
+	err := launch(t.Context(), j.options,
+		j.launcher(pdsh(`[ "$WORKER" != 1 ] || { echo >$STARTED; sleep 1000; }`)+"exit 0"))
 	if code := codeOf(err); code != exitLost {
 		t.Errorf("got %d, want %d", code, exitLost)
 	}
@@ -180,7 +181,8 @@ func TestLauncherPrintsNoSecretAndRanksHaveAll(t *testing.T) {
 	j.start(2)
 	j.workers = 3
 	const look = `env | grep -E "^(MLFLOW|DB_|AZUREML|PYTHONPATH|NOT_FOR|T9K_)" | cut -d= -f1 | sort | tr "\n" " "`
-	err := launch(t.Context(), j.options, j.launcher(look+`; echo; ssh 127.0.0.1 '`+look+`'; echo; ssh 127.0.2.1 '`+look+`'`))
+	err := launch(t.Context(), j.options,
+		j.launcher(look+`; echo; ssh 127.0.0.1 '`+look+`'; echo; ssh 127.0.2.1 '`+look+`'`))
 	if err != nil {
 		t.Fatal(err)
 	}

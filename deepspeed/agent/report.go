@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// reports is where the ssh clients of one launcher say which node commands they run and how these end, since the launcher's
-// exit code does not always tell: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other hosts when one failed.
+// reports is where the ssh clients of one launcher say which node commands they run and how these end, since the
+// launcher's exit code does not always tell: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other
+// hosts when one failed.
 type reports struct {
 	listener *net.UnixListener
 	socket   string
@@ -38,7 +39,10 @@ type nodes struct {
 func openReports() (*reports, error) {
 	folder, err := os.MkdirTemp("", "launch-")
 	if err != nil {
-		return nil, fmt.Errorf("%w: the container needs a folder for temporary files that it may write, such as an emptyDir at /tmp", err)
+		return nil, fmt.Errorf(
+			"%w: the container needs a folder for temporary files that it may write, such as an emptyDir at /tmp",
+			err,
+		)
 	}
 	socket := filepath.Join(folder, "reports")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
@@ -65,8 +69,8 @@ func openReports() (*reports, error) {
 	return r, nil
 }
 
-// listen takes the reports of one client. The client goes on only when its report is answered, so that the launcher cannot end
-// before the ends of its node commands are known.
+// listen takes the reports of one client. The client goes on only when its report is answered, so that the launcher
+// cannot end before the ends of its node commands are known.
 func (r *reports) listen(conn *net.UnixConn) {
 	defer func() {
 		r.mu.Lock()

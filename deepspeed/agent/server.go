@@ -83,7 +83,8 @@ func (s *server) handle(tcp net.Conn) {
 	conn, channels, requests, err := ssh.NewServerConn(tcp, s.config)
 	s.unknowns.remove(tcp)
 	if err != nil {
-		if auth, ok := errors.AsType[*ssh.ServerAuthError](err); ok && len(auth.Errors) > 1 { // the first is none, which is no attempt
+		// the first is none, which is no attempt
+		if auth, ok := errors.AsType[*ssh.ServerAuthError](err); ok && len(auth.Errors) > 1 {
 			s.log.Printf("refused %s: %v", tcp.RemoteAddr(), auth.Errors[len(auth.Errors)-1])
 		}
 		return
@@ -159,7 +160,8 @@ func (s *server) start(command string) *session {
 	return c
 }
 
-// carry connects the streams of the command with the channel. It returns when the command has ended and the client knows how.
+// carry connects the streams of the command with the channel. It returns when the command has ended and the client
+// knows how.
 func (c *session) carry(channel ssh.Channel) {
 	defer c.server.running.Done()
 	go func() {
@@ -193,8 +195,8 @@ func (c *session) carry(channel ssh.Channel) {
 	c.server.mu.Unlock()
 }
 
-// wait returns when no process of the group is left, with the exit code of its first one. The others may not outlive it: they
-// are ranks whose launcher is gone.
+// wait returns when no process of the group is left, with the exit code of its first one. The others may not outlive
+// it: they are ranks whose launcher is gone.
 func (c *session) wait() int {
 	state, err := c.cmd.Process.Wait() // not Cmd.Wait, which closes the streams before all is read
 	c.end()

@@ -149,7 +149,8 @@ func TestTheProcessGroupEnds(t *testing.T) {
 
 func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
 	j := newJob(t, 2)
-	if output, err := j.ssh(worker1, "sleep 1000 & exit 3").CombinedOutput(); err == nil || err.Error() != "exit status 3" {
+	if output, err := j.ssh(worker1, "sleep 1000 & exit 3").CombinedOutput(); err == nil ||
+		err.Error() != "exit status 3" {
 		t.Errorf("got %v, %s", err, output)
 	}
 	j.idle(1)
@@ -205,7 +206,8 @@ func TestServeSaysThatItsPortIsTaken(t *testing.T) {
 	j := newJob(t, 2)
 	o := *j.options
 	o.address = worker1
-	if err := serve(t.Context(), &o); err == nil || codeOf(err) != exitSoftware || !strings.Contains(err.Error(), "the port must be free") {
+	if err := serve(t.Context(), &o); err == nil || codeOf(err) != exitSoftware ||
+		!strings.Contains(err.Error(), "the port must be free") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -274,15 +276,24 @@ func TestParseCall(t *testing.T) {
 		want    call
 		wantErr string
 	}{
-		"pdsh":                         {args: "-oConnectTimeout=10 -2 -a -x -lroot host cd /x; ls", want: call{host: "host", command: "cd /x; ls"}},
-		"DeepSpeed":                    {args: "-o PasswordAuthentication=no -p 2222 host hostname -I", want: call{host: "host", port: 2222, command: "hostname -I"}},
-		"options after the host":       {args: "root@host -T -p 22 -- ls -p", wantErr: "unknown option --"},
-		"flags and an option together": {args: "-Tnp22 host ls", want: call{host: "host", port: 22, noStdin: true, command: "ls"}},
+		"pdsh": {
+			args: "-oConnectTimeout=10 -2 -a -x -lroot host cd /x; ls", want: call{host: "host", command: "cd /x; ls"},
+		},
+		"DeepSpeed": {
+			args: "-o PasswordAuthentication=no -p 2222 host hostname -I",
+			want: call{host: "host", port: 2222, command: "hostname -I"},
+		},
+		"options after the host": {args: "root@host -T -p 22 -- ls -p", wantErr: "unknown option --"},
+		"flags and an option together": {
+			args: "-Tnp22 host ls", want: call{host: "host", port: 22, noStdin: true, command: "ls"},
+		},
 		"a port that is none":          {args: "-p x host ls", wantErr: `option -p needs a port, got "x"`},
 		"an option that lacks its end": {args: "-p", wantErr: "option -p needs an argument"},
 		"an unknown option":            {args: "-Z host ls", wantErr: "unknown option -Z"},
 		"no host":                      {args: "-T", wantErr: "usage: ssh [options] [user@]host command"},
-		"no command":                   {args: "host", wantErr: "no command for host: this ssh only runs commands; for a shell use kubectl exec"},
+		"no command": {
+			args: "host", wantErr: "no command for host: this ssh only runs commands; for a shell use kubectl exec",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// tailLimit is how much of what a host printed last is said once more, in bytes: the kubelet keeps 2048 of a container's output, and
-// that of other hosts may come after what tells why one failed.
+// tailLimit is how much of what a host printed last is said once more, in bytes: the kubelet keeps 2048 of a
+// container's output, and that of other hosts may come after what tells why one failed.
 const tailLimit = 1024
 
 // tail keeps the last lines that the ranks of a host print.

@@ -8,8 +8,8 @@ import (
 	"tensorstack.dev/jobs/common/listen"
 )
 
-// maxUnknown is how many connections a server keeps whose peers have not shown the job's key yet. Each may hold a packet
-// of 256 KiB, in the memory of the training container.
+// maxUnknown is how many connections a server keeps whose peers have not shown the job's key yet. Each may hold a
+// packet of 256 KiB, in the memory of the training container.
 const maxUnknown = 32
 
 // unknowns are the connections of such peers, the oldest first.

@@ -76,7 +76,8 @@ var _ = Describe("A job", func() {
 		flags := []string{"--host=job-worker-%d" + domain, "--workers=2", "--slots=2"}
 		leader, worker := cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1")
 		Expect(leader.Spec.Containers[0].Command).To(Equal(append(append([]string{"/t9k/agent/agent", "launch"}, flags...),
-			"--need=deepspeed", "--need=pdsh", "--", "deepspeed", "--hostfile=/t9k/hostfile", "--master_addr=job-worker-0"+domain, "--force_multi", "train.py")))
+			"--need=deepspeed", "--need=pdsh", "--", "deepspeed", "--hostfile=/t9k/hostfile", "--master_addr=job-worker-0"+
+				domain, "--force_multi", "train.py")))
 		Expect(worker.Spec.Containers[0].Command).To(Equal(append([]string{"/t9k/agent/agent", "serve"}, flags...)))
 		for _, pod := range []*corev1.Pod{leader, worker} {
 			installs := pod.Spec.InitContainers[len(pod.Spec.InitContainers)-1]
@@ -110,8 +111,13 @@ spec:
         volumes: [{name: keys, emptyDir: {}}]
         containers: [{name: worker, image: training, volumeMounts: [{name: keys, mountPath: /t9k/./ssh}]}]
 `)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
-		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("mounts a volume at /t9k/./ssh, which is reserved"))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
+		Expect(
+			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
+		).To(ContainSubstring("mounts a volume at /t9k/./ssh, which is reserved"))
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 	})
 
@@ -134,7 +140,8 @@ spec:
 	})
 
 	It("in debug mode runs a command of the user's own instead", func(ctx context.Context) {
-		job := cluster.Start(ctx, 2, `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker, command: [sleep, "9"]}]}}}`)
+		job := cluster.Start(ctx, 2,
+			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker, command: [sleep, "9"]}]}}}`)
 		Expect(command(ctx, job, "job-worker-0")()).To(Equal([]string{"sleep", "9"}))
 		Expect(cluster.Pod(ctx, job, "job-worker-0").Spec.Volumes).To(HaveLen(2), "the environment is there all the same")
 	})
@@ -149,9 +156,11 @@ var _ = Describe("The key of a job", func() {
 		Expect(key.Immutable).To(HaveValue(BeTrue()))
 		Expect(key.Data).To(HaveLen(1))
 		Expect(metav1.IsControlledBy(key, job)).To(BeTrue())
-		Expect(key.Labels).To(And(HaveKeyWithValue(batchv1beta1.LabelJobKind, "DeepSpeedJob"), HaveKeyWithValue(batchv1beta1.LabelJobName, "job")))
+		Expect(key.Labels).To(And(HaveKeyWithValue(batchv1beta1.LabelJobKind, "DeepSpeedJob"),
+			HaveKeyWithValue(batchv1beta1.LabelJobName, "job")))
 		for _, name := range []string{"job-worker-0", "job-worker-1"} {
-			Expect(cluster.Pod(ctx, job, name).Spec.Volumes).To(ContainElement(HaveField("VolumeSource.Secret", HaveField("SecretName", key.Name))))
+			Expect(cluster.Pod(ctx, job, name).Spec.Volumes).To(ContainElement(HaveField("VolumeSource.Secret",
+				HaveField("SecretName", key.Name))))
 		}
 	})
 
@@ -177,7 +186,9 @@ var _ = Describe("The key of a job", func() {
 		other := cluster.Create(ctx, job.Namespace, "metadata: {name: other}")
 		second := &corev1.Secret{}
 		Eventually(ctx, func() error {
-			return cluster.Client.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: "other-ssh-" + string(other.UID)}, second)
+			return cluster.Client.Get(ctx, client.ObjectKey{
+				Namespace: job.Namespace, Name: "other-ssh-" + string(other.UID),
+			}, second)
 		}).Should(Succeed())
 		Expect(second.Data).NotTo(Equal(first.Data))
 	})
@@ -188,11 +199,15 @@ var _ = Describe("The key of a job", func() {
 		peer := cluster.Pod(ctx, job, "job-worker-1")
 		cluster.Exit(ctx, job, "job-worker-0", 1, "")
 		cluster.Replacement(ctx, peer)
-		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElements("Created", "Restarting"))
+		Eventually(
+			ctx,
+			func() []string { return cluster.EventReasons(ctx, job) },
+		).Should(ContainElements("Created", "Restarting"))
 
 		key := secret(ctx, job).Data[corev1.SSHAuthPrivateKey]
 		for _, list := range []client.ObjectList{
-			&v1beta1.DeepSpeedJobList{}, &corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &eventsv1.EventList{},
+			&v1beta1.DeepSpeedJobList{}, &corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+			&eventsv1.EventList{},
 		} {
 			Expect(cluster.Client.List(ctx, list, client.InNamespace(job.Namespace))).To(Succeed())
 			document, err := json.Marshal(list)
@@ -233,7 +248,10 @@ var _ = Describe("The key of a job", func() {
 		namespace := cluster.NewNamespace(ctx)
 		quota := secretQuota(ctx, namespace, "0")
 		job := cluster.Create(ctx, namespace)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonCreateFailed))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonCreateFailed))
 		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(And(
 			ContainSubstring("creating secret job-ssh-"+string(job.UID)), ContainSubstring("exceeded quota: few")))
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty(), "they could not start")
@@ -287,7 +305,9 @@ var _ = Describe("An elastic job", func() {
 			return scale.Status.Replicas
 		}).Should(Equal(int32(2)))
 		Expect(scale.Spec.Replicas).To(Equal(int32(2)))
-		Expect(scale.Status.Selector).To(Equal("batch.tensorstack.dev/job-kind=DeepSpeedJob,batch.tensorstack.dev/job-name=job"))
+		Expect(
+			scale.Status.Selector,
+		).To(Equal("batch.tensorstack.dev/job-kind=DeepSpeedJob,batch.tensorstack.dev/job-name=job"))
 	})
 
 	It("restarts a worker that fails alone", func(ctx context.Context) {

@@ -78,19 +78,22 @@ var _ = Describe("Bad input", func() {
 			"spec.config.run", oneForm),
 		Entry("three forms of what to run", `spec: {config: {run: {module: [train], exec: [train]}}}`,
 			"spec.config.run", oneForm),
-		Entry("two forms of what to run, beside a command that replaces both", `spec: {config: {customCommand: a, run: {exec: [train]}}}`,
+		Entry("two forms of what to run, beside a command that replaces both",
+			`spec: {config: {customCommand: a, run: {exec: [train]}}}`,
 			"spec.config.run", oneForm),
 		Entry("no config", `spec: {config: null}`,
 			"spec.config", whatToRun),
 		Entry("a config with nothing to run", `spec: {config: {run: null}}`,
 			"spec.config", whatToRun),
-		Entry("a config whose forms of what to run are all empty", `spec: {config: {run: {python: [], module: [], exec: []}}}`,
+		Entry("a config whose forms of what to run are all empty",
+			`spec: {config: {run: {python: [], module: [], exec: []}}}`,
 			"spec.config", whatToRun),
 		Entry("an empty command instead", `spec: {config: {customCommand: "", run: null}}`,
 			"spec.config", whatToRun),
 		Entry("nothing to run once debug mode is over", `spec: {config: null, runMode: {debug: {enabled: false}}}`,
 			"spec.config", whatToRun),
-		Entry("elastic training without the local rank", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, config: {localRank: false}}`,
+		Entry("elastic training without the local rank",
+			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, config: {localRank: false}}`,
 			"spec.config", localRanks),
 		Entry("an autotuner that DeepSpeed does not have", `spec: {config: {autotune: search}}`,
 			"spec.config.autotune", `supported values: "none", "run", "tune"`),
@@ -118,13 +121,15 @@ var _ = Describe("Bad input", func() {
 		Entry("more than 1,024 args of the program",
 			`spec: {config: {run: {python: [`+strings.Repeat("a, ", 1025)+`]}}}`,
 			"spec.config.run.python", "must have at most 1024 items"),
-		Entry("debug of a type other than worker", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker}, {type: master}]}}}`,
+		Entry("debug of a type other than worker",
+			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker}, {type: master}]}}}`,
 			"spec.runMode", "runMode.debug.replicaSpecs names a type other than worker, which is the only one"),
 		Entry("resumeSpecs of a type other than worker", `spec: {runMode: {pause: {resumeSpecs: [{type: ps}]}}}`,
 			"spec.runMode", "runMode.pause.resumeSpecs names a type other than worker, which is the only one"),
 		Entry("a job name too long for its last pod's name", longest+`spec: {worker: {replicas: 11}}`,
 			"metadata.name", "metadata.name is too long: the pods are named <name>-worker-<index>"),
-		Entry("a job name too long for the last pod that elastic training may add", longest+`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}}`,
+		Entry("a job name too long for the last pod that elastic training may add",
+			longest+`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}}`,
 			"metadata.name", "metadata.name is too long"),
 		Entry("replicaSpecs, which are other kinds'", `spec: {replicaSpecs: [{type: worker}]}`,
 			"spec.replicaSpecs", `unknown field "spec.replicaSpecs"`),
@@ -141,23 +146,29 @@ var _ = Describe("Bad input", func() {
 		Entry("a module", `spec: {config: {run: {python: null, module: [train, -v]}}}`),
 		Entry("a program, beside forms that are empty", `spec: {config: {run: {python: [], module: [], exec: [train]}}}`),
 		Entry("a command of its own", `spec: {config: {customCommand: deepspeed train.py, run: null}}`),
-		Entry("a command of its own beside what it replaces", `spec: {config: {customCommand: deepspeed train.py, autotune: run}}`),
+		Entry("a command of its own beside what it replaces",
+			`spec: {config: {customCommand: deepspeed train.py, autotune: run}}`),
 		Entry("debug mode", debugging),
 		Entry("debug mode without a config", `spec: {config: null, runMode: {debug: {enabled: true}}}`),
-		Entry("debug mode with a program that is empty", `spec: {config: {run: {python: []}}, runMode: {debug: {enabled: true}}}`),
-		Entry("debug mode with a command", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker, command: [bash]}]}}}`),
+		Entry("debug mode with a program that is empty",
+			`spec: {config: {run: {python: []}}, runMode: {debug: {enabled: true}}}`),
+		Entry("debug mode with a command",
+			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker, command: [bash]}]}}}`),
 		Entry("every value of autotune", `spec: {config: {autotune: tune}}`),
 		Entry("no local rank", `spec: {config: {localRank: false}}`),
 		Entry("no local rank while elastic is switched off", `spec: {elastic: {enabled: false}, config: {localRank: false}}`),
-		Entry("elastic training without an expected number", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`),
-		Entry("elastic training in debug mode, without a config", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, config: null, runMode: {debug: {enabled: true}}}`),
+		Entry("elastic training without an expected number",
+			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`),
+		Entry("elastic training in debug mode, without a config",
+			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, config: null, runMode: {debug: {enabled: true}}}`),
 		Entry("no replica", `spec: {worker: {replicas: 0}}`),
 		Entry("2,000 replicas", `spec: {worker: {replicas: 2000}}`),
 		Entry("many slots", `spec: {config: {slotsPerWorker: 16}}`),
 		Entry("a job name whose last pod's name just fits", longest+`spec: {worker: {replicas: 10}}`),
 		Entry("a job name whose last pod's name just fits, whatever the replicas of an elastic job are",
 			longest+`spec: {worker: {replicas: 11}, elastic: {enabled: true, minReplicas: 1, maxReplicas: 10}}`),
-		Entry("labels and annotations on the template", `spec: {worker: {template: {metadata: {labels: {a: b}, annotations: {c: d}}}}}`),
+		Entry("labels and annotations on the template",
+			`spec: {worker: {template: {metadata: {labels: {a: b}, annotations: {c: d}}}}}`),
 	)
 
 	It("does not concern what is not given: defaults are filled in", func(ctx context.Context) {
@@ -167,37 +178,55 @@ var _ = Describe("Bad input", func() {
 		Expect(spec["runPolicy"]).To(Equal(map[string]any{"backoffLimit": int64(3), "cleanUpPolicy": "Unfinished"}))
 		Expect(spec["worker"]).To(And(HaveKeyWithValue("replicas", int64(1)), HaveKeyWithValue("restartPolicy", "OnFailure")))
 		Expect(spec["config"]).To(Equal(map[string]any{
-			"slotsPerWorker": int64(1), "localRank": true, "autotune": "none", "run": map[string]any{"python": []any{"train.py"}},
+			"slotsPerWorker": int64(1), "localRank": true, "autotune": "none",
+			"run": map[string]any{"python": []any{"train.py"}},
 		}))
 		Expect(spec["scheduler"]).To(HaveKeyWithValue("t9kScheduler", HaveKeyWithValue("priority", int64(10))))
 	})
 })
 
 var _ = Describe("Changing a job", func() {
-	DescribeTable("is refused where it could not take effect", cluster.ExpectChangeRefused,
+	DescribeTable(
+		"is refused where it could not take effect",
+		cluster.ExpectChangeRefused,
 		integration.RefusedChanges(),
 		Entry("replicas of a job that is not paused", `{}`, `spec: {worker: {replicas: 3}}`, "spec.worker", workersTo),
 		Entry("a template of a job that is not paused", `{}`, mainContainer("command: [a]"), "spec.worker", workersTo),
-		Entry("restartPolicy of a job that is not paused", `{}`, `spec: {worker: {restartPolicy: Never}}`, "spec.worker", workersTo),
-		Entry("a template together with pausing", `{}`, pausing("worker: {template: {metadata: {labels: {a: b}}}}"), "spec.worker", workersTo),
+		Entry("restartPolicy of a job that is not paused", `{}`, `spec: {worker: {restartPolicy: Never}}`, "spec.worker",
+			workersTo),
+		Entry("a template together with pausing", `{}`, pausing("worker: {template: {metadata: {labels: {a: b}}}}"),
+			"spec.worker", workersTo),
 		Entry("config of a job that is not paused", `{}`, `spec: {config: {slotsPerWorker: 2}}`, "", configTo),
 		Entry("config together with pausing", `{}`, pausing("config: {otherArgs: [a]}"), "", configTo),
 		Entry("adding a config to a job that is not paused", `spec: {config: null, runMode: {debug: {enabled: true}}}`,
 			`spec: {config: {run: {python: [train.py]}}}`, "", configTo),
 		Entry("removing the config of a job that is not paused", debugging, `spec: {config: null}`, "", configTo),
 		Entry("removing the config, even while paused", integration.Paused, `spec: {config: null}`, "spec.config", whatToRun),
-		Entry("two forms of what to run, even while paused", integration.Paused, `spec: {config: {run: {exec: [a]}}}`, "spec.config.run", oneForm),
-		Entry("disableCustomEnv, even while paused", integration.Paused, `spec: {disableCustomEnv: true}`, "spec", "disableCustomEnv cannot be changed"),
-		Entry("switching disableCustomEnv off", `spec: {disableCustomEnv: true}`, `spec: {disableCustomEnv: null}`, "spec", "disableCustomEnv cannot be changed"),
-		Entry("minReplicas, even while paused", pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"), `spec: {elastic: {minReplicas: 2}}`,
-			"spec", "elastic.minReplicas cannot be changed"),
+		Entry("two forms of what to run, even while paused", integration.Paused, `spec: {config: {run: {exec: [a]}}}`,
+			"spec.config.run", oneForm),
+		Entry("disableCustomEnv, even while paused", integration.Paused, `spec: {disableCustomEnv: true}`, "spec",
+			"disableCustomEnv cannot be changed"),
+		Entry("switching disableCustomEnv off", `spec: {disableCustomEnv: true}`, `spec: {disableCustomEnv: null}`, "spec",
+			"disableCustomEnv cannot be changed"),
+		Entry(
+			"minReplicas, even while paused",
+			pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"),
+			`spec: {elastic: {minReplicas: 2}}`,
+			"spec",
+			"elastic.minReplicas cannot be changed",
+		),
 		Entry("maxReplicas", elastic, `spec: {elastic: {maxReplicas: 5}}`, "spec", "elastic.maxReplicas cannot be changed"),
 		Entry("removing elastic", elastic, `spec: {elastic: null}`, "spec", "elastic.enabled cannot be changed"),
 		Entry("adding elastic, even while paused", integration.Paused, elastic, "spec", "elastic.enabled cannot be changed"),
 		Entry("expectedReplicas beyond its limits", elastic, `spec: {elastic: {expectedReplicas: 5}}`,
 			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
-		Entry("the local rank of an elastic job, even while paused", pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"),
-			`spec: {config: {localRank: false}}`, "spec.config", localRanks),
+		Entry(
+			"the local rank of an elastic job, even while paused",
+			pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"),
+			`spec: {config: {localRank: false}}`,
+			"spec.config",
+			localRanks,
+		),
 	)
 
 	DescribeTable("is allowed where it takes effect", cluster.ExpectChangeAllowed,
@@ -205,10 +234,13 @@ var _ = Describe("Changing a job", func() {
 		Entry("expectedReplicas", elastic, `spec: {elastic: {expectedReplicas: 4}}`),
 		Entry("replicas while paused", integration.Paused, `spec: {worker: {replicas: 3}}`),
 		Entry("a template while paused", integration.Paused, mainContainer("command: [a]")),
-		Entry("a template together with resuming", integration.Paused, `spec: {runMode: {pause: {enabled: false}}, worker: {template: {metadata: {labels: {a: b}}}}}`),
+		Entry("a template together with resuming", integration.Paused,
+			`spec: {runMode: {pause: {enabled: false}}, worker: {template: {metadata: {labels: {a: b}}}}}`),
 		Entry("config while paused", integration.Paused, `spec: {config: {slotsPerWorker: 2, run: {python: [other.py]}}}`),
-		Entry("another form of what to run while paused", integration.Paused, `spec: {config: {run: {python: null, exec: [train]}}}`),
-		Entry("a command of its own instead, while paused", integration.Paused, `spec: {config: {customCommand: train, run: null}}`),
+		Entry("another form of what to run while paused", integration.Paused,
+			`spec: {config: {run: {python: null, exec: [train]}}}`),
+		Entry("a command of its own instead, while paused", integration.Paused,
+			`spec: {config: {customCommand: train, run: null}}`),
 	)
 })
 
@@ -216,7 +248,9 @@ var _ = Describe("The scale subresource", func() {
 	It("says that a job without elastic has nothing to scale", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx))
 		err := cluster.Client.SubResource("scale").Get(ctx, job, &autoscalingv1.Scale{})
-		Expect(err).To(MatchError(`Internal error occurred: the spec replicas field ".spec.elastic.expectedReplicas" does not exist`))
+		Expect(
+			err,
+		).To(MatchError(`Internal error occurred: the spec replicas field ".spec.elastic.expectedReplicas" does not exist`))
 	})
 
 	DescribeTable("refuses to scale", func(ctx context.Context, patch string) {
@@ -233,7 +267,9 @@ var _ = Describe("The scale subresource", func() {
 	It("sets expectedReplicas of an elastic job within its limits", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), elastic)
 		Expect(cluster.Scale(ctx, job, 4)).To(Succeed())
-		Expect(cluster.Scale(ctx, job, 9)).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
+		Expect(
+			cluster.Scale(ctx, job, 9),
+		).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
 	})
 })
 

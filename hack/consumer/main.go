@@ -21,7 +21,8 @@ func main() {
 	var kinds []string
 	for kind := range scheme.AllKnownTypes() {
 		// A list is an API type of the module; the others with its group and version are of Kubernetes.
-		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList && strings.HasSuffix(kind.Group, "tensorstack.dev") {
+		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList &&
+			strings.HasSuffix(kind.Group, "tensorstack.dev") {
 			kinds = append(kinds, kind.GroupVersion().WithKind(single).String())
 		}
 	}

@@ -71,9 +71,13 @@ func testLog(t *testing.T, k model.Kind) {
 			t.Parallel()
 			w := newWorld(t, k)
 			var got []string
-			w.logger = funcr.New(func(_, line string) { got = append(got, strings.TrimPrefix(line, `"level"=0 "msg"=`)) }, funcr.Options{})
+			w.logger = funcr.New(func(_, line string) {
+				got = append(got,
+					strings.TrimPrefix(line, `"level"=0 "msg"=`))
+			}, funcr.Options{})
 			tc.shape.Template.Spec.Containers = []corev1.Container{{
-				Name: k.MainContainer, Image: "training", Args: []string{"--password=" + secret}, Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}},
+				Name: k.MainContainer, Image: "training", Args: []string{"--password=" + secret},
+				Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}},
 			}}
 			w.do(append([]step{created(tc.shape)}, tc.steps...)...)
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -18,8 +18,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// TestPlainKind runs the suite on a kind that adds nothing to the job controller and uses all of it. What is the same for all kinds is covered here; see
-// Run.
+// TestPlainKind runs the suite on a kind that adds nothing to the job controller and uses all of it. What is the same
+// for all kinds is covered here; see Run.
 func TestPlainKind(t *testing.T) {
 	t.Parallel()
 	runSuite(t, plainController(), newPlainJob, model.Thorough)
@@ -50,7 +50,8 @@ func plainController() manager.Controller[*plainJob] {
 	}
 }
 
-// plainJob is a job kind with every feature of the job controller: it scales, depends on a rendezvous if it scales, and owns a TensorBoard.
+// plainJob is a job kind with every feature of the job controller: it scales, depends on a rendezvous if it scales, and
+// owns a TensorBoard.
 type plainJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -85,7 +86,8 @@ func (j *plainJob) DeepCopyObject() runtime.Object {
 func (plain) JobSpec(j *plainJob) framework.JobSpec {
 	spec := framework.JobSpec{
 		Roles: []framework.Role{{
-			Type: "worker", Replicas: j.Spec.Replicas, ScalingWeight: 1, RestartPolicy: j.Spec.RestartPolicy, Template: &j.Spec.Template,
+			Type: "worker", Replicas: j.Spec.Replicas, ScalingWeight: 1, RestartPolicy: j.Spec.RestartPolicy,
+			Template: &j.Spec.Template,
 		}},
 		RunPolicy:           j.Spec.RunPolicy,
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,

@@ -135,7 +135,8 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 	// A node rejects a pod that has not started; everything else befalls one that runs.
 	starting := c.misfortune == "rejected by its node"
 	failed := func() {
-		entry := fmt.Sprintf("%s %s %s %s", w.podName(c.index), c.failure["reason"], c.failure["exitCode"], c.failure["counted"])
+		entry := fmt.Sprintf("%s %s %s %s", w.podName(c.index), c.failure["reason"], c.failure["exitCode"],
+			c.failure["counted"])
 		want.Failures = append([]string{entry}, want.Failures...)
 		want.ReplicaFailure = true
 	}
@@ -162,8 +163,8 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 		w.do(exits(0, 0))
 		ends(batchv1beta1.JobPhaseSucceeded, "when the leader has succeeded")
 	}
-	// replaced lets the replacement run, for which it may have to wait: for the delay of the restart, and for the pod of a lost
-	// node to be deleted by force.
+	// replaced lets the replacement run, for which it may have to wait: for the delay of the restart, and for the pod of a
+	// lost node to be deleted by force.
 	replaced := func() {
 		t.Helper()
 		w.do(passes(2 * time.Minute))

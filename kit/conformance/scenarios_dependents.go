@@ -21,7 +21,8 @@ var dependentScenarios = []scenario{
 		name:  "somebody deletes the TensorBoard of a job, and again once the job has finished",
 		shape: twoWithTensorBoard(),
 		steps: []step{
-			run, together(tensorBoardDeleted, exits(1, 1)), run, passes(time.Minute), exits(1, 0), exits(0, 0), tensorBoardDeleted,
+			run, together(tensorBoardDeleted, exits(1, 1)), run, passes(time.Minute), exits(1, 0), exits(0, 0),
+			tensorBoardDeleted,
 		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
@@ -38,7 +39,8 @@ var dependentScenarios = []scenario{
 		shape: twoWithTensorBoard(),
 		steps: []step{run, tensorBoardServes, paused, wantsTensorBoard("tb:2"), resumed, run, exits(1, 0), exits(0, 0)},
 		want: result{
-			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:2 (Update Serving)",
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			TensorBoard: "tb:2 (Update Serving)",
 		},
 	},
 	{
@@ -50,9 +52,13 @@ var dependentScenarios = []scenario{
 	{
 		name:  "the user changes their mind about TensorBoard before the controller sees it",
 		shape: pausing(twoWithTensorBoard()),
-		steps: []step{together(wantsNoTensorBoard, wantsTensorBoard("tb:2")), wantsNoTensorBoard, together(wantsTensorBoard("tb:3"), resumed), run, exits(1, 0), exits(0, 0)},
+		steps: []step{
+			together(wantsNoTensorBoard, wantsTensorBoard("tb:2")), wantsNoTensorBoard,
+			together(wantsTensorBoard("tb:3"), resumed), run, exits(1, 0), exits(0, 0),
+		},
 		want: result{
-			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}, TensorBoard: "tb:3 (Create Pending)",
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			TensorBoard: "tb:3 (Create Pending)",
 		},
 	},
 	{
@@ -73,13 +79,20 @@ var dependentScenarios = []scenario{
 	{
 		name:  "a gang is paused and resumed",
 		shape: inQueue(two(onFailure, scopeJob)),
-		steps: []step{run, paused, hasGroup(0), edited(func(s *Shape) { s.Replicas = 3 }), resumed, hasGroup(3), run, exits(1, 0), exits(2, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+		steps: []step{
+			run, paused, hasGroup(0), edited(func(s *Shape) { s.Replicas = 3 }), resumed, hasGroup(3), run, exits(1, 0),
+			exits(2, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
 	},
 	{
 		name:  "a gang is paused and resumed before the controller sees it",
 		shape: inQueue(two(onFailure, scopeJob)),
-		steps: []step{run, together(paused, resumed), hasGroup(2), exits(1, 1), together(paused, resumed), run, exits(1, 0), exits(0, 0)},
+		steps: []step{
+			run, together(paused, resumed), hasGroup(2), exits(1, 1), together(paused, resumed), run, exits(1, 0), exits(0, 0),
+		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
@@ -89,7 +102,8 @@ var dependentScenarios = []scenario{
 		shape:  inQueue(two(onFailure, scopeJob)),
 		before: []step{closes},
 		steps: []step{
-			stands(batchv1beta1.JobPhasePending), hasGroup(2), paused, hasGroup(0), resumed, hasGroup(2), passes(time.Minute), opens, run,
+			stands(batchv1beta1.JobPhasePending), hasGroup(2), paused, hasGroup(0), resumed, hasGroup(2), passes(time.Minute),
+			opens, run,
 			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
@@ -102,8 +116,11 @@ var dependentScenarios = []scenario{
 		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
-		name:  "a replacement in a gang does not wait for peers that are done",
-		shape: inQueue(Shape{Replicas: 4, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(1))}}),
+		name: "a replacement in a gang does not wait for peers that are done",
+		shape: inQueue(Shape{
+			Replicas: 4, RestartPolicy: onFailure,
+			RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(1))},
+		}),
 		steps: []step{
 			run, exits(3, 0), hasGroup(4), exits(1, 1), hasGroup(3), run, exits(2, 1), hasGroup(3), deleted(1), hasGroup(2),
 			passes(15 * time.Second), run,
@@ -117,7 +134,9 @@ var dependentScenarios = []scenario{
 	{
 		name:  "somebody deletes the PodGroup of a gang, which has another",
 		shape: inQueue(two(onFailure, scopeReplica)),
-		steps: []step{run, groupDeleted, hasGroup(2), together(groupDeleted, exits(1, 1)), run, hasGroup(2), exits(1, 0), exits(0, 0)},
+		steps: []step{
+			run, groupDeleted, hasGroup(2), together(groupDeleted, exits(1, 1)), run, hasGroup(2), exits(1, 0), exits(0, 0),
+		},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
@@ -161,7 +180,8 @@ var dependentScenarios = []scenario{
 		name:  "an elastic gang scales without a change of its PodGroup, and trains with what fits",
 		shape: inQueue(elastic(2, 3, scopeReplica)),
 		steps: []step{
-			hasGroup(2), runs(0, 1), stands(batchv1beta1.JobPhaseRunning), scaled(4), hasGroup(2), run, scaled(2), hasGroup(2), exits(1, 1), run,
+			hasGroup(2), runs(0, 1), stands(batchv1beta1.JobPhaseRunning), scaled(4), hasGroup(2), run, scaled(2), hasGroup(2),
+			exits(1, 1), run,
 			exits(1, 0), exits(0, 0),
 		},
 		want: result{

@@ -23,8 +23,10 @@ var elasticScenarios = []scenario{
 	{
 		name:  "an elastic job shrinks to its leader, which stays",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
-		steps: []step{run, marks(0), passes(10 * time.Second), scaled(1), keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
+		steps: []step{
+			run, marks(0), passes(10 * time.Second), scaled(1), keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
 		name:  "an elastic job that shrinks gives up first what does not run",
@@ -33,7 +35,9 @@ var elasticScenarios = []scenario{
 			runs(0, 3), marks(0, 3), stands(batchv1beta1.JobPhaseRunning), scaled(2), keepsMarked,
 			passes(10 * time.Second), scaled(3), keepsMarked, runs(1), exits(1, 0), exits(3, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"},
+		},
 	},
 	{
 		name:  "an elastic job trains with what fits, and is not held up by the rest in the end",
@@ -51,7 +55,9 @@ var elasticScenarios = []scenario{
 			runs(1, 2), stands(batchv1beta1.JobPhasePending), runs(0), stands(batchv1beta1.JobPhaseRunning),
 			exits(1, 0), exits(2, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
 	},
 	{
 		name:  "an elastic job grows again before the pod that it gave up is gone, by another index",
@@ -60,7 +66,9 @@ var elasticScenarios = []scenario{
 			run, passes(10 * time.Second), together(scaled(2), soon(scaled(3))), run, passes(10 * time.Second),
 			exits(1, 0), exits(3, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "3 Succeeded"},
+		},
 	},
 	{
 		name:  "an elastic job grows to its limit before the pod that it gave up is gone, which it waits for",
@@ -90,7 +98,8 @@ var elasticScenarios = []scenario{
 		name:  "a worker is killed as its job grows, and restarts alone",
 		shape: elastic(1, 2, scopeReplica, limit(1)),
 		steps: []step{
-			run, marks(0), passes(10 * time.Second), together(scaled(3), exits(1, 137)), stands(batchv1beta1.JobPhaseRunning), run,
+			run, marks(0), passes(10 * time.Second), together(scaled(3), exits(1, 137)), stands(batchv1beta1.JobPhaseRunning),
+			run,
 			keepsMarked, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
 		want: result{
@@ -101,8 +110,10 @@ var elasticScenarios = []scenario{
 	{
 		name:  "a worker fails as its job shrinks, and is given up, which does not count",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
-		steps: []step{run, marks(0, 2), passes(10 * time.Second), together(scaled(2), exits(1, 1)), keepsMarked, exits(2, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
+		steps: []step{
+			run, marks(0, 2), passes(10 * time.Second), together(scaled(2), exits(1, 1)), keepsMarked, exits(2, 0), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
 	},
 	{
 		name:  "a replica that an elastic job gave up fails on its way out, which does not count",
@@ -160,7 +171,9 @@ var elasticScenarios = []scenario{
 			runs(0, 2), passes(10 * time.Second), scaled(2), paused, stands(batchv1beta1.JobPhasePaused), scaled(3),
 			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
 	},
 	{
 		name:  "a member of a rendezvous gives up, which ends it for all",
@@ -216,7 +229,9 @@ var elasticScenarios = []scenario{
 		steps: []step{
 			run, passes(10 * time.Second), exits(1, 137), stands(batchv1beta1.JobPhaseRunning), passes(time.Minute), exits(2, 1),
 		},
-		want: result{Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"1 Failed", "2 Failed"}, Failure: "2 Error 1 true"},
+		want: result{
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"1 Failed", "2 Failed"}, Failure: "2 Error 1 true",
+		},
 	},
 	{
 		name:  "the user scales an elastic job that has succeeded, which stays as it is",

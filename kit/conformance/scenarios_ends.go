@@ -48,7 +48,9 @@ var endScenarios = []scenario{
 		name:  "the nodes of all replicas shut down, and their programs exit with 0",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:     "a job that succeeded is finished when its peer has ended",

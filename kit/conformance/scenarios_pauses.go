@@ -26,8 +26,10 @@ var pauseScenarios = []scenario{
 	{
 		name:  "a job is resumed before its pods are gone",
 		shape: two(onFailure, scopeReplica, limit(0)),
-		steps: []step{run, together(paused, soon(resumed)), stands(batchv1beta1.JobPhaseResuming), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		steps: []step{
+			run, together(paused, soon(resumed)), stands(batchv1beta1.JobPhaseResuming), run, exits(1, 0), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
 		name:  "a job is created paused, and paused again before it runs",
@@ -45,7 +47,9 @@ var pauseScenarios = []scenario{
 			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
 			resumed, hasPod(1), run, exits(1, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "a worker that waits for its restart alone is paused with the job",
@@ -54,7 +58,9 @@ var pauseScenarios = []scenario{
 			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
 			resumed, hasPod(1), run, exits(1, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "a job is paused as a member fails, which counts",
@@ -71,17 +77,25 @@ var pauseScenarios = []scenario{
 	{
 		name:  "a replica fails because the pause takes its peer, which does not count",
 		shape: two(never, scopeJob, limit(0)),
-		steps: []step{run, together(paused, soon(exits(1, 1))), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		steps: []step{
+			run, together(paused, soon(exits(1, 1))), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0),
+			exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a worker that has succeeded, and one that stays failed, run again after a pause",
-		shape: Shape{Replicas: 3, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(0))}},
+		name: "a worker that has succeeded, and one that stays failed, run again after a pause",
+		shape: Shape{
+			Replicas: 3, RestartPolicy: onFailure,
+			RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(0))},
+		},
 		steps: []step{
 			run, exits(1, 0), exits(2, 1), paused, stands(batchv1beta1.JobPhasePaused),
 			resumed, hasPod(1), hasPod(2), run, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
 	},
 	{
 		name:  "a node is lost while the job is paused on it",
@@ -90,7 +104,9 @@ var pauseScenarios = []scenario{
 			run, together(losesNode(1), paused), stands(batchv1beta1.JobPhasePending), passes(100 * time.Second),
 			stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "a pause at the edge of the deadline lets the job have its time anew",
@@ -106,7 +122,8 @@ var pauseScenarios = []scenario{
 		name:  "the deadline of a job that was resumed, and never paused in full, counts anew",
 		shape: two(onFailure, scopeJob, deadline(60)),
 		steps: []step{
-			run, passes(50 * time.Second), together(paused, soon(resumed)), run, passes(20 * time.Second), stands(batchv1beta1.JobPhaseRunning),
+			run, passes(50 * time.Second), together(paused, soon(resumed)), run, passes(20 * time.Second),
+			stands(batchv1beta1.JobPhaseRunning),
 			passes(40 * time.Second),
 		},
 		want: result{Phase: "Failed", Reason: "DeadlineExceeded"},
@@ -118,7 +135,9 @@ var pauseScenarios = []scenario{
 			run, paused, edited(func(s *Shape) { s.Replicas = 3 }), stands(batchv1beta1.JobPhasePaused),
 			resumed, run, exits(1, 0), exits(2, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+		},
 	},
 	{
 		name:  "a job is paused and loses all replicas before the controller sees it, and gets them back",
@@ -134,10 +153,13 @@ var pauseScenarios = []scenario{
 		shape: two(onFailure, scopeReplica, limit(1)),
 		steps: []step{
 			run, exits(1, 1), run, passes(10 * time.Second),
-			together(paused, soon(edited(func(s *Shape) { s.Replicas = 1 })), soon(edited(func(s *Shape) { s.Replicas = 2 })), soon(resumed)),
+			together(paused, soon(edited(func(s *Shape) { s.Replicas = 1 })), soon(edited(func(s *Shape) { s.Replicas = 2 })),
+				soon(resumed)),
 			run, exits(1, 0), exits(0, 0),
 		},
-		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "the user pauses a job that has failed, which stays as it is",

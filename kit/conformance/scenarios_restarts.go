@@ -185,8 +185,10 @@ var restartScenarios = []scenario{
 	{
 		name:  "a worker that succeeded runs again",
 		shape: two(always, scopeReplica),
-		steps: []step{run, exits(1, 0), run, exits(1, 0), passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded"}},
+		steps: []step{
+			run, exits(1, 0), run, exits(1, 0), passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded"}},
 	},
 	{
 		name:  "a worker succeeds and runs again while another waits to",
@@ -201,31 +203,41 @@ var restartScenarios = []scenario{
 		name:  "a collective is preempted and restarts for free",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "a preempted member takes its peers with it, for free",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, together(preempted(1), exits(0, 1)), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "a worker is preempted and restarts for free",
 		shape: two(onFailure, scopeReplica, limit(0)),
 		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "a node rejects a pod, which is created again for free",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{rejected(1), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "the node of a member is lost, and its pod deleted by force",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, losesNode(1), passes(100 * time.Second), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "the node of the leader is lost, which is never restarted",
@@ -237,13 +249,17 @@ var restartScenarios = []scenario{
 		name:  "somebody deletes the leader's pod",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, deleted(0), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "somebody deletes a worker's pod by force",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, vanishes(1), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "somebody deletes the leader's pod by force before the job runs",
@@ -255,7 +271,9 @@ var restartScenarios = []scenario{
 		name:  "somebody deletes a worker's pod where replicas restart alone",
 		shape: two(never, scopeReplica, limit(0)),
 		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
-		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"}},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
 	},
 	{
 		name:  "somebody takes the kind of job off a worker's pod, which is replaced",

@@ -16,9 +16,9 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that may happen
-// to pods, to the controller and to its cache interleaves, and however it does, every failure counts once and the job
-// goes on. With quick coverage jobs are left alone by their users.
+// testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that
+// may happen to pods, to the controller and to its cache interleaves, and however it does, every failure counts once
+// and the job goes on. With quick coverage jobs are left alone by their users.
 func testWalks(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
@@ -154,7 +154,8 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
 		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
 		actions["the user changes a paused job"] = func(t *rapid.T) {
-			if replicas := rapid.Int32Range(1, 4).Draw(t, "replicas"); w.status().Phase == batchv1beta1.JobPhasePaused && w.shape.RunMode.Pausing() {
+			if replicas := rapid.Int32Range(1, 4).Draw(t, "replicas"); w.status().Phase == batchv1beta1.JobPhasePaused &&
+				w.shape.RunMode.Pausing() {
 				edited(func(s *Shape) { s.Replicas = replicas })(w.world)
 			}
 		}
@@ -206,8 +207,9 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 	w.befall(pod, model.Exits(code, ""))
 }
 
-// arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the replicas
-// are one collective, failures that are seen together count once; what fails as the job is paused, or is given up, need not.
+// arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the
+// replicas are one collective, failures that are seen together count once; what fails as the job is paused, or is given
+// up, need not.
 func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.looks = 0
 	w.namesAreFree()

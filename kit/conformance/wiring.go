@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWiring checks what the job controller relies on in a framework and its job, and what every user of any framework may expect of
-// their template.
+// testWiring checks what the job controller relies on in a framework and its job, and what every user of any framework
+// may expect of their template.
 func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob func(Shape) J) {
 	t.Helper()
 	w := wiring[J]{framework: f, newJob: newJob}
@@ -48,7 +48,8 @@ func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
 // wire returns the template of each member as the framework wires it.
 func (w wiring[J]) wire(t *testing.T, job J) []corev1.PodTemplateSpec {
 	t.Helper()
-	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
+	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
+		w.framework.JobSpec(job).Roles)
 	var wired []corev1.PodTemplateSpec
 	for _, member := range gang.Members {
 		template := member.Role.Template.DeepCopy()
@@ -70,7 +71,8 @@ func (w wiring[J]) testViews(t *testing.T) {
 	if len(spec.Roles) != 1 || spec.Roles[0].Replicas != 3 || spec.Roles[0].RestartPolicy != onFailure {
 		t.Errorf("unexpected roles: %+v", spec.Roles)
 	}
-	if spec.RunPolicy.BackoffLimit == nil || *spec.RunPolicy.BackoffLimit != 7 || spec.RunPolicy.RestartScope != scopeReplica {
+	if spec.RunPolicy.BackoffLimit == nil || *spec.RunPolicy.BackoffLimit != 7 ||
+		spec.RunPolicy.RestartScope != scopeReplica {
 		t.Errorf("unexpected run policy: %+v", spec.RunPolicy)
 	}
 	if spec.DefaultRestartScope == "" {
@@ -140,7 +142,8 @@ func (w wiring[J]) testSidecars(t *testing.T) {
 
 func (w wiring[J]) testNoContainer(t *testing.T) {
 	job := w.job(corev1.PodTemplateSpec{})
-	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0, w.framework.JobSpec(job).Roles)
+	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
+		w.framework.JobSpec(job).Roles)
 	if err := w.framework.Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{}); err == nil {
 		t.Error("no error")
 	}

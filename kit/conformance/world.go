@@ -195,7 +195,8 @@ func (w *world) wakesBy(t time.Time) bool { return !w.wakeAt.IsZero() && !w.wake
 func (w *world) reconcile() {
 	w.dirty, w.wakeAt, w.unseen = false, time.Time{}, ""
 	w.process.looks = max(0, w.process.looks-1)
-	result, err := w.reconciler.Reconcile(log.IntoContext(context.Background(), w.logger), reconcile.Request{NamespacedName: model.JobKey})
+	result, err := w.reconciler.Reconcile(log.IntoContext(context.Background(), w.logger),
+		reconcile.Request{NamespacedName: model.JobKey})
 	switch {
 	case err != nil:
 		w.wakeAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
@@ -285,7 +286,8 @@ func (w *world) pod(index int) *corev1.Pod {
 
 // podName returns the name that the pod of an index has or will have.
 func (w *world) podName(index int) string {
-	return framework.MemberName(model.JobKey.Name, w.kind.SpecOf(w.newJob(Shape{Replicas: 1})).Roles[0].Type, int32(index)) //nolint:gosec // an index is small
+	replicaType := w.kind.SpecOf(w.newJob(Shape{Replicas: 1})).Roles[0].Type
+	return framework.MemberName(model.JobKey.Name, replicaType, int32(index)) //nolint:gosec // an index is small
 }
 
 // recorder keeps the events of a process that still runs.

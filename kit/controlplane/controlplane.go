@@ -1,5 +1,5 @@
-// Package controlplane runs a controller against a real API server in tests: with the CRDs and the RBAC as they are shipped,
-// and with its writes counted. There is no kubelet: tests let pods run and end by writing their status.
+// Package controlplane runs a controller against a real API server in tests: with the CRDs and the RBAC as they are
+// shipped, and with its writes counted. There is no kubelet: tests let pods run and end by writing their status.
 package controlplane
 
 import (
@@ -55,7 +55,9 @@ type ControlPlane struct {
 // such a folder: what the controller may change in pods. The controller is that of the service
 // account in the namespace. It returns an error if $KUBEBUILDER_ASSETS does not name the programs, or if the API server
 // does not start or refuses an object.
-func Start(ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error) (*ControlPlane, error) {
+func Start(
+	ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error,
+) (*ControlPlane, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("run the tests by `make test`, which builds the API server that they need")
 	}
@@ -86,8 +88,8 @@ func Start(ctx context.Context, config, namespace, serviceAccount string, addToS
 // Stop stops the API server.
 func (c *ControlPlane) Stop() error { return c.environment.Stop() }
 
-// crds are those of the controllers that others depend on, as they are shipped. They are copies, which `make generate` writes: a module
-// that is taken alone has no sibling to read them from.
+// crds are those of the controllers that others depend on, as they are shipped. They are copies, which `make generate`
+// writes: a module that is taken alone has no sibling to read them from.
 //
 //go:embed crds
 var crds embed.FS
@@ -111,12 +113,15 @@ func (c *ControlPlane) InstallCRDs(controller string) error {
 	if err != nil {
 		return err
 	}
-	_, err = envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects, MaxTime: patience, PollInterval: pollInterval})
+	_, err = envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{
+		CRDs: objects, MaxTime: patience, PollInterval: pollInterval,
+	})
 	return err
 }
 
-// UninstallCRDs deletes the CRDs of a controller that others depend on, and returns once the API server has deleted their objects and all
-// of them: one that was applied again before that would be gone a moment later. It fails when ctx ends first.
+// UninstallCRDs deletes the CRDs of a controller that others depend on, and returns once the API server has deleted
+// their objects and all of them: one that was applied again before that would be gone a moment later. It fails when ctx
+// ends first.
 func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {
@@ -204,7 +209,8 @@ func (c *ControlPlane) install(ctx context.Context, manifests []string, scheme *
 	return nil
 }
 
-// apply creates the objects of a file. Those that need a namespace are created in the controller's, where its service account is, too.
+// apply creates the objects of a file. Those that need a namespace are created in the controller's, where its service
+// account is, too.
 func (c *ControlPlane) apply(ctx context.Context, file string) error {
 	content, err := os.Open(file) //nolint:gosec // the test names the folder
 	if err != nil {
@@ -286,8 +292,8 @@ func (c *ControlPlane) Grant(ctx context.Context, component string) error {
 	return nil
 }
 
-// Controller returns the configuration of a client that may do what the controller's service account may, and whose writes
-// are counted.
+// Controller returns the configuration of a client that may do what the controller's service account may, and whose
+// writes are counted.
 func (c *ControlPlane) Controller() *rest.Config {
 	restricted := rest.CopyConfig(c.Config)
 	restricted.Impersonate = rest.ImpersonationConfig{
@@ -310,8 +316,8 @@ func (c *ControlPlane) Options() manager.Options {
 	return options
 }
 
-// ChangePod changes a pod as the scheduler and the kubelet may: the node that it is bound to, and its status. It returns the
-// error of the API server.
+// ChangePod changes a pod as the scheduler and the kubelet may: the node that it is bound to, and its status. It
+// returns the error of the API server.
 func (c *ControlPlane) ChangePod(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
 	changed := pod.DeepCopy()
 	change(changed)

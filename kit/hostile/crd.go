@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// CRD admits jobs as the API server does that has the CustomResourceDefinition: with strict field validation, defaults and
-// CEL rules. It is made of the parts that the API server is made of, so that a fuzzer need not ask one; a test that asks both
-// says whether they agree.
+// CRD admits jobs as the API server does that has the CustomResourceDefinition: with strict field validation, defaults
+// and CEL rules. It is made of the parts that the API server is made of, so that a fuzzer need not ask one; a test that
+// asks both says whether they agree.
 type CRD struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
@@ -51,7 +51,8 @@ func ReadCRD(file string) (*CRD, error) {
 	}
 	version := definition.Spec.Versions[0]
 	var props apiextensions.JSONSchemaProps
-	err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &props, nil)
+	err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema,
+		&props, nil)
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema in %s: %w", file, err)
 	}
@@ -90,8 +91,8 @@ func (c *CRD) Admit(ctx context.Context, object map[string]any) error {
 	return append(errs, c.validate(ctx, object)...).ToAggregate()
 }
 
-// CheckStatus returns an error if the API server would not take the status of an object. What it takes of the rest is not asked again: Go
-// drops values that are empty, of which the object that is stored has some that it must have.
+// CheckStatus returns an error if the API server would not take the status of an object. What it takes of the rest is
+// not asked again: Go drops values that are empty, of which the object that is stored has some that it must have.
 func (c *CRD) CheckStatus(ctx context.Context, object map[string]any) error {
 	unknown, err := c.coerce(object)
 	if err != nil {
@@ -105,18 +106,20 @@ func (c *CRD) CheckStatus(ctx context.Context, object map[string]any) error {
 	return ofTheStatus.ToAggregate()
 }
 
-// coerce does what the API server does while it decodes: it fills in defaults, and drops unknown fields, which it names, and
-// nulls.
+// coerce does what the API server does while it decodes: it fills in defaults, and drops unknown fields, which it
+// names, and nulls.
 func (c *CRD) coerce(object map[string]any) (unknown []string, err error) {
 	defaulting.Default(object, c.structural)
-	meta, hasMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	meta, hasMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(object,
+		objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
 		return nil, err
 	}
 	track := structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	unknown = append(unknown, pruning.PruneWithOptions(object, c.structural, true, track)...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, c.structural)
-	malformed, unknownEmbedded := objectmeta.CoerceWithOptions(nil, object, c.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	malformed, unknownEmbedded := objectmeta.CoerceWithOptions(nil, object, c.structural, false,
+		objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	if malformed != nil {
 		return nil, malformed
 	}

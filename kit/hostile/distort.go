@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Distort changes an object in so many places. Where and how is drawn from r: the same draws change it in the same way. The
-// schema says what there may be, and the words below what is likely to matter there. After one change most jobs are still good
-// ones; after five hardly any.
+// Distort changes an object in so many places. Where and how is drawn from r: the same draws change it in the same way.
+// The schema says what there may be, and the words below what is likely to matter there. After one change most jobs are
+// still good ones; after five hardly any.
 func (c *CRD) Distort(r *rand.Rand, object map[string]any, times int) {
 	d := distorter{Rand: r}
 	for range times {
@@ -199,57 +199,80 @@ func (d distorter) metadata(object map[string]any) {
 var (
 	// words are texts for any field, among them many that some field takes and names of what the controllers add.
 	words = []string{
-		"", "a", "a", "b", "worker", "master", "job", "pytorch", "wait-for-peers", "UPPER", "1", "0", "-1", "7b", "qwen2.5-7b", "a.b", "a/b", "a_b",
-		"-a", "a-", "-", " ", "a b", "\n", "\x00", "\u202e", "é", "日本語", "\U0001f525", "true", "null", "~", "%s%n", "{{.}}", "`id`", "$(MASTER_ADDR)",
-		"$$(RANK)", "$(", "$()", "$(WORLD_SIZE", "--rdzv_conf", "--rdzv_conf=", "--rdzv-conf=is_host=1", "--rdzv_endpoint=etcd:2379", "--nnodes=0",
-		"../..", "/", "/data", "//", "c:\\", "http://[::1]:0", "10.0.0.1", "::1", "100m", "1Gi", "2026-01-01T00:00:00Z", "t9k://pvc/claim/logs",
-		"t9k://pvc//", "t9k://minio/secret/bucket", strings.Repeat("a", 40), strings.Repeat("a", 52), strings.Repeat("a", 63), strings.Repeat("a", 64),
+		"", "a", "a", "b", "worker", "master", "job", "pytorch", "wait-for-peers", "UPPER", "1", "0", "-1", "7b",
+		"qwen2.5-7b", "a.b", "a/b", "a_b",
+		"-a", "a-", "-", " ", "a b", "\n", "\x00", "\u202e", "é", "日本語", "\U0001f525", "true", "null", "~", "%s%n", "{{.}}",
+		"`id`", "$(MASTER_ADDR)",
+		"$$(RANK)", "$(", "$()", "$(WORLD_SIZE", "--rdzv_conf", "--rdzv_conf=", "--rdzv-conf=is_host=1",
+		"--rdzv_endpoint=etcd:2379", "--nnodes=0",
+		"../..", "/", "/data", "//", "c:\\", "http://[::1]:0", "10.0.0.1", "::1", "100m", "1Gi", "2026-01-01T00:00:00Z",
+		"t9k://pvc/claim/logs",
+		"t9k://pvc//", "t9k://minio/secret/bucket", strings.Repeat("a", 40), strings.Repeat("a", 52), strings.Repeat("a", 63),
+		strings.Repeat("a", 64),
 		strings.Repeat("a", 253), strings.Repeat("a", 254), strings.Repeat("é", 1024), strings.Repeat("long ", 20_000),
 	}
 
 	// keys are for labels, annotations, environments and resources, ours among them.
 	keys = []string{
-		"a", "a/b", "a.b/c", "A_b", "", "/", "a b", "é", "nvidia.com/gpu", "cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "RANK", "MASTER_ADDR",
-		"batch.tensorstack.dev/job-name", "batch.tensorstack.dev/job-kind", "batch.tensorstack.dev/replica-index", "batch.tensorstack.dev/attempt",
-		"app.kubernetes.io/name", "kubernetes.io/hostname", "container.apparmor.security.beta.kubernetes.io/pytorch", strings.Repeat("a", 64),
+		"a", "a/b", "a.b/c", "A_b", "", "/", "a b", "é", "nvidia.com/gpu", "cpu", "memory", "ephemeral-storage",
+		"hugepages-2Mi", "RANK", "MASTER_ADDR",
+		"batch.tensorstack.dev/job-name", "batch.tensorstack.dev/job-kind", "batch.tensorstack.dev/replica-index",
+		"batch.tensorstack.dev/attempt",
+		"app.kubernetes.io/name", "kubernetes.io/hostname", "container.apparmor.security.beta.kubernetes.io/pytorch",
+		strings.Repeat("a", 64),
 	}
 
 	integers = []any{
-		int64(-1), int64(0), int64(1), int64(5), int64(64), int64(80), int64(100), int64(101), int64(1999), int64(2000), int64(2001), int64(29500),
-		int64(65535), int64(65536), int64(math.MaxInt32), int64(math.MaxInt32) + 1, int64(math.MinInt32), int64(math.MaxInt64),
+		int64(-1), int64(0), int64(1), int64(5), int64(64), int64(80), int64(100), int64(101), int64(1999), int64(2000),
+		int64(2001), int64(29500),
+		int64(65535), int64(65536), int64(math.MaxInt32), int64(math.MaxInt32) + 1, int64(math.MinInt32),
+		int64(math.MaxInt64),
 		int64(math.MinInt64), 1.0, 1.5, 1e30,
 	}
 
 	ports = []any{
-		int64(80), int64(0), int64(-1), int64(65536), int64(math.MaxInt32), int64(math.MaxInt32) + 1, int64(math.MinInt32) - 1, "http", "50%", "", "80",
+		int64(80), int64(0), int64(-1), int64(65536), int64(math.MaxInt32), int64(math.MaxInt32) + 1,
+		int64(math.MinInt32) - 1, "http", "50%", "", "80",
 		"a port with a name that is much too long", 1.5, 80.0,
 	}
 
 	quantities = []any{
-		"1", "100m", "1Gi", "0", "0.5", "-1", "+1", "1e3", "1E3", "1e-3", "1e1.5", "1E+5.5", "1e99", "1e400", "1e99999999999999999999", "1n", "0.1n", ".5", "5.",
-		".", "", "1 Gi", "1gi", "9223372036854775807", "9223372036854775808", "100000000000000000000Ei", strings.Repeat("9", 400), "0." + strings.Repeat("0", 400) + "1",
+		"1", "100m", "1Gi", "0", "0.5", "-1", "+1", "1e3", "1E3", "1e-3", "1e1.5", "1E+5.5", "1e99", "1e400",
+		"1e99999999999999999999", "1n", "0.1n", ".5", "5.",
+		".", "", "1 Gi", "1gi", "9223372036854775807", "9223372036854775808", "100000000000000000000Ei",
+		strings.Repeat("9", 400), "0." + strings.Repeat("0", 400) + "1",
 		int64(1), int64(0), int64(-1), int64(math.MaxInt64), 1.5,
 	}
 
 	// knownWords are what makes sense in a field of this name, somewhere.
 	knownWords = map[string][]string{
-		"apiVersion":               {"v1"},
-		"args":                     {"/code/train.py", "--epochs=3", "$(RANK)", "$(MASTER_ADDR):$(MASTER_PORT)", "$(TF_CONFIG)", ""},
-		"claimName":                {"data"},
-		"command":                  {"python", "train.py", "sleep", "inf", "$(RANK)", ""},
-		"dnsPolicy":                {"ClusterFirst", "Default", "None", "ClusterFirstWithHostNet"},
-		"effect":                   {"NoSchedule", "NoExecute", "PreferNoSchedule"},
-		"extraOptions":             {"--tee=1", "--rdzv_conf", "--rdzv_conf=join_timeout=9", "--rdzv-conf=is_host=1", "--rdzv_endpoint=etcd:2379", "--nnodes=9", ""},
-		"fieldPath":                {"metadata.name", "status.podIP", "spec.nodeName", "metadata.labels['a']", "nowhere"},
-		"hostname":                 {"mine", "job-worker-0", "UPPER"},
-		"image":                    {"training", "training@sha256:1", ""},
-		"imagePullPolicy":          {"Always", "IfNotPresent", "Never"},
-		"key":                      {"a", "kubernetes.io/hostname", "node.kubernetes.io/not-ready", "batch.tensorstack.dev/job-name"},
-		"level":                    {"s0:c1,c2"},
-		"medium":                   {"", "Memory", "HugePages"},
-		"mountPath":                {"/data", "/code", "/dev/shm", "/", "relative", "/a:b"},
-		"mountPropagation":         {"None", "HostToContainer", "Bidirectional"},
-		"name":                     {"pytorch", "python", "tensorflow", "main", "sidecar", "wait-for-peers", "data", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "TF_CONFIG", "tfjob-port", "A", "B", "linux", "windows"},
+		"apiVersion": {"v1"},
+		"args": {
+			"/code/train.py", "--epochs=3", "$(RANK)", "$(MASTER_ADDR):$(MASTER_PORT)", "$(TF_CONFIG)", "",
+		},
+		"claimName": {"data"},
+		"command":   {"python", "train.py", "sleep", "inf", "$(RANK)", ""},
+		"dnsPolicy": {"ClusterFirst", "Default", "None", "ClusterFirstWithHostNet"},
+		"effect":    {"NoSchedule", "NoExecute", "PreferNoSchedule"},
+		"extraOptions": {
+			"--tee=1", "--rdzv_conf", "--rdzv_conf=join_timeout=9", "--rdzv-conf=is_host=1", "--rdzv_endpoint=etcd:2379",
+			"--nnodes=9", "",
+		},
+		"fieldPath":       {"metadata.name", "status.podIP", "spec.nodeName", "metadata.labels['a']", "nowhere"},
+		"hostname":        {"mine", "job-worker-0", "UPPER"},
+		"image":           {"training", "training@sha256:1", ""},
+		"imagePullPolicy": {"Always", "IfNotPresent", "Never"},
+		"key": {
+			"a", "kubernetes.io/hostname", "node.kubernetes.io/not-ready", "batch.tensorstack.dev/job-name",
+		},
+		"level":            {"s0:c1,c2"},
+		"medium":           {"", "Memory", "HugePages"},
+		"mountPath":        {"/data", "/code", "/dev/shm", "/", "relative", "/a:b"},
+		"mountPropagation": {"None", "HostToContainer", "Bidirectional"},
+		"name": {
+			"pytorch", "python", "tensorflow", "main", "sidecar", "wait-for-peers", "data", "MASTER_ADDR", "MASTER_PORT", "RANK",
+			"WORLD_SIZE", "TF_CONFIG", "tfjob-port", "A", "B", "linux", "windows",
+		},
 		"nodeName":                 {"node"},
 		"operator":                 {"In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt"},
 		"path":                     {"/", "/healthz", "relative", "a", "../.."},
@@ -275,8 +298,10 @@ var (
 		"terminationMessagePath":   {"/dev/termination-log"},
 		"terminationMessagePolicy": {"File", "FallbackToLogsOnError"},
 		"topologyKey":              {"kubernetes.io/hostname"},
-		"type":                     {"worker", "master", "ps", "node", "a-b", "a-0", "RuntimeDefault", "Localhost", "Unconfined", "DirectoryOrCreate"},
-		"values":                   {"a", "b"},
-		"whenUnsatisfiable":        {"DoNotSchedule", "ScheduleAnyway"},
+		"type": {
+			"worker", "master", "ps", "node", "a-b", "a-0", "RuntimeDefault", "Localhost", "Unconfined", "DirectoryOrCreate",
+		},
+		"values":            {"a", "b"},
+		"whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
 	}
 )

@@ -1,7 +1,8 @@
-// Package hostile checks what a controller makes of jobs that nobody in their right mind writes: whatever the CRD admits, the
-// controller can read, makes valid pods of, the same every time, or says why not.
+// Package hostile checks what a controller makes of jobs that nobody in their right mind writes: whatever the CRD
+// admits, the controller can read, makes valid pods of, the same every time, or says why not.
 //
-// A framework fuzzes itself with Fuzz. With the other functions an integration test asks a real API server whether it agrees.
+// A framework fuzzes itself with Fuzz. With the other functions an integration test asks a real API server whether it
+// agrees.
 package hostile
 
 import (
@@ -31,9 +32,11 @@ const many = 100
 // Fuzz checks a controller with the jobs of the manifests and what fuzzing makes of them. The function checks what the
 // framework owes the pods of a job.
 //
-// An input is a job and how to distort it: text that a fuzzer changes byte by byte hardly ever stays a job, while that which it
-// has learnt from the schema does.
-func Fuzz[J framework.Job](f *testing.F, controller manager.Controller[J], crdFile string, manifests []map[string]any, check func(Begun[J]) error) {
+// An input is a job and how to distort it: text that a fuzzer changes byte by byte hardly ever stays a job, while that
+// which it has learnt from the schema does.
+func Fuzz[J framework.Job](
+	f *testing.F, controller manager.Controller[J], crdFile string, manifests []map[string]any, check func(Begun[J]) error,
+) {
 	crd, err := ReadCRD(crdFile)
 	if err != nil {
 		f.Fatal(err)
@@ -79,7 +82,8 @@ func begin[J framework.Job](t *testing.T, controller manager.Controller[J], job 
 	var twice [2]Begun[J]
 	for i := range twice {
 		var err error
-		if twice[i], err = Begin(t.Context(), controller, job.DeepCopyObject().(J), nil); err != nil { //nolint:forcetypeassert // the copy of a J is one
+		//nolint:forcetypeassert // a copy of a J is a J
+		if twice[i], err = Begin(t.Context(), controller, job.DeepCopyObject().(J), nil); err != nil {
 			t.Fatal(err)
 		}
 		twice[i].forgetOrder()
@@ -117,7 +121,8 @@ func Typed[J framework.Job](controller manager.Controller[J], object map[string]
 		return job, err
 	}
 	if err := json.Unmarshal(document, job); err != nil {
-		return job, fmt.Errorf("a job is admitted that the controller cannot read, so that it can read no job any more: %w", err)
+		return job, fmt.Errorf("a job is admitted that the controller cannot read, so that it can read no job any more: %w",
+			err)
 	}
 	return job, nil
 }
@@ -127,7 +132,8 @@ func decode(document []byte, object *map[string]any) error {
 	return utiljson.Unmarshal(document, object)
 }
 
-// Manifests reads the objects of a kind from the YAML files that the patterns match. It returns an error if there is none.
+// Manifests reads the objects of a kind from the YAML files that the patterns match. It returns an error if there is
+// none.
 func Manifests(kind string, patterns ...string) ([]map[string]any, error) {
 	var found []map[string]any
 	for _, pattern := range patterns {

@@ -39,9 +39,9 @@ type Begun[J framework.Job] struct {
 	Pods []corev1.Pod
 }
 
-// Begin gives a new job to its controller and to a model of the API server. All that the controller asks of that goes through
-// the client that the function makes, nil for the model's own. It returns an error if the controller fails, or does not come to
-// rest.
+// Begin gives a new job to its controller and to a model of the API server. All that the controller asks of that goes
+// through the client that the function makes, nil for the model's own. It returns an error if the controller fails, or
+// does not come to rest.
 func Begin[J framework.Job](
 	ctx context.Context, ofKind manager.Controller[J], job J, through func(client.Client) client.Client,
 ) (Begun[J], error) {
@@ -182,7 +182,10 @@ func checkPods[J framework.Job](begun Begun[J]) []error {
 		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
 			breaks("its restart policy is %s", pod.Spec.RestartPolicy)
 		}
-		if got, want := containerNames(pod.Spec.Containers), containerNames(template.Spec.Containers); !slices.Equal(got, want) {
+		if got, want := containerNames(pod.Spec.Containers), containerNames(template.Spec.Containers); !slices.Equal(
+			got,
+			want,
+		) {
 			breaks("its containers are %q, those of its template %q", got, want)
 			continue
 		}

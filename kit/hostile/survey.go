@@ -55,13 +55,19 @@ type Answers struct {
 
 // String says it in a sentence.
 func (a *Answers) String() string {
-	return fmt.Sprintf("jobs: %d admitted (of which %d are too large to try), %d refused; pods: %d taken, %d refused like their bare template",
-		a.Admitted.Load(), a.Untried.Load(), a.Refused.Load(), a.Pods.Load(), a.BadTemplates.Load())
+	return fmt.Sprintf(
+		"jobs: %d admitted (of which %d are too large to try), %d refused; pods: %d taken, %d refused like their bare template",
+		a.Admitted.Load(),
+		a.Untried.Load(),
+		a.Refused.Load(),
+		a.Pods.Load(),
+		a.BadTemplates.Load(),
+	)
 }
 
-// Ask checks that the API server refuses a job only with a message that names the field, that the CRD here admits the same
-// jobs, with the same defaults, and that the pods that the controller makes of them are valid: what it adds never makes a good
-// template bad. Their TensorBoards are always valid.
+// Ask checks that the API server refuses a job only with a message that names the field, that the CRD here admits the
+// same jobs, with the same defaults, and that the pods that the controller makes of them are valid: what it adds never
+// makes a good template bad. Their TensorBoards are always valid.
 func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	t.Helper()
 	answers := &Answers{}
@@ -82,7 +88,8 @@ func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	}
 	close(numbers)
 	workers.Wait()
-	if tried := answers.Admitted.Load() - answers.Untried.Load(); tried < int64(s.Jobs)/10 || answers.Pods.Load() < tried/2 {
+	if tried := answers.Admitted.Load() - answers.Untried.Load(); tried < int64(s.Jobs)/10 ||
+		answers.Pods.Load() < tried/2 {
 		t.Errorf("too little could be tried: %s", answers)
 	}
 	return answers
@@ -93,7 +100,8 @@ func (s *Survey[J]) job(i int) (object map[string]any, document []byte) {
 	object = kruntime.DeepCopyJSON(s.Manifests[i%len(s.Manifests)])
 	inNamespace(object, s.Namespace)
 	if i >= len(s.Manifests) {
-		random := rand.New(rand.NewPCG(s.Seed, uint64(i))) //nolint:gosec // it is to be repeatable, and a number is not negative
+		//nolint:gosec // jobs must be repeatable, and an index is not negative
+		random := rand.New(rand.NewPCG(s.Seed, uint64(i)))
 		s.CRD.Distort(random, object, 1+random.IntN(4))
 	}
 	document, err := json.Marshal(object)
@@ -148,8 +156,8 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 // namesField matches a complaint that names a field.
 var namesField = regexp.MustCompile(`\b(spec|metadata)\b`)
 
-// goodRefusal returns an error if that of the API server does not help a user: each complaint must name the field, and a rule
-// that could not be evaluated, since a number is of no size that it can be, must not be the only one.
+// goodRefusal returns an error if that of the API server does not help a user: each complaint must name the field, and
+// a rule that could not be evaluated, since a number is of no size that it can be, must not be the only one.
 func goodRefusal(err error) error {
 	if err == nil {
 		return nil
@@ -182,7 +190,8 @@ func complaints(status metav1.Status) []string {
 	}
 	var list []string
 	for _, cause := range status.Details.Causes {
-		if !strings.Contains(cause.Message, "some validation rules were not checked") { // it comes with what is to be corrected first
+		// it comes with what is to be corrected first
+		if !strings.Contains(cause.Message, "some validation rules were not checked") {
 			list = append(list, cause.Field+": "+cause.Message)
 		}
 	}
@@ -211,11 +220,12 @@ func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 	return nil
 }
 
-// explain returns an error if the API server refused an object of a job for a reason that is the controller's, and not the
-// user's, or if the job does not say that it was refused.
+// explain returns an error if the API server refused an object of a job for a reason that is the controller's, and not
+// the user's, or if the job does not say that it was refused.
 func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, refused error, answers *Answers) error {
 	initialized := meta.FindStatusCondition(begun.Job.JobStatus().Conditions, batchv1beta1.ConditionInitialized)
-	if initialized == nil || initialized.Status != metav1.ConditionFalse || initialized.Reason != batchv1beta1.ReasonCreateFailed {
+	if initialized == nil || initialized.Status != metav1.ConditionFalse ||
+		initialized.Reason != batchv1beta1.ReasonCreateFailed {
 		return fmt.Errorf("the job does not say that %s was refused: %+v\n%w", name, initialized, refused)
 	}
 	bare := barePod(begun, name)
@@ -267,7 +277,8 @@ type dryRun struct {
 	refused map[string]error
 }
 
-// Create implements client.Writer. Of the replicas of a type, whose pods differ by their index, it asks about the first two.
+// Create implements client.Writer. Of the replicas of a type, whose pods differ by their index, it asks about the first
+// two.
 func (d *dryRun) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	pod, isPod := object.(*corev1.Pod)
 	if isPod {

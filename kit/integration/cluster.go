@@ -1,5 +1,6 @@
-// Package integration is what the integration tests of every kind of job share: a controller that runs against a real API server,
-// what tests do with its jobs and their pods, and the input that every kind refuses or takes. It is made for Ginkgo.
+// Package integration is what the integration tests of every kind of job share: a controller that runs against a real
+// API server, what tests do with its jobs and their pods, and the input that every kind refuses or takes. It is made
+// for Ginkgo.
 //
 // The suite of a kind is a package test in its module, which says what its controller and its plainest job are:
 //
@@ -47,15 +48,15 @@ const StatusInterval = 500 * time.Millisecond
 // config is where the CRD and the RBAC of the controller are, seen from its tests.
 const config = "../config"
 
-// Cluster is an API server on which the controller of a kind of job runs, with the CRD and the rights that it is shipped with.
-// There is no kubelet: pods run and end when a test says so.
+// Cluster is an API server on which the controller of a kind of job runs, with the CRD and the rights that it is
+// shipped with. There is no kubelet: pods run and end when a test says so.
 type Cluster[J framework.Job] struct {
 	// Controller of the jobs.
 	Controller manager.Controller[J]
 	// Namespace that the controller is installed in.
 	Namespace string
-	// Valid is the manifest of a job that the API server takes. It is named job, and has at most ten replicas, of type worker.
-	// Tests make other jobs of it by merge patches, as users would write them.
+	// Valid is the manifest of a job that the API server takes. It is named job, and has at most ten replicas, of type
+	// worker. Tests make other jobs of it by merge patches, as users would write them.
 	Valid string
 	// ConfigFolder has the CRD and the RBAC of the controller; empty is ../config.
 	ConfigFolder string
@@ -255,8 +256,9 @@ func (c *Cluster[J]) EventReasons(ctx context.Context, job J) []string {
 	return reasons
 }
 
-// ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks what it has cost the API server:
-// one write a pod, one Service, two of the Secret if its kind has one, four of its status and four events at most, and nothing else.
+// ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks what it has cost the
+// API server: one write a pod, one Service, two of the Secret if its kind has one, four of its status and four events
+// at most, and nothing else.
 func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	GinkgoHelper()
 	// Events are written asynchronously; the last one is the job's end.
@@ -273,6 +275,18 @@ func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	Expect(writes("/secrets")).To(Equal(secrets), "it is created, and deleted when the run is over")
 	Expect(writes("/status")).To(BeNumerically("<=", 4))
 	Expect(writes("/events")).To(BeNumerically("<=", 4))
-	other := writes("/") - writes("/pods") - writes("/services") - writes("/secrets") - writes("/status") - writes("/events")
+	other := writes(
+		"/",
+	) - writes(
+		"/pods",
+	) - writes(
+		"/services",
+	) - writes(
+		"/secrets",
+	) - writes(
+		"/status",
+	) - writes(
+		"/events",
+	)
 	Expect(other).To(BeZero(), "nothing else is written: %v", c.Writes.In(job.GetNamespace(), "/"))
 }

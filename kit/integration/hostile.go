@@ -17,9 +17,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the manifests that the
-// patterns match; with -short only a few hundred. It keeps the processors busy, so that it belongs into a package of its own, test/hostile in the kind's module,
-// which runs beside others. The controller is installed in the namespace.
+// AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the
+// manifests that the patterns match; with -short only a few hundred. It keeps the processors busy, so that it belongs
+// into a package of its own, test/hostile in the kind's module, which runs beside others. The controller is installed
+// in the namespace.
 func AskAboutOddJobs[J framework.Job](
 	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
 ) {
@@ -75,5 +76,7 @@ func admitGangs(ctx context.Context, plane *controlplane.ControlPlane) error {
 	if err := plane.InstallCRDs(controlplane.Scheduler); err != nil {
 		return err
 	}
-	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: model.PriorityClassName}})
+	return plane.Client.Create(ctx, &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: model.PriorityClassName},
+	})
 }

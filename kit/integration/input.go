@@ -24,15 +24,16 @@ spec:
   runMode: {debug: {enabled: false, replicaSpecs: [{type: worker}]}, pause: {enabled: false, resumeSpecs: [{type: worker, args: [a]}]}}
 `
 
-// Apply asks the API server whether it takes the valid job with a merge patch applied, and returns it with its defaults. A dry run
-// passes through all of the validation and leaves nothing behind.
+// Apply asks the API server whether it takes the valid job with a merge patch applied, and returns it with its
+// defaults. A dry run passes through all of the validation and leaves nothing behind.
 func (c *Cluster[J]) Apply(ctx context.Context, patch string) (map[string]any, error) {
 	job := c.Manifest(metav1.NamespaceDefault, patch)
 	err := c.Client.Create(ctx, job, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 	return job.Object, err
 }
 
-// ExpectRefused is the body of a table of bad input: merge patches onto the valid job, and what the answer must say of the field.
+// ExpectRefused is the body of a table of bad input: merge patches onto the valid job, and what the answer must say of
+// the field.
 func (c *Cluster[J]) ExpectRefused(ctx context.Context, patch, wantField, wantMessage string) {
 	_, err := c.Apply(ctx, patch)
 	Expect(err).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
@@ -44,8 +45,8 @@ func (c *Cluster[J]) ExpectAccepted(ctx context.Context, patch string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// ExpectChangeRefused is the body of a table of changes that a job refuses: a merge patch onto the valid job before it is created, one
-// after, and what the answer must say of the field. A job that pauses is paused by then.
+// ExpectChangeRefused is the body of a table of changes that a job refuses: a merge patch onto the valid job before it
+// is created, one after, and what the answer must say of the field. A job that pauses is paused by then.
 func (c *Cluster[J]) ExpectChangeRefused(ctx context.Context, before, after, wantField, wantMessage string) {
 	Expect(c.change(ctx, before, after)).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
 }
@@ -69,8 +70,8 @@ const MainRestarts = "the main container cannot have restartPolicy or restartPol
 // restartOn42 are restartPolicyRules, a YAML flow sequence.
 const restartOn42 = "[{action: Restart, exitCodes: {operator: In, values: [42]}}]"
 
-// BadInput is what every kind of job refuses. The function returns a patch that adds fields, of a YAML flow mapping, to the main
-// container of type worker.
+// BadInput is what every kind of job refuses. The function returns a patch that adds fields, of a YAML flow mapping, to
+// the main container of type worker.
 func BadInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
 		Entry("activeDeadlineSeconds 0", `spec: {runPolicy: {activeDeadlineSeconds: 0}}`,
@@ -97,7 +98,8 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"metadata.name", "metadata.name must be a DNS-1035 label, since the job's Service is named like it"),
 		Entry("a job name that begins with a digit", `metadata: {name: 7b}`,
 			"metadata.name", "metadata.name must be a DNS-1035 label"),
-		Entry("a job name too long for its pods' names", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-12345}`,
+		Entry("a job name too long for its pods' names",
+			`metadata: {name: a23456789-123456789-123456789-123456789-123456789-12345}`,
 			"metadata.name is too long: the pods are named <name>-", "-<index>, which must fit into 63 characters"),
 		Entry("an unknown field", `spec: {replicaSpec: []}`,
 			"spec.replicaSpec", `unknown field "spec.replicaSpec"`),
@@ -110,8 +112,12 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"containers[0].livenessProbe.tcpSocket.port", "should be greater than or equal to -2147483648"),
 		Entry("a quantity whose exponent has a fraction", mainContainer("resources: {limits: {memory: 1e1.5}}"),
 			"containers[0].resources.limits.memory", "should match"),
-		Entry("a quantity whose exponent takes minutes to read", mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
-			"containers[0].resources.limits.memory", "should match"),
+		Entry(
+			"a quantity whose exponent takes minutes to read",
+			mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
+			"containers[0].resources.limits.memory",
+			"should match",
+		),
 		// A pod never restarts the training: the controller restarts the replica.
 		Entry("a restart policy of the main container", mainContainer("restartPolicy: Always"),
 			"template.spec.containers", MainRestarts),
@@ -159,16 +165,21 @@ func list(n int, format string) string {
 func GoodInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
 		Entry("the plainest job", `{}`),
-		Entry("the longest job name that its pods' names allow", `metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}`),
-		Entry("quantities and ports of every form", mainContainer(`resources: {limits: {cpu: 100m, memory: "+1.5Gi", a/b: 2, a/c: ".5e3", a/d: "5.E-2"}},
-			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`)),
+		Entry("the longest job name that its pods' names allow",
+			`metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}`),
+		Entry(
+			"quantities and ports of every form",
+			mainContainer(`resources: {limits: {cpu: 100m, memory: "+1.5Gi", a/b: 2, a/c: ".5e3", a/d: "5.E-2"}},
+			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`),
+		),
 		Entry("as much as the limits allow", mainContainer("env: "+items(1024, "{name: A%d}")+
 			", command: "+items(1024, "a%d")+", args: ["+strings.Repeat("a", 131072)+"]"+
 			", resources: {limits: {"+list(32, "a/r%d: 1")+"}}"+
 			", volumeMounts: "+items(256, "{name: data, mountPath: /a%d}"))),
 		Entry("a sidecar that restarts in its pod", mainContainer(
 			"tty: true}, {name: sidecar, image: sidecar, restartPolicy: OnFailure, restartPolicyRules: "+restartOn42)),
-		Entry("a paused job with resumeSpecs", `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
+		Entry("a paused job with resumeSpecs",
+			`spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
 	}
 }
 
@@ -177,15 +188,18 @@ func BadElastic() []TableEntry {
 	return []TableEntry{
 		Entry("elastic without limits", `spec: {elastic: {enabled: true}}`,
 			"spec.elastic", "minReplicas and maxReplicas are required when elastic is enabled"),
-		Entry("elastic with minReplicas above maxReplicas", `spec: {elastic: {enabled: true, minReplicas: 3, maxReplicas: 2}}`,
+		Entry("elastic with minReplicas above maxReplicas",
+			`spec: {elastic: {enabled: true, minReplicas: 3, maxReplicas: 2}}`,
 			"spec.elastic.minReplicas", "minReplicas must not be greater than maxReplicas"),
 		Entry("elastic with minReplicas 0", `spec: {elastic: {enabled: true, minReplicas: 0, maxReplicas: 2}}`,
 			"spec.elastic.minReplicas", "should be greater than or equal to 1"),
 		Entry("elastic with maxReplicas over 2,000", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2001}}`,
 			"spec.elastic.maxReplicas", "should be less than or equal to 2000"),
-		Entry("expectedReplicas below minReplicas", `spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 1}}`,
+		Entry("expectedReplicas below minReplicas",
+			`spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 1}}`,
 			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
-		Entry("expectedReplicas above maxReplicas", `spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 5}}`,
+		Entry("expectedReplicas above maxReplicas",
+			`spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 5}}`,
 			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
 	}
 }
@@ -193,16 +207,21 @@ func BadElastic() []TableEntry {
 // RefusedChanges are those that every kind of job refuses.
 func RefusedChanges() []TableEntry {
 	return []TableEntry{
-		Entry("debug, even while paused", Paused, `spec: {runMode: {debug: {enabled: false}}}`, "spec", "runMode.debug cannot be changed"),
-		Entry("switching debug on", everything, `spec: {runMode: {debug: {enabled: true}}}`, "spec.runMode.debug", "runMode.debug cannot be changed"),
+		Entry("debug, even while paused", Paused, `spec: {runMode: {debug: {enabled: false}}}`, "spec",
+			"runMode.debug cannot be changed"),
+		Entry("switching debug on", everything, `spec: {runMode: {debug: {enabled: true}}}`, "spec.runMode.debug",
+			"runMode.debug cannot be changed"),
 		Entry("removing debug", everything, `spec: {runMode: {debug: null}}`, "spec", "runMode.debug cannot be changed"),
 		Entry("resumeSpecs", everything, `spec: {runMode: {pause: {resumeSpecs: [{type: worker, args: [b]}]}}}`,
 			"spec.runMode.pause.resumeSpecs", "runMode.pause.resumeSpecs cannot be changed"),
-		Entry("adding resumeSpecs while pausing", `{}`, `spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker}]}}}`,
+		Entry("adding resumeSpecs while pausing", `{}`,
+			`spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker}]}}}`,
 			"spec", "runMode.pause.resumeSpecs cannot be changed"),
-		Entry("the queue", everything, `spec: {scheduler: {t9kScheduler: {queue: other}}}`, "spec.scheduler", "scheduler cannot be changed"),
+		Entry("the queue", everything, `spec: {scheduler: {t9kScheduler: {queue: other}}}`, "spec.scheduler",
+			"scheduler cannot be changed"),
 		Entry("removing the scheduler", everything, `spec: {scheduler: null}`, "spec", "scheduler cannot be changed"),
-		Entry("adding a scheduler", `{}`, `spec: {scheduler: {t9kScheduler: {queue: default}}}`, "spec", "scheduler cannot be changed"),
+		Entry("adding a scheduler", `{}`, `spec: {scheduler: {t9kScheduler: {queue: default}}}`, "spec",
+			"scheduler cannot be changed"),
 	}
 }
 
@@ -214,8 +233,11 @@ func AllowedChanges() []TableEntry {
 		Entry("resuming", Paused, Resumed),
 		Entry("resuming by leaving the run mode out", Paused, `spec: {runMode: null}`),
 		Entry("backoffLimit", `{}`, `spec: {runPolicy: {backoffLimit: 7}}`),
-		Entry("the whole run policy", `spec: {runPolicy: {activeDeadlineSeconds: 5, restartScope: Replica}}`,
-			`spec: {runPolicy: {activeDeadlineSeconds: null, cleanUpPolicy: None, ttlSecondsAfterFinished: 5, restartScope: Job}}`),
+		Entry(
+			"the whole run policy",
+			`spec: {runPolicy: {activeDeadlineSeconds: 5, restartScope: Replica}}`,
+			`spec: {runPolicy: {activeDeadlineSeconds: null, cleanUpPolicy: None, ttlSecondsAfterFinished: 5, restartScope: Job}}`,
+		),
 		Entry("labels of a job that is not paused", `{}`, `metadata: {labels: {a: b}}`),
 	}
 }

@@ -20,80 +20,90 @@ import (
 // InQueue is a patch that lets a job be scheduled from queue lab.
 const InQueue = `spec: {scheduler: {t9kScheduler: {queue: lab, priority: 70}}}`
 
-// SchedulerSpecs are the specs of jobs with spec.scheduler.t9kScheduler. The tests are the scheduler-controller. The first finds
-// PodGroups not installed, so that the container must be Ordered.
+// SchedulerSpecs are the specs of jobs with spec.scheduler.t9kScheduler. The tests are the scheduler-controller. The
+// first finds PodGroups not installed, so that the container must be Ordered.
 func (c *Cluster[J]) SchedulerSpecs() {
-	It("creates no pods where PodGroups are not installed, says so, and goes on as soon as they are", func(ctx context.Context) {
-		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
-		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
-		initialized := Condition(job, batchv1beta1.ConditionInitialized)
-		Expect(initialized.Status).To(Equal(metav1.ConditionFalse))
-		Expect(initialized.Message).To(ContainSubstring("podgroups.scheduler.tensorstack.dev is not installed"))
-		Expect(c.PodNames(ctx, job)).To(BeEmpty())
+	It("creates no pods where PodGroups are not installed, says so, and goes on as soon as they are",
+		func(ctx context.Context) {
+			job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
+			Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
+			initialized := Condition(job, batchv1beta1.ConditionInitialized)
+			Expect(initialized.Status).To(Equal(metav1.ConditionFalse))
+			Expect(initialized.Message).To(ContainSubstring("podgroups.scheduler.tensorstack.dev is not installed"))
+			Expect(c.PodNames(ctx, job)).To(BeEmpty())
 
-		other := c.Start(ctx, c.replicas(job))
-		c.runAll(ctx, other)
-		Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job in no queue")
+			other := c.Start(ctx, c.replicas(job))
+			c.runAll(ctx, other)
+			Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job in no queue")
 
-		Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
-		c.Admit(ctx, job)
-		c.runAll(ctx, job)
-		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		Expect(Condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionTrue))
-		Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "it is told once")
-	})
+			Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
+			c.Admit(ctx, job)
+			c.runAll(ctx, job)
+			Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			Expect(Condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionTrue))
+			Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "it is told once")
+		})
 
-	It("has its PodGroup before its pods, and no longer than it runs, at the cost of two writes", func(ctx context.Context) {
-		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
-		group := c.PodGroup(ctx, job)
-		least := int32(c.replicas(job)) //nolint:gosec // at most ten
-		Expect(group.Spec).To(Equal(schedulerv1beta1.PodGroupSpec{
-			MinMember: least, Queue: "lab", Priority: new(int32(70)),
-			Roles: []schedulerv1beta1.PodGroupRole{{Name: "worker", MinMember: least}},
-		}))
-		Expect(metav1.IsControlledBy(group, job)).To(BeTrue(), "it goes with the job")
-		Expect(group.Labels).To(HaveKeyWithValue(batchv1beta1.LabelJobName, "job"))
-		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonQueued))
-		Expect(Condition(job, batchv1beta1.ConditionRunning).Message).To(ContainSubstring("waits for the scheduler-controller"))
-		Expect(c.PodNames(ctx, job)).To(BeEmpty())
+	It("has its PodGroup before its pods, and no longer than it runs, at the cost of two writes",
+		func(ctx context.Context) {
+			job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
+			group := c.PodGroup(ctx, job)
+			least := int32(c.replicas(job)) //nolint:gosec // at most ten
+			Expect(group.Spec).To(Equal(schedulerv1beta1.PodGroupSpec{
+				MinMember: least, Queue: "lab", Priority: new(int32(70)),
+				Roles: []schedulerv1beta1.PodGroupRole{{Name: "worker", MinMember: least}},
+			}))
+			Expect(metav1.IsControlledBy(group, job)).To(BeTrue(), "it goes with the job")
+			Expect(group.Labels).To(HaveKeyWithValue(batchv1beta1.LabelJobName, "job"))
+			Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonQueued))
+			Expect(
+				Condition(job, batchv1beta1.ConditionRunning).Message,
+			).To(ContainSubstring("waits for the scheduler-controller"))
+			Expect(c.PodNames(ctx, job)).To(BeEmpty())
 
-		c.Admit(ctx, job)
-		Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
-		pod := c.Pod(ctx, job, "job-worker-0")
-		Expect(pod.Labels).To(And(
-			HaveKeyWithValue(schedulerv1beta1.LabelGroupName, "job"),
-			HaveKeyWithValue(schedulerv1beta1.LabelQueue, "lab"),
-			HaveKeyWithValue(schedulerv1beta1.LabelRole, "worker"),
-		))
-		Expect(pod.Spec.SchedulerName).To(Equal(schedulerv1beta1.SchedulerName))
-		Expect(pod.Spec.Priority).To(HaveValue(Equal(int32(70))))
-		Expect(pod.Annotations).To(And(
-			HaveKeyWithValue("scheduling.k8s.io/group-name", "job"), HaveKeyWithValue("volcano.sh/task-spec", "worker")))
+			c.Admit(ctx, job)
+			Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
+			pod := c.Pod(ctx, job, "job-worker-0")
+			Expect(pod.Labels).To(And(
+				HaveKeyWithValue(schedulerv1beta1.LabelGroupName, "job"),
+				HaveKeyWithValue(schedulerv1beta1.LabelQueue, "lab"),
+				HaveKeyWithValue(schedulerv1beta1.LabelRole, "worker"),
+			))
+			Expect(pod.Spec.SchedulerName).To(Equal(schedulerv1beta1.SchedulerName))
+			Expect(pod.Spec.Priority).To(HaveValue(Equal(int32(70))))
+			Expect(pod.Annotations).To(And(
+				HaveKeyWithValue("scheduling.k8s.io/group-name", "job"), HaveKeyWithValue("volcano.sh/task-spec", "worker")))
 
-		c.finish(ctx, job)
-		c.expectNoPodGroup(ctx, job)
-		Expect(c.Writes.In(job.GetNamespace(), "/podgroups")).To(HaveLen(2))
-		Expect(len(c.Writes.In(job.GetNamespace(), "/status"))).To(BeNumerically("<=", 6), "one more than without: that it is queued")
-		Expect(c.EventReasons(ctx, job)).To(ConsistOf("Created", "Running", "Completed"))
-	})
+			c.finish(ctx, job)
+			c.expectNoPodGroup(ctx, job)
+			Expect(c.Writes.In(job.GetNamespace(), "/podgroups")).To(HaveLen(2))
+			Expect(len(c.Writes.In(job.GetNamespace(), "/status"))).To(BeNumerically("<=", 6),
+				"one more than without: that it is queued")
+			Expect(c.EventReasons(ctx, job)).To(ConsistOf("Created", "Running", "Completed"))
+		})
 
 	It("says why its queue does not admit it, and goes on as soon as it does", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 		c.report(ctx, job, metav1.Condition{
-			Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQueueClosed, Message: "Queue lab is closed",
+			Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQueueClosed,
+			Message: "Queue lab is closed",
 		})
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(schedulerv1beta1.ReasonQueueClosed))
 		running := Condition(job, batchv1beta1.ConditionRunning)
 		Expect(running.Status).To(Equal(metav1.ConditionFalse))
 		Expect(running.Reason).To(Equal(schedulerv1beta1.ReasonQueueClosed))
 		Expect(running.Message).To(HaveSuffix("Queue lab is closed"))
-		Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ConsistOf(schedulerv1beta1.ReasonQueueClosed))
+		Eventually(
+			ctx,
+			func() []string { return c.EventReasons(ctx, job) },
+		).Should(ConsistOf(schedulerv1beta1.ReasonQueueClosed))
 		Expect(c.PodNames(ctx, job)).To(BeEmpty())
 
 		c.Admit(ctx, job)
 		Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 		c.report(ctx, job, metav1.Condition{
-			Type: schedulerv1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonUnschedulable,
+			Type: schedulerv1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse,
+			Reason:  schedulerv1beta1.ReasonUnschedulable,
 			Message: "0 pods are on nodes",
 		})
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonUnschedulable))
@@ -122,7 +132,10 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed), "to queue counts")
 		c.expectNoPodGroup(ctx, job)
 		c.Edit(ctx, job, `spec: {runPolicy: {ttlSecondsAfterFinished: 1000}}`)
-		Eventually(ctx, func() bool { return c.Get(ctx, job).JobStatus().ObservedGeneration == job.GetGeneration() }).Should(BeTrue())
+		Eventually(
+			ctx,
+			func() bool { return c.Get(ctx, job).JobStatus().ObservedGeneration == job.GetGeneration() },
+		).Should(BeTrue())
 		c.expectNoPodGroup(ctx, job)
 	})
 
@@ -157,7 +170,8 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Expect(c.Client.Delete(ctx, leader)).To(Succeed())
 		Eventually(ctx, func() int32 { return c.PodGroup(ctx, job).Spec.MinMember }).Should(Equal(left))
 		Expect(c.PodGroup(ctx, job).Spec.Roles).To(ConsistOf(schedulerv1beta1.PodGroupRole{Name: "worker", MinMember: left}))
-		Expect(c.PodNames(ctx, job)).NotTo(ContainElement("job-worker-0"), "what was admitted before the change does not count")
+		Expect(c.PodNames(ctx, job)).NotTo(ContainElement("job-worker-0"),
+			"what was admitted before the change does not count")
 		c.Admit(ctx, job)
 		c.Replacement(ctx, leader)
 	})
@@ -165,13 +179,17 @@ func (c *Cluster[J]) SchedulerSpecs() {
 	It("leaves a PodGroup alone that is not the job's", func(ctx context.Context) {
 		namespace := c.NewNamespace(ctx)
 		mine := &schedulerv1beta1.PodGroup{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job"}, Spec: schedulerv1beta1.PodGroupSpec{MinMember: 1, Queue: "lab"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job"},
+			Spec:       schedulerv1beta1.PodGroupSpec{MinMember: 1, Queue: "lab"},
 		}
 		Expect(c.Client.Create(ctx, mine)).To(Succeed())
 		job := c.Create(ctx, namespace, InQueue)
 		c.Admit(ctx, job)
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNameConflict))
-		Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNameConflict))
+		Eventually(
+			ctx,
+			func() []string { return c.EventReasons(ctx, job) },
+		).Should(ConsistOf(batchv1beta1.ReasonNameConflict))
 		Expect(c.PodNames(ctx, job)).To(BeEmpty())
 		untouched := c.PodGroup(ctx, job)
 		Expect(untouched.UID).To(Equal(mine.UID))
@@ -183,21 +201,22 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 	})
 
-	It("runs on while PodGroups are removed from the cluster, and has one again once they are back", func(ctx context.Context) {
-		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
-		first := c.Admit(ctx, job)
-		c.runAll(ctx, job)
-		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		Expect(c.UninstallCRDs(ctx, controlplane.Scheduler)).To(Succeed())
-		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
-		Expect(job.JobStatus().Phase).To(Equal(batchv1beta1.JobPhaseRunning))
+	It("runs on while PodGroups are removed from the cluster, and has one again once they are back",
+		func(ctx context.Context) {
+			job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
+			first := c.Admit(ctx, job)
+			c.runAll(ctx, job)
+			Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			Expect(c.UninstallCRDs(ctx, controlplane.Scheduler)).To(Succeed())
+			Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
+			Expect(job.JobStatus().Phase).To(Equal(batchv1beta1.JobPhaseRunning))
 
-		Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
-		Expect(c.PodGroup(ctx, job).UID).NotTo(Equal(first.UID))
-		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
-		c.finish(ctx, job)
-		c.expectNoPodGroup(ctx, job)
-	})
+			Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
+			Expect(c.PodGroup(ctx, job).UID).NotTo(Equal(first.UID))
+			Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
+			c.finish(ctx, job)
+			c.expectNoPodGroup(ctx, job)
+		})
 }
 
 // reason returns a function that reads a job anew and returns its reason, for Eventually.
@@ -226,7 +245,8 @@ func (c *Cluster[J]) expectNoPodGroup(ctx context.Context, job J) {
 	}, "5s").Should(Satisfy(apierrors.IsNotFound))
 }
 
-// report writes a condition of the job's PodGroup as it is now, as the scheduler-controller does, and returns the PodGroup.
+// report writes a condition of the job's PodGroup as it is now, as the scheduler-controller does, and returns the
+// PodGroup.
 func (c *Cluster[J]) report(ctx context.Context, job J, condition metav1.Condition) *schedulerv1beta1.PodGroup {
 	GinkgoHelper()
 	group := c.PodGroup(ctx, job)

@@ -10,8 +10,8 @@ import (
 // newImage is a patch that changes the template of ReplicaSpecs("type: worker") and nothing else.
 const newImage = "spec:\n  replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: other}]}}}]\n"
 
-// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have it: one entry a YAML flow mapping, each with a
-// template. More fields of the spec can be appended.
+// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have it: one entry a YAML flow mapping,
+// each with a template. More fields of the spec can be appended.
 func ReplicaSpecs(entries ...string) string {
 	var patch strings.Builder
 	patch.WriteString("spec:\n  replicaSpecs:\n")
@@ -21,20 +21,23 @@ func ReplicaSpecs(entries ...string) string {
 	return patch.String()
 }
 
-// MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has these fields, of a YAML flow mapping.
+// MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has these fields, of a YAML
+// flow mapping.
 func MainContainer(fields string) string {
 	return Containers("{name: main, image: training, " + fields + "}")
 }
 
 // Containers returns a patch that sets spec.replicaSpecs to one worker with these containers, a YAML flow mapping each.
 func Containers(containers ...string) string {
-	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [" + strings.Join(containers, ", ") + "]}}}]}"
+	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [" + strings.Join(containers, ", ") +
+		"]}}}]}"
 }
 
-// TenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two, and the
-// fields to its workers.
+// TenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two,
+// and the fields to its workers.
 func TenDigits(fields string) string {
-	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + ReplicaSpecs("type: worker, "+fields)
+	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + ReplicaSpecs("type: worker, "+
+		fields)
 }
 
 // BadReplicaSpecs is what the kinds that have spec.replicaSpecs refuse there.
@@ -52,7 +55,8 @@ func BadReplicaSpecs() []TableEntry {
 			"spec.replicaSpecs", "at most 2000 replicas in all are allowed"),
 		Entry("an unknown restartPolicy", ReplicaSpecs("type: worker, restartPolicy: Sometimes"),
 			"spec.replicaSpecs[0].restartPolicy", `supported values: "Always", "OnFailure", "Never", "ExitCode"`),
-		Entry("a template with an empty list of containers", `spec: {replicaSpecs: [{type: worker, template: {spec: {containers: []}}}]}`,
+		Entry("a template with an empty list of containers",
+			`spec: {replicaSpecs: [{type: worker, template: {spec: {containers: []}}}]}`,
 			"spec.replicaSpecs[0].template", "at least one container is required"),
 		Entry("a template without a pod spec", `spec: {replicaSpecs: [{type: worker, template: {}}]}`,
 			"spec.replicaSpecs[0].template", "at least one container is required"),
@@ -61,7 +65,8 @@ func BadReplicaSpecs() []TableEntry {
 		Entry("more than 64 tolerations", `spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main}],
 			tolerations: `+items(65, "{key: a%d}")+`}}}]}`,
 			"spec.replicaSpecs[0].template.spec.tolerations", "must have at most 64 items"),
-		Entry("debug of a type that the job does not have", `spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: ps}]}}}`,
+		Entry("debug of a type that the job does not have",
+			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: ps}]}}}`,
 			"spec.runMode", "runMode.debug.replicaSpecs names a type that is not among replicaSpecs"),
 		Entry("resumeSpecs of a type that the job does not have", `spec: {runMode: {pause: {resumeSpecs: [{type: ps}]}}}`,
 			"spec.runMode", "runMode.pause.resumeSpecs names a type that is not among replicaSpecs"),
@@ -79,8 +84,10 @@ func GoodReplicaSpecs() []TableEntry {
 		Entry("2,000 replicas of a long template", `spec: {replicaSpecs: [{type: worker, replicas: 2000, template: {spec: {
 			tolerations: `+items(32, "{key: a%d}")+`, containers: [{name: main, image: training,
 			env: `+items(300, "{name: A%d, value: a}")+`, args: [`+strings.Repeat("a", 20_000)+`]}]}}}]}`),
-		Entry("labels and annotations on a template",
-			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, image: training}]}}}]}`),
+		Entry(
+			"labels and annotations on a template",
+			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, image: training}]}}}]}`,
+		),
 	}
 }
 
@@ -91,10 +98,13 @@ func RefusedReplicaSpecChanges() []TableEntry {
 			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused"),
 		Entry("replicas of a job that is not paused", ReplicaSpecs("type: worker"), ReplicaSpecs("type: worker, replicas: 3"),
 			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused"),
-		Entry("a template together with pausing", ReplicaSpecs("type: worker"), newImage+"  runMode: {pause: {enabled: true}}\n",
+		Entry("a template together with pausing", ReplicaSpecs("type: worker"),
+			newImage+"  runMode: {pause: {enabled: true}}\n",
 			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused: wait for its condition Paused"),
-		Entry("the types, even while paused", Paused, ReplicaSpecs("type: chief"), "spec.replicaSpecs", "the types of replicaSpecs cannot be changed"),
-		Entry("another type, even while paused", Paused, ReplicaSpecs("type: worker", "type: ps"), "spec.replicaSpecs", "the types of replicaSpecs cannot be changed"),
+		Entry("the types, even while paused", Paused, ReplicaSpecs("type: chief"), "spec.replicaSpecs",
+			"the types of replicaSpecs cannot be changed"),
+		Entry("another type, even while paused", Paused, ReplicaSpecs("type: worker", "type: ps"), "spec.replicaSpecs",
+			"the types of replicaSpecs cannot be changed"),
 	}
 }
 
@@ -102,7 +112,8 @@ func RefusedReplicaSpecChanges() []TableEntry {
 func AllowedReplicaSpecChanges() []TableEntry {
 	return []TableEntry{
 		Entry("a template while paused", Paused, newImage),
-		Entry("replicas while paused", ReplicaSpecs("type: worker")+"  runMode: {pause: {enabled: true}}\n", ReplicaSpecs("type: worker, replicas: 3")),
+		Entry("replicas while paused", ReplicaSpecs("type: worker")+"  runMode: {pause: {enabled: true}}\n",
+			ReplicaSpecs("type: worker, replicas: 3")),
 		Entry("a template together with resuming", Paused, newImage+"  runMode: {pause: {enabled: false}}\n"),
 	}
 }

@@ -27,20 +27,26 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Reason", batchv1beta1.ReasonNotInstalled))
 		status := c.tensorBoardStatus(ctx, job)()
-		Expect(status).To(And(HaveField("Name", "tensorboard"), HaveField("Ready", false), HaveField("Type", corev1.EventTypeWarning),
-			HaveField("Dependent", BeNil()), HaveField("Note", ContainSubstring("tensorboards.tensorstack.dev is not installed"))))
+		Expect(status).To(And(HaveField("Name", "tensorboard"), HaveField("Ready", false), HaveField("Type",
+			corev1.EventTypeWarning),
+			HaveField("Dependent", BeNil()), HaveField("Note",
+				ContainSubstring("tensorboards.tensorstack.dev is not installed"))))
 		c.runAll(ctx, job)
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 
 		other := c.Create(ctx, c.NewNamespace(ctx))
 		c.runAll(ctx, other)
 		Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job that wants no TensorBoard")
-		Expect(framework.Job(other).(framework.TensorBoardJob).TensorBoardStatus()).To(BeNil()) //nolint:forcetypeassert // such kinds are tested
+		//nolint:forcetypeassert // only kinds with a TensorBoard are tested
+		Expect(framework.Job(other).(framework.TensorBoardJob).TensorBoardStatus()).To(BeNil())
 
 		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		created := c.tensorBoard(ctx, job)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Dependent", HaveField("UID", created.UID)))
-		Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement(batchv1beta1.ReasonNotInstalled))
+		Eventually(
+			ctx,
+			func() []string { return c.EventReasons(ctx, job) },
+		).Should(ContainElement(batchv1beta1.ReasonNotInstalled))
 		Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "it is told once")
 	})
 
@@ -53,12 +59,15 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Expect(metav1.IsControlledBy(created, job)).To(BeTrue(), "it goes with the job")
 		kind, err := c.Client.GroupVersionKindFor(job)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(created.Labels).To(And(HaveKeyWithValue(batchv1beta1.LabelJobKind, kind.Kind), HaveKeyWithValue(batchv1beta1.LabelJobName, "job")))
+		Expect(created.Labels).To(And(HaveKeyWithValue(batchv1beta1.LabelJobKind, kind.Kind),
+			HaveKeyWithValue(batchv1beta1.LabelJobName, "job")))
 		c.finish(ctx, job)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(Equal(&batchv1beta1.DependentStatus{
-			Name: "tensorboard", Reason: batchv1beta1.ReasonPending, Action: batchv1beta1.ActionCreate, Type: corev1.EventTypeNormal,
+			Name: "tensorboard", Reason: batchv1beta1.ReasonPending, Action: batchv1beta1.ActionCreate,
+			Type: corev1.EventTypeNormal,
 			Dependent: &corev1.ObjectReference{
-				APIVersion: "tensorstack.dev/v1beta1", Kind: "TensorBoard", Namespace: job.GetNamespace(), Name: "job", UID: created.UID,
+				APIVersion: "tensorstack.dev/v1beta1", Kind: "TensorBoard", Namespace: job.GetNamespace(), Name: "job",
+				UID: created.UID,
 			},
 		}))
 		Expect(c.Writes.In(job.GetNamespace(), "/tensorboards")).To(HaveLen(1))
@@ -99,7 +108,9 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
 		c.Edit(ctx, job, `spec: {tensorboardSpec: {image: null, trainingLogFilesets: null, logDir: {pvc: [{name: logs}]}}}`)
 		Eventually(ctx, func() tensorboardv1beta1.TensorBoardSpec { return c.tensorBoard(ctx, job).Spec }).Should(Equal(
-			tensorboardv1beta1.TensorBoardSpec{LogDir: &tensorboardv1beta1.LogDir{PVC: []tensorboardv1beta1.PVCLogDir{{Name: "logs"}}}}))
+			tensorboardv1beta1.TensorBoardSpec{
+				LogDir: &tensorboardv1beta1.LogDir{PVC: []tensorboardv1beta1.PVCLogDir{{Name: "logs"}}},
+			}))
 		Expect(c.tensorBoard(ctx, job).UID).To(Equal(uid))
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Action", batchv1beta1.ActionUpdate))
 
@@ -115,14 +126,16 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		first := c.tensorBoard(ctx, job)
 		Expect(c.Client.Delete(ctx, first)).To(Succeed())
-		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Dependent", And(Not(BeNil()), HaveField("UID", Not(Equal(first.UID))))))
+		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Dependent",
+			And(Not(BeNil()), HaveField("UID", Not(Equal(first.UID))))))
 		second := c.tensorBoard(ctx, job)
 		Expect(second.UID).NotTo(Equal(first.UID))
 
 		c.finish(ctx, job)
 		Expect(c.tensorBoard(ctx, job).UID).To(Equal(second.UID), "it outlives the run")
 		Expect(c.Client.Delete(ctx, second)).To(Succeed())
-		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(HaveField("Reason", batchv1beta1.ReasonDeleted), HaveField("Dependent", BeNil())))
+		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(HaveField("Reason", batchv1beta1.ReasonDeleted),
+			HaveField("Dependent", BeNil())))
 		Expect(c.getTensorBoard(ctx, job, second)).To(Satisfy(apierrors.IsNotFound))
 	})
 
@@ -130,13 +143,19 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		namespace := c.NewNamespace(ctx)
 		mine := &tensorboardv1beta1.TensorBoard{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job"},
-			Spec:       tensorboardv1beta1.TensorBoardSpec{TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{"t9k://pvc/mine"}},
+			Spec: tensorboardv1beta1.TensorBoardSpec{
+				TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{"t9k://pvc/mine"},
+			},
 		}
 		Expect(c.Client.Create(ctx, mine)).To(Succeed())
 		job := c.Create(ctx, namespace, withTensorBoard)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(
-			HaveField("Reason", batchv1beta1.ReasonNameConflict), HaveField("Type", corev1.EventTypeWarning), HaveField("Dependent", BeNil())))
-		Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement(batchv1beta1.ReasonNameConflict))
+			HaveField("Reason", batchv1beta1.ReasonNameConflict), HaveField("Type",
+				corev1.EventTypeWarning), HaveField("Dependent", BeNil())))
+		Eventually(
+			ctx,
+			func() []string { return c.EventReasons(ctx, job) },
+		).Should(ContainElement(batchv1beta1.ReasonNameConflict))
 		c.runAll(ctx, job)
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		untouched := c.tensorBoard(ctx, job)
@@ -158,7 +177,8 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 
 		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		Expect(c.tensorBoard(ctx, job).UID).NotTo(Equal(uid))
-		Eventually(ctx, c.tensorBoardStatus(ctx, job), "60s").Should(HaveField("Dependent", Not(BeNil())), "the watch comes back by itself")
+		Eventually(ctx, c.tensorBoardStatus(ctx, job), "60s").Should(HaveField("Dependent", Not(BeNil())),
+			"the watch comes back by itself")
 	})
 }
 
@@ -185,10 +205,12 @@ func (c *Cluster[J]) finish(ctx context.Context, job J) {
 	Eventually(ctx, func() int32 { return c.Aggregate(ctx, job)().Running }).Should(BeZero())
 }
 
-// tensorBoardStatus returns a function that reads a job anew and returns what its status says of its TensorBoard, for Eventually.
+// tensorBoardStatus returns a function that reads a job anew and returns what its status says of its TensorBoard, for
+// Eventually.
 func (c *Cluster[J]) tensorBoardStatus(ctx context.Context, job J) func() *batchv1beta1.DependentStatus {
 	return func() *batchv1beta1.DependentStatus {
-		return framework.Job(c.Get(ctx, job)).(framework.TensorBoardJob).TensorBoardStatus() //nolint:forcetypeassert // such kinds are tested
+		//nolint:forcetypeassert // only kinds with a TensorBoard are tested
+		return framework.Job(c.Get(ctx, job)).(framework.TensorBoardJob).TensorBoardStatus()
 	}
 }
 
@@ -219,7 +241,10 @@ func (c *Cluster[J]) reportReady(ctx context.Context, job J, status metav1.Condi
 	reported := c.tensorBoard(ctx, job)
 	base := reported.DeepCopy()
 	reported.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{
-		{Type: tensorboardv1beta1.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()},
+		{
+			Type: tensorboardv1beta1.ConditionReady, Status: status, Reason: reason, Message: message,
+			LastTransitionTime: metav1.Now(),
+		},
 	}
 	Expect(c.Client.Status().Patch(ctx, reported, client.MergeFrom(base))).To(Succeed())
 }
@@ -240,38 +265,61 @@ func BadTensorBoardSpecs() []TableEntry {
 	}
 	http := func(url string) string { return tensorBoardSpec(`logDir: {http: {url: ["` + url + `"]}}`) }
 	return []TableEntry{
-		Entry("no logs to show", tensorBoardSpec("image: tb"), "spec.tensorboardSpec", "there are no logs to show: set trainingLogFilesets or logDir"),
+		Entry("no logs to show", tensorBoardSpec("image: tb"), "spec.tensorboardSpec",
+			"there are no logs to show: set trainingLogFilesets or logDir"),
 		Entry("an empty logDir", tensorBoardSpec("logDir: {}"), "spec.tensorboardSpec", "there are no logs to show"),
-		Entry("empty lists of logs", tensorBoardSpec("trainingLogFilesets: [], logDir: {pvc: []}"), "spec.tensorboardSpec", "there are no logs to show"),
+		Entry("empty lists of logs", tensorBoardSpec("trainingLogFilesets: [], logDir: {pvc: []}"), "spec.tensorboardSpec",
+			"there are no logs to show"),
 		Entry("a malformed fileset", tensorBoardSpec(`trainingLogFilesets: ["pvc/claim/logs"]`),
 			fileset, "a fileset must look like t9k://pvc/<claim>/<path> or t9k://minio/<secret>/<bucket>/<path>"),
-		Entry("a MinIO fileset without a bucket", tensorBoardSpec(`trainingLogFilesets: ["t9k://minio/secret"]`), fileset, "a fileset must look like"),
+		Entry("a MinIO fileset without a bucket", tensorBoardSpec(`trainingLogFilesets: ["t9k://minio/secret"]`), fileset,
+			"a fileset must look like"),
 		Entry("a fileset outside its claim", tensorBoardSpec(`trainingLogFilesets: ["t9k://pvc/claim/a/../../b"]`),
 			fileset, "a fileset must stay in its claim or bucket: '..' is not allowed"),
-		Entry("a claim without a name", tensorBoardSpec(`logDir: {pvc: [{name: ""}]}`), "spec.tensorboardSpec.logDir.pvc[0].name", "should be at least 1 chars long"),
-		Entry("two lists of folders of one claim", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a]}, {name: logs, subPath: [b]}]}`),
-			"spec.tensorboardSpec.logDir.pvc[1]", "Duplicate value"),
-		Entry("an absolute subPath", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [/a]}]}`), subPath, "subPath must be relative to the root of the volume"),
-		Entry("a subPath outside its volume", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a/..]}]}`), subPath, "a leading '/' and '..' are not allowed"),
+		Entry("a claim without a name", tensorBoardSpec(`logDir: {pvc: [{name: ""}]}`),
+			"spec.tensorboardSpec.logDir.pvc[0].name", "should be at least 1 chars long"),
+		Entry(
+			"two lists of folders of one claim",
+			tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a]}, {name: logs, subPath: [b]}]}`),
+			"spec.tensorboardSpec.logDir.pvc[1]",
+			"Duplicate value",
+		),
+		Entry("an absolute subPath", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [/a]}]}`), subPath,
+			"subPath must be relative to the root of the volume"),
+		Entry("a subPath outside its volume", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a/..]}]}`), subPath,
+			"a leading '/' and '..' are not allowed"),
 		Entry("a malformed S3 folder", s3("bucket/runs"), uri, "an S3 folder must look like s3://<bucket>/<path>"),
-		Entry("an S3 folder outside its bucket", s3("s3://bucket/../other"), uri, "an S3 folder must stay in its bucket: '..' is not allowed"),
-		Entry("S3 folders without a Secret", tensorBoardSpec(`logDir: {s3: {uri: ["s3://bucket/runs"]}}`), "spec.tensorboardSpec.logDir.s3.secretRef", "Required value"),
-		Entry("S3 folders with a Secret without a name", tensorBoardSpec(`logDir: {s3: {secretRef: {}, uri: ["s3://bucket/runs"]}}`),
-			"spec.tensorboardSpec.logDir.s3.secretRef", "secretRef.name is required"),
-		Entry("S3 without folders", tensorBoardSpec(`logDir: {s3: {secretRef: {name: keys}, uri: []}}`), "spec.tensorboardSpec.logDir.s3.uri", "should have at least 1 items"),
-		Entry("HTTP without addresses", tensorBoardSpec(`logDir: {http: {url: []}}`), "spec.tensorboardSpec.logDir.http.url", "should have at least 1 items"),
-		Entry("an address with a password", http("https://user:password@host/events"), url, "without a user name, password or query"),
-		Entry("an address with a signature", http("https://host/events?signature=a"), url, "without a user name, password or query"),
+		Entry("an S3 folder outside its bucket", s3("s3://bucket/../other"), uri,
+			"an S3 folder must stay in its bucket: '..' is not allowed"),
+		Entry("S3 folders without a Secret", tensorBoardSpec(`logDir: {s3: {uri: ["s3://bucket/runs"]}}`),
+			"spec.tensorboardSpec.logDir.s3.secretRef", "Required value"),
+		Entry(
+			"S3 folders with a Secret without a name",
+			tensorBoardSpec(`logDir: {s3: {secretRef: {}, uri: ["s3://bucket/runs"]}}`),
+			"spec.tensorboardSpec.logDir.s3.secretRef",
+			"secretRef.name is required",
+		),
+		Entry("S3 without folders", tensorBoardSpec(`logDir: {s3: {secretRef: {name: keys}, uri: []}}`),
+			"spec.tensorboardSpec.logDir.s3.uri", "should have at least 1 items"),
+		Entry("HTTP without addresses", tensorBoardSpec(`logDir: {http: {url: []}}`), "spec.tensorboardSpec.logDir.http.url",
+			"should have at least 1 items"),
+		Entry("an address with a password", http("https://user:password@host/events"), url,
+			"without a user name, password or query"),
+		Entry("an address with a signature", http("https://host/events?signature=a"), url,
+			"without a user name, password or query"),
 		Entry("an address that names no file", http("http://host/"), url, "a log file must look like http://<host>/<path>"),
-		Entry("an address of another protocol", http("ftp://host/events"), url, "a log file must look like http://<host>/<path>"),
+		Entry("an address of another protocol", http("ftp://host/events"), url,
+			"a log file must look like http://<host>/<path>"),
 	}
 }
 
 // GoodTensorBoardSpecs is what these kinds take there.
 func GoodTensorBoardSpecs() []TableEntry {
 	return []TableEntry{
-		Entry("filesets", tensorBoardSpec(`trainingLogFilesets: ["t9k://pvc/logs/a/b", "t9k://pvc/logs", "t9k://minio/secret/bucket/a"]`)),
-		Entry("logs in claims, in S3 and on HTTP servers", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a, b/c]}, {name: more}], `+
-			`s3: {secretRef: {name: keys}, uri: ["s3://bucket", "s3://bucket/runs/"]}, http: {url: ["http://host:8080/events", "https://host/a/b"]}}`)),
+		Entry("filesets",
+			tensorBoardSpec(`trainingLogFilesets: ["t9k://pvc/logs/a/b", "t9k://pvc/logs", "t9k://minio/secret/bucket/a"]`)),
+		Entry("logs in claims, in S3 and on HTTP servers",
+			tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a, b/c]}, {name: more}], `+
+				`s3: {secretRef: {name: keys}, uri: ["s3://bucket", "s3://bucket/runs/"]}, http: {url: ["http://host:8080/events", "https://host/a/b"]}}`)),
 	}
 }

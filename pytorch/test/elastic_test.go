@@ -18,7 +18,8 @@ import (
 // scale sets the number of replicas as kubectl scale and autoscalers do, by the scale subresource.
 func scale(ctx context.Context, job *v1beta1.PyTorchTrainingJob, replicas int) {
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
-	Expect(cluster.Client.SubResource("scale").Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	Expect(cluster.Client.SubResource("scale").Patch(ctx, job.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 var _ = Describe("An elastic job", func() {
@@ -56,7 +57,9 @@ var _ = Describe("An elastic job", func() {
 			return scale.Status.Replicas
 		}).Should(Equal(int32(2)))
 		Expect(scale.Spec.Replicas).To(Equal(int32(2)))
-		Expect(scale.Status.Selector).To(Equal("batch.tensorstack.dev/job-kind=PyTorchTrainingJob,batch.tensorstack.dev/job-name=job"))
+		Expect(
+			scale.Status.Selector,
+		).To(Equal("batch.tensorstack.dev/job-kind=PyTorchTrainingJob,batch.tensorstack.dev/job-name=job"))
 	})
 
 	It("gives up first what does not run", func(ctx context.Context) {
@@ -67,11 +70,16 @@ var _ = Describe("An elastic job", func() {
 	})
 
 	It("shares its replicas among its types by their weights, of which the master stays one", func(ctx context.Context) {
-		job := cluster.Start(ctx, 4, elasticTorchrun, "spec: {elastic: {minReplicas: 1, maxReplicas: 20, expectedReplicas: 4}}", integration.ReplicaSpecs(
-			"type: node, scalingWeight: 2, replicas: 7", "type: spot, scalingWeight: 1", "type: master, scalingWeight: 9, replicas: 5"))
+		job := cluster.Start(ctx, 4, elasticTorchrun,
+			"spec: {elastic: {minReplicas: 1, maxReplicas: 20, expectedReplicas: 4}}", integration.ReplicaSpecs(
+				"type: node, scalingWeight: 2, replicas: 7",
+				"type: spot, scalingWeight: 1",
+				"type: master, scalingWeight: 9, replicas: 5",
+			))
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-spot-0"))
 		scale(ctx, job, 7)
-		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-node-2", "job-node-3", "job-spot-0", "job-spot-1"))
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0", "job-node-1", "job-node-2",
+			"job-node-3", "job-spot-0", "job-spot-1"))
 		scale(ctx, job, 2)
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-master-0", "job-node-0"))
 	})

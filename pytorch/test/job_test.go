@@ -43,7 +43,8 @@ var _ = Describe("A job", func() {
 		job := cluster.Start(ctx, 4, masterAndWorkers)
 		names := []string{"job-master-0", "job-worker-0", "job-worker-1", "job-worker-2"}
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(names))
-		Expect(cluster.Get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePending), "also before the first status is written")
+		Expect(cluster.Get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePending),
+			"also before the first status is written")
 
 		cluster.Run(ctx, job, names...)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -58,7 +59,8 @@ var _ = Describe("A job", func() {
 		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 4}))
 		Expect(meta.IsStatusConditionTrue(job.Status.Conditions, batchv1beta1.ConditionCompleted)).To(BeTrue())
 		Expect(job.Status.CompletionTime).NotTo(BeNil())
-		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(names), "ended pods stay, with their logs, under cleanUpPolicy Unfinished")
+		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(names),
+			"ended pods stay, with their logs, under cleanUpPolicy Unfinished")
 
 		cluster.ExpectWriteBudget(ctx, job, 4)
 	})
@@ -98,7 +100,9 @@ spec:
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(job), &service)).To(Succeed())
 		Expect(service.Spec.ClusterIP).To(Equal(corev1.ClusterIPNone))
 		Expect(service.Spec.PublishNotReadyAddresses).To(BeTrue())
-		for _, object := range []client.Object{&service, cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1")} {
+		for _, object := range []client.Object{
+			&service, cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1"),
+		} {
 			Expect(metav1.IsControlledBy(object, job)).To(BeTrue())
 		}
 	})
@@ -143,27 +147,40 @@ spec:
 		job := cluster.Start(ctx, 2)
 		p := cluster.Pod(ctx, job, "job-worker-1")
 		p.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+			Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu",
 		}}
 		Expect(cluster.Client.Status().Update(ctx, p)).To(Succeed())
 		cluster.Run(ctx, job, "job-worker-0")
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonUnschedulable))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonUnschedulable))
 		running := integration.Condition(job, batchv1beta1.ConditionRunning)
 		Expect(running.Status).To(Equal(metav1.ConditionFalse))
-		Expect(running.Message).To(ContainSubstring("job-worker-1 cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu"))
+		Expect(
+			running.Message,
+		).To(ContainSubstring("job-worker-1 cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu"))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhasePending))
 	})
 
 	It("never touches an object that is not its own", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
 		foreign := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job-worker-1", Labels: map[string]string{"whose": "mine"}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: "job-worker-1", Labels: map[string]string{"whose": "mine"},
+			},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		}
 		Expect(cluster.Client.Create(ctx, foreign)).To(Succeed())
 		job := cluster.Create(ctx, namespace)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
-		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("the job needs pod job-worker-1, but one exists that is not the job's"))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonNameConflict))
+		Expect(
+			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
+		).To(ContainSubstring("the job needs pod job-worker-1, but one exists that is not the job's"))
 		Expect(cluster.Pod(ctx, job, "job-worker-1").UID).To(Equal(foreign.UID))
 
 		Expect(cluster.Client.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
@@ -200,8 +217,13 @@ spec:
 		quota.Status.Used = corev1.ResourceList{"services": resource.MustParse("0")}
 		Expect(cluster.Client.Status().Update(ctx, quota)).To(Succeed())
 		job := cluster.Create(ctx, namespace)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonCreateFailed))
-		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring("exceeded quota: few"))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonCreateFailed))
+		Expect(
+			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
+		).To(ContainSubstring("exceeded quota: few"))
 
 		Expect(cluster.Client.Delete(ctx, quota)).To(Succeed())
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
@@ -223,7 +245,9 @@ var _ = Describe("A job whose replica fails", func() {
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
 		failed := integration.Condition(job, batchv1beta1.ConditionFailed)
 		Expect(failed.Reason).To(Equal(batchv1beta1.ReasonPermanentFailure))
-		Expect(failed.Message).To(Equal("replica job-worker-1 (rank 1) failed with exit code 3 (Error), which restart policy Never does not restart; " +
+		Expect(
+			failed.Message,
+		).To(Equal("replica job-worker-1 (rank 1) failed with exit code 3 (Error), which restart policy Never does not restart; " +
 			"its last output:\nTraceback (most recent call last):\nValueError: no data"))
 		Expect(job.Status.Failures).To(HaveLen(1))
 		Expect(job.Status.Failures[0].ExitCode).To(Equal(ptr.To[int32](3)))
@@ -245,8 +269,12 @@ var _ = Describe("A job whose replica fails", func() {
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		cluster.Exit(ctx, job, "job-worker-0", 7, "second")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
-		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Reason).To(Equal(batchv1beta1.ReasonBackoffLimitExceeded))
-		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Message).To(ContainSubstring("replica job-worker-0 (rank 0) failed with exit code 7"))
+		Expect(
+			integration.Condition(job, batchv1beta1.ConditionFailed).Reason,
+		).To(Equal(batchv1beta1.ReasonBackoffLimitExceeded))
+		Expect(
+			integration.Condition(job, batchv1beta1.ConditionFailed).Message,
+		).To(ContainSubstring("replica job-worker-0 (rank 0) failed with exit code 7"))
 		Expect(job.Status.BackoffCount).To(Equal(int32(1)), "the failure that exceeds the limit is not added")
 		Expect(job.Status.Failures).To(HaveLen(2))
 	})
@@ -261,17 +289,18 @@ var _ = Describe("A job whose replica fails", func() {
 		Expect(job.Status.Tasks[0].Replicas[1].Attempt).To(Equal(int32(1)))
 	})
 
-	It("with scope Replica leaves a worker failed that its policy does not restart, and lets the leader decide", func(ctx context.Context) {
-		job := cluster.Start(ctx, 2, twoWorkers("Never", "restartScope: Replica"))
-		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
-		cluster.Exit(ctx, job, "job-worker-1", 1, "")
-		Eventually(ctx, func() bool {
-			return meta.IsStatusConditionTrue(cluster.Get(ctx, job).Status.Conditions, batchv1beta1.ConditionReplicaFailure)
-		}).Should(BeTrue())
-		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
-		cluster.Exit(ctx, job, "job-worker-0", 0, "")
-		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
-	})
+	It("with scope Replica leaves a worker failed that its policy does not restart, and lets the leader decide",
+		func(ctx context.Context) {
+			job := cluster.Start(ctx, 2, twoWorkers("Never", "restartScope: Replica"))
+			cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+			cluster.Exit(ctx, job, "job-worker-1", 1, "")
+			Eventually(ctx, func() bool {
+				return meta.IsStatusConditionTrue(cluster.Get(ctx, job).Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+			}).Should(BeTrue())
+			Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
+			cluster.Exit(ctx, job, "job-worker-0", 0, "")
+			Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
+		})
 
 	DescribeTable("with restartPolicy ExitCode",
 		func(ctx context.Context, code int, restarts bool) {
@@ -283,7 +312,9 @@ var _ = Describe("A job whose replica fails", func() {
 				return
 			}
 			Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
-			Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Reason).To(Equal(batchv1beta1.ReasonPermanentFailure))
+			Expect(
+				integration.Condition(job, batchv1beta1.ConditionFailed).Reason,
+			).To(Equal(batchv1beta1.ReasonPermanentFailure))
 		},
 		Entry("restarts SIGINT", 130, true),
 		Entry("restarts SIGKILL", 137, true),
@@ -293,14 +324,15 @@ var _ = Describe("A job whose replica fails", func() {
 		Entry("takes a segmentation fault for permanent", 139, false),
 	)
 
-	It("with restartPolicy Always restarts a worker that succeeded, but ends with the leader's success", func(ctx context.Context) {
-		job := cluster.Start(ctx, 2, twoWorkers("Always", ""))
-		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
-		cluster.Replacement(ctx, cluster.Exit(ctx, job, "job-worker-1", 0, ""))
-		Expect(cluster.Get(ctx, job).Status.BackoffCount).To(BeZero())
-		cluster.Exit(ctx, job, "job-worker-0", 0, "")
-		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
-	})
+	It("with restartPolicy Always restarts a worker that succeeded, but ends with the leader's success",
+		func(ctx context.Context) {
+			job := cluster.Start(ctx, 2, twoWorkers("Always", ""))
+			cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
+			cluster.Replacement(ctx, cluster.Exit(ctx, job, "job-worker-1", 0, ""))
+			Expect(cluster.Get(ctx, job).Status.BackoffCount).To(BeZero())
+			cluster.Exit(ctx, job, "job-worker-0", 0, "")
+			Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
+		})
 
 	It("does not count a pod that was deleted", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "backoffLimit: 0"))

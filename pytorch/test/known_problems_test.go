@@ -91,7 +91,8 @@ var _ = Describe("A job of many replicas", func() {
 			return Eventually(ctx, actual).WithTimeout(2 * time.Minute).WithPolling(200 * time.Millisecond)
 		}
 		began := time.Now()
-		job := cluster.Create(ctx, cluster.NewNamespace(ctx), integration.ReplicaSpecs("type: worker, replicas: 128, restartPolicy: OnFailure"))
+		job := cluster.Create(ctx, cluster.NewNamespace(ctx),
+			integration.ReplicaSpecs("type: worker, replicas: 128, restartPolicy: OnFailure"))
 		patient(cluster.Pods(ctx, job)).Should(HaveLen(replicas))
 		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
 		patient(cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -99,7 +100,11 @@ var _ = Describe("A job of many replicas", func() {
 		before := podUIDs(ctx, job)
 		cluster.Exit(ctx, job, "job-worker-77", 1, "")
 		patient(func() map[string]types.UID { return podUIDs(ctx, job) }).Should(And(
-			HaveLen(replicas), Satisfy(func(now map[string]types.UID) bool { return !sharesPod(before, now) })), "every pod is a new one")
+			HaveLen(
+				replicas,
+			),
+			Satisfy(func(now map[string]types.UID) bool { return !sharesPod(before, now) }),
+		), "every pod is a new one")
 		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
 		patient(func() string { return cluster.Get(ctx, job).Status.Ready }).Should(Equal("128/128"))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
@@ -108,7 +113,8 @@ var _ = Describe("A job of many replicas", func() {
 
 		// What only follows the replicas is written at intervals, however many they are.
 		intervals := int(time.Since(began)/integration.StatusInterval) + 1
-		Expect(len(cluster.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals", intervals)
+		Expect(len(cluster.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals",
+			intervals)
 	})
 })
 
@@ -163,7 +169,10 @@ func refuseDeletions(ctx context.Context, namespace string) (allow func()) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
 	Expect(cluster.Client.Create(ctx, probe)).To(Succeed())
-	Eventually(ctx, func() error { return cluster.Client.Delete(ctx, probe, client.DryRunAll) }).Should(MatchError(ContainSubstring(reason)))
+	Eventually(
+		ctx,
+		func() error { return cluster.Client.Delete(ctx, probe, client.DryRunAll) },
+	).Should(MatchError(ContainSubstring(reason)))
 	return func() {
 		Expect(cluster.Client.Delete(ctx, binding)).To(Succeed())
 		Expect(cluster.Client.Delete(ctx, policy)).To(Succeed())
@@ -201,12 +210,19 @@ var _ = Describe("A job that has ended", func() {
 		ended := cluster.Get(ctx, job).DeepCopy()
 		created := len(cluster.Writes.In(job.Namespace, "/pods"))
 
-		Expect(cluster.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.GracePeriodSeconds(0))).To(Succeed())
-		Expect(cluster.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name}})).To(Succeed())
-		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}), "it has seen that they are gone")
+		Expect(cluster.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace),
+			client.GracePeriodSeconds(0))).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name},
+		})).To(Succeed())
+		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}),
+			"it has seen that they are gone")
 		// Once it has seen another change, it has done all that it does about these.
 		cluster.Edit(ctx, job, "spec: {runPolicy: {backoffLimit: 7}}")
-		Eventually(ctx, func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
+		Eventually(
+			ctx,
+			func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation },
+		).Should(BeTrue())
 
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 		Expect(cluster.Writes.In(job.Namespace, "/pods")).To(HaveLen(created))
@@ -225,13 +241,18 @@ var _ = Describe("A job of the name of one that was just deleted", func() {
 		}
 		// The garbage collector, which does not run here, deletes what the job owns. The pods take their time.
 		Expect(cluster.Client.Delete(ctx, former)).To(Succeed())
-		Expect(cluster.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name}})).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name},
+		})).To(Succeed())
 		for _, p := range old {
 			Expect(cluster.Client.Delete(ctx, p)).To(Succeed())
 		}
 
 		job := cluster.Create(ctx, former.Namespace)
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonNameConflict))
 		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring(
 			"but one exists that belongs to PyTorchTrainingJob job (UID %s): rename the job", former.UID))
 		for _, p := range old {

@@ -65,7 +65,8 @@ func (s *apiServer) see(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 		grace = fmt.Sprintf(", deleted with %d s of grace, which are over in %.0f s", *seen.DeletionGracePeriodSeconds,
 			time.Until(seen.DeletionTimestamp.Time).Round(10*time.Second).Seconds())
 	}
-	s.note("pod: %s, has a UID: %t, changed: %t%s", seen.Status.Phase, seen.UID != "", seen.ResourceVersion != before, grace)
+	s.note("pod: %s, has a UID: %t, changed: %t%s", seen.Status.Phase, seen.UID != "", seen.ResourceVersion != before,
+		grace)
 	return seen
 }
 
@@ -100,14 +101,18 @@ func (s *apiServer) patch(ctx context.Context, job *v1beta1.PyTorchTrainingJob, 
 }
 
 func realAPIServer(ctx context.Context) *apiServer {
-	return &apiServer{Client: cluster.Client, namespace: cluster.NewNamespace(ctx), change: func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
+	return &apiServer{Client: cluster.Client, namespace: cluster.NewNamespace(ctx), change: func(ctx context.Context,
+		pod *corev1.Pod, change func(*corev1.Pod),
+	) {
 		Expect(cluster.ChangePod(ctx, pod, change)).To(Succeed())
 	}}
 }
 
 func modelAPIServer() *apiServer {
 	modelled := model.NewCluster(cluster.Client.Scheme(), clock.RealClock{})
-	return &apiServer{Client: modelled.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
+	return &apiServer{Client: modelled.Client(), namespace: "ns", change: func(_ context.Context, pod *corev1.Pod,
+		change func(*corev1.Pod),
+	) {
 		modelled.Change(pod, change)
 	}}
 }

@@ -53,7 +53,10 @@ var _ = Describe("A job that is paused", func() {
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		Expect(job.Status.BackoffCount).To(BeZero())
-		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElements("Paused", "Resumed"))
+		Eventually(
+			ctx,
+			func() []string { return cluster.EventReasons(ctx, job) },
+		).Should(ContainElements("Paused", "Resumed"))
 	})
 
 	It("from the start makes a first start, to which resumeSpecs do not apply", func(ctx context.Context) {

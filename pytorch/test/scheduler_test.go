@@ -16,7 +16,8 @@ var _ = Describe("A job with spec.scheduler.t9kScheduler", Ordered, func() {
 	cluster.SchedulerSpecs()
 
 	It("waits for minReplicas and its leader if it is elastic, however many are expected", func(ctx context.Context) {
-		job := cluster.Create(ctx, cluster.NewNamespace(ctx), integration.InQueue, elasticTorchrun, "spec: {elastic: {expectedReplicas: 3}}")
+		job := cluster.Create(ctx, cluster.NewNamespace(ctx), integration.InQueue, elasticTorchrun,
+			"spec: {elastic: {expectedReplicas: 3}}")
 		group := cluster.PodGroup(ctx, job)
 		Expect(group.Spec.MinMember).To(Equal(int32(1)))
 		Expect(group.Spec.Roles).To(ConsistOf(schedulerv1beta1.PodGroupRole{Name: "worker", MinMember: 1}))

@@ -1,5 +1,5 @@
-// Package test runs the pytorch-controller against a real API server: the CRD as it is shipped, the RBAC as it is shipped,
-// and pods that the tests let run and end as a kubelet would.
+// Package test runs the pytorch-controller against a real API server: the CRD as it is shipped, the RBAC as it is
+// shipped, and pods that the tests let run and end as a kubelet would.
 package test
 
 import (

@@ -38,8 +38,12 @@ var _ = Describe("Bad input", func() {
 	DescribeTable("is refused at apply time with a message that names the field", cluster.ExpectRefused,
 		integration.BadInput(integration.MainContainer), integration.BadReplicaSpecs(), integration.BadTensorBoardSpecs(),
 		integration.BadElastic(),
-		Entry("a type that is not a DNS label", integration.ReplicaSpecs("type: Worker_1"),
-			"spec.replicaSpecs[0].type", "type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit"),
+		Entry(
+			"a type that is not a DNS label",
+			integration.ReplicaSpecs("type: Worker_1"),
+			"spec.replicaSpecs[0].type",
+			"type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit",
+		),
 		Entry("a restart policy of the container named pytorch, behind one named python",
 			integration.Containers("{name: python, image: a}", "{name: pytorch, image: a, restartPolicy: Always}"),
 			"spec.replicaSpecs[0].template.spec.containers", integration.MainRestarts),
@@ -57,16 +61,19 @@ var _ = Describe("Bad input", func() {
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true}}`,
 			"spec.torchrunConfig", "torchrunConfig.maxRestarts must be at least 1 with elastic training"),
 		Entry("elastic training of a master and nothing else",
-			integration.ReplicaSpecs("type: master")+"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
+			integration.ReplicaSpecs("type: master")+
+				"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
 			"spec.replicaSpecs", "elastic training needs a type other than master"),
 		Entry("negative maxRestarts", `spec: {torchrunConfig: {enabled: true, maxRestarts: -1}}`,
 			"spec.torchrunConfig.maxRestarts", "should be greater than or equal to 0"),
 		Entry("a procPerNode that torchrun does not know", `spec: {torchrunConfig: {enabled: true, procPerNode: all}}`,
 			"spec.torchrunConfig.procPerNode", "procPerNode must be a positive integer, gpu, cpu or auto"),
-		Entry("another rendezvous backend without an endpoint", `spec: {torchrunConfig: {enabled: true, rdzvBackend: etcd-v2}}`,
+		Entry("another rendezvous backend without an endpoint",
+			`spec: {torchrunConfig: {enabled: true, rdzvBackend: etcd-v2}}`,
 			"spec.torchrunConfig.rdzvBackend", "add --rdzv_endpoint=<host>:<port> to extraOptions"),
 		Entry("a job name too long for the last pod that elastic training may add",
-			integration.TenDigits("replicas: 1")+"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
+			integration.TenDigits("replicas: 1")+
+				"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
 			"metadata.name", "metadata.name is too long"),
 		Entry("the spelling of an older reference", `spec: {torchrunConfig: {enable: true}}`,
 			"spec.torchrunConfig.enable", "unknown field"),
@@ -76,8 +83,10 @@ var _ = Describe("Bad input", func() {
 		integration.GoodInput(integration.MainContainer), integration.GoodReplicaSpecs(), integration.GoodTensorBoardSpecs(),
 		Entry("a first container that restarts in its pod, beside the main container",
 			integration.Containers("{name: first, image: a, restartPolicy: Always}", "{name: pytorch, image: a}")),
-		Entry("types that are seen in the wild", integration.ReplicaSpecs("type: master", "type: worker", "type: node", "type: ps")),
-		Entry("elastic training without an expected number", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true, maxRestarts: 1}}`),
+		Entry("types that are seen in the wild",
+			integration.ReplicaSpecs("type: master", "type: worker", "type: node", "type: ps")),
+		Entry("elastic training without an expected number",
+			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true, maxRestarts: 1}}`),
 		Entry("elastic that is switched off", `spec: {elastic: {enabled: false}}`),
 		Entry("procPerNode gpu", `spec: {torchrunConfig: {enabled: true, procPerNode: gpu}}`),
 		Entry("another rendezvous backend with an endpoint",
@@ -85,7 +94,10 @@ var _ = Describe("Bad input", func() {
 	)
 
 	It("does not concern what is not given: defaults are filled in", func(ctx context.Context) {
-		job, err := cluster.Apply(ctx, `spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: pytorch, image: training}]}}}], torchrunConfig: {enabled: true}, scheduler: {t9kScheduler: {queue: default}}}`)
+		job, err := cluster.Apply(
+			ctx,
+			`spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: pytorch, image: training}]}}}], torchrunConfig: {enabled: true}, scheduler: {t9kScheduler: {queue: default}}}`,
+		)
 		Expect(err).NotTo(HaveOccurred())
 		spec := job["spec"].(map[string]any)
 		Expect(spec["runPolicy"]).To(Equal(map[string]any{"backoffLimit": int64(3), "cleanUpPolicy": "Unfinished"}))
@@ -100,16 +112,21 @@ var _ = Describe("Bad input", func() {
 var _ = Describe("Changing a job", func() {
 	DescribeTable("is refused where it could not take effect", cluster.ExpectChangeRefused,
 		integration.RefusedChanges(), integration.RefusedReplicaSpecChanges(),
-		Entry("torchrunConfig of a job that is not paused", `spec: {torchrunConfig: {enabled: true}}`, `spec: {torchrunConfig: {maxRestarts: 2}}`,
+		Entry("torchrunConfig of a job that is not paused", `spec: {torchrunConfig: {enabled: true}}`,
+			`spec: {torchrunConfig: {maxRestarts: 2}}`,
 			"spec", "torchrunConfig can be changed only while the job is paused"),
 		Entry("adding torchrunConfig to a job that is not paused", `{}`, `spec: {torchrunConfig: {enabled: true}}`,
 			"spec", "torchrunConfig can be changed only while the job is paused"),
-		Entry("adding tensorboardSpec to a job that is not paused", `{}`, `spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`,
+		Entry("adding tensorboardSpec to a job that is not paused", `{}`,
+			`spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`,
 			"spec", "tensorboardSpec can be changed only while the job is paused"),
-		Entry("minReplicas, even while paused", elasticTorchrun+"  runMode: {pause: {enabled: true}}\n", `spec: {elastic: {minReplicas: 2}}`, "spec", "elastic.minReplicas cannot be changed"),
-		Entry("maxReplicas", elasticTorchrun, `spec: {elastic: {maxReplicas: 5}}`, "spec", "elastic.maxReplicas cannot be changed"),
+		Entry("minReplicas, even while paused", elasticTorchrun+"  runMode: {pause: {enabled: true}}\n",
+			`spec: {elastic: {minReplicas: 2}}`, "spec", "elastic.minReplicas cannot be changed"),
+		Entry("maxReplicas", elasticTorchrun, `spec: {elastic: {maxReplicas: 5}}`, "spec",
+			"elastic.maxReplicas cannot be changed"),
 		Entry("removing elastic", elasticTorchrun, `spec: {elastic: null}`, "spec", "elastic.enabled cannot be changed"),
-		Entry("adding elastic", `{}`, `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`, "spec", "elastic.enabled cannot be changed"),
+		Entry("adding elastic", `{}`, `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`, "spec",
+			"elastic.enabled cannot be changed"),
 		Entry("expectedReplicas beyond its limits", elasticTorchrun, `spec: {elastic: {expectedReplicas: 5}}`,
 			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
 	)
@@ -125,7 +142,9 @@ var _ = Describe("The scale subresource", func() {
 	It("says that a job without elastic has nothing to scale", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx))
 		err := cluster.Client.SubResource("scale").Get(ctx, job, &autoscalingv1.Scale{})
-		Expect(err).To(MatchError(`Internal error occurred: the spec replicas field ".spec.elastic.expectedReplicas" does not exist`))
+		Expect(
+			err,
+		).To(MatchError(`Internal error occurred: the spec replicas field ".spec.elastic.expectedReplicas" does not exist`))
 	})
 
 	DescribeTable("refuses to scale", func(ctx context.Context, patch string) {
@@ -147,7 +166,9 @@ var _ = Describe("The scale subresource", func() {
 		Expect(scale.Spec.Replicas).To(Equal(int32(2)))
 
 		Expect(cluster.Scale(ctx, job, 4)).To(Succeed())
-		Expect(cluster.Scale(ctx, job, 9)).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
+		Expect(
+			cluster.Scale(ctx, job, 9),
+		).To(MatchError(ContainSubstring("expectedReplicas must be from minReplicas to maxReplicas")))
 	})
 })
 

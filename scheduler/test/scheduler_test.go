@@ -36,11 +36,16 @@ var _ = Describe("A PodGroup", func() {
 
 		By("taking the label off the namespace")
 		labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		Expect(plane.Client.Patch(ctx, labelled, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"team": null}}}`)))).To(Succeed())
+		Expect(plane.Client.Patch(ctx, labelled,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"team": null}}}`)))).To(Succeed())
 		Eventually(ctx, reason).Should(Equal("NamespaceNotSelected"))
 
 		writes := len(plane.Writes.In(namespace, "podgroups"))
-		Consistently(ctx, func() int { return len(plane.Writes.In(namespace, "podgroups")) }, time.Second).Should(Equal(writes))
+		Consistently(
+			ctx,
+			func() int { return len(plane.Writes.In(namespace, "podgroups")) },
+			time.Second,
+		).Should(Equal(writes))
 	})
 })
 
@@ -65,8 +70,10 @@ var _ = Describe("Pods of a queue", func() {
 		Expect(apply(ctx, "Queue", "", "short", `{namespaceSelector: {}, maxDuration: 1s500ms}`)).To(Succeed())
 		Expect(apply(ctx, "PodGroup", namespace, "group", `{queue: short}`)).To(Succeed())
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: map[string]string{v1beta1.LabelGroupName: "group"}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example"}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: "pod", Labels: map[string]string{v1beta1.LabelGroupName: "group"},
+			},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example"}}},
 		}
 		Expect(plane.Client.Create(ctx, pod)).To(Succeed())
 		Eventually(ctx, func() bool {
@@ -83,13 +90,16 @@ var _ = Describe("Bad input", func() {
 			if kind == "Queue" {
 				namespace = ""
 			}
-			Expect(apply(ctx, kind, namespace, "bad", spec, client.DryRunAll)).To(MatchError(And(ContainSubstring(field), ContainSubstring(message))))
+			Expect(apply(ctx, kind, namespace, "bad", spec, client.DryRunAll)).To(MatchError(And(ContainSubstring(field),
+				ContainSubstring(message))))
 		},
 		Entry("a priority out of range", "PodGroup", `{priority: 101}`, "spec.priority", "less than or equal to 100"),
 		Entry("a negative minMember", "PodGroup", `{minMember: -1}`, "spec.minMember", "greater than or equal to 0"),
-		Entry("a role twice", "PodGroup", `{roles: [{name: a, minMember: 1}, {name: a, minMember: 1}]}`, "spec.roles[1]", "Duplicate value"),
+		Entry("a role twice", "PodGroup", `{roles: [{name: a, minMember: 1}, {name: a, minMember: 1}]}`, "spec.roles[1]",
+			"Duplicate value"),
 		Entry("a queue's priority out of range", "Queue", `{priority: -1}`, "spec.priority", "greater than or equal to 0"),
-		Entry("a length without a unit", "Queue", `{maxDuration: "15"}`, "spec.maxDuration", "must be a length of time such as 15d"),
+		Entry("a length without a unit", "Queue", `{maxDuration: "15"}`, "spec.maxDuration",
+			"must be a length of time such as 15d"),
 		Entry("a length of nothing", "Queue", `{maxDuration: 0s}`, "spec.maxDuration", "greater than 0"),
 		Entry("units in another order", "Queue", `{maxDuration: 5s1h}`, "spec.maxDuration", "in this order"),
 	)

@@ -1,5 +1,5 @@
-// Package test runs the scheduler-controller against a real API server: the CRDs as they are shipped, the RBAC as it is shipped. There is no
-// engine: what the engines do is tested in test/scheduling.
+// Package test runs the scheduler-controller against a real API server: the CRDs as they are shipped, the RBAC as it is
+// shipped. There is no engine: what the engines do is tested in test/scheduling.
 package test
 
 import (
@@ -46,7 +46,9 @@ func apply(ctx context.Context, kind, namespace, name, spec string, options ...c
 // newNamespace returns the name of a fresh namespace of a team.
 func newNamespace(ctx context.Context, team string) string {
 	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{"team": team}}}
+	namespace := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{"team": team}},
+	}
 	Expect(plane.Client.Create(ctx, namespace)).To(Succeed())
 	return namespace.Name
 }

@@ -59,10 +59,13 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.config, "config", o.config, "file that says what to show, as JSON")
 	flags.StringVar(&o.logs, "logs", o.logs, "folder that TensorBoard shows; the sidecar alone writes there")
 	flags.StringVar(&o.address, "bind-address", o.address, "address to serve TensorBoard at")
-	flags.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of "+HealthPath+", "+ReadyPath+" and "+StatusPath)
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress,
+		"address of "+HealthPath+", "+ReadyPath+" and "+StatusPath)
 	flags.StringVar(&o.tensorBoard, "tensorboard-address", o.tensorBoard, "address of TensorBoard")
-	flags.DurationVar(&o.interval, "fetch-interval", o.interval, "time between two looks at S3 and HTTP sources, at least 10s: TensorBoard must notice in between that a file is gone")
-	flags.Var(&o.limit, "fetch-limit", "space that the logs from S3 and HTTP sources may take together, in bytes, such as 10Gi")
+	flags.DurationVar(&o.interval, "fetch-interval", o.interval,
+		"time between two looks at S3 and HTTP sources, at least 10s: TensorBoard must notice in between that a file is gone")
+	flags.Var(&o.limit, "fetch-limit",
+		"space that the logs from S3 and HTTP sources may take together, in bytes, such as 10Gi")
 }
 
 func (o *options) validate() error {
@@ -88,7 +91,8 @@ func Command() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			s, err := start(cmd.Context(), o, clock.RealClock{}, log.New(cmd.ErrOrStderr(), "sidecar: ", log.LstdFlags|log.Lmsgprefix))
+			s, err := start(cmd.Context(), o, clock.RealClock{},
+				log.New(cmd.ErrOrStderr(), "sidecar: ", log.LstdFlags|log.Lmsgprefix))
 			if err != nil {
 				return err
 			}
@@ -142,8 +146,8 @@ func start(ctx context.Context, o options, c clock.Clock, logger *log.Logger) (*
 	return s, nil
 }
 
-// run serves and fetches until the context ends. Requests under way may then end, and downloads are broken off: they go on where they
-// were when a sidecar starts again.
+// run serves and fetches until the context ends. Requests under way may then end, and downloads are broken off: they go
+// on where they were when a sidecar starts again.
 func (s *sidecar) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(s.proxy, s.proxyListener) })

@@ -131,7 +131,9 @@ func TestTheSidecarFromStartToEnd(t *testing.T) {
 		t.Errorf("unexpected status (-want +got):\n%s", diff)
 	}
 
-	if diff := cmp.Diff(answer{200, "", "TensorBoard at /tb/ns/x/data/runs"}, get(t, "http://"+r.proxyListener.Addr().String()+"/tb/ns/x/data/runs", nil), cmp.AllowUnexported(answer{})); diff != "" {
+	if diff := cmp.Diff(answer{200, "", "TensorBoard at /tb/ns/x/data/runs"},
+		get(t, "http://"+r.proxyListener.Addr().String()+"/tb/ns/x/data/runs",
+			nil), cmp.AllowUnexported(answer{})); diff != "" {
 		t.Errorf("unexpected answer (-want +got):\n%s", diff)
 	}
 
@@ -204,7 +206,11 @@ func TestASourceThatHangsDoesNotHoldUpOthers(t *testing.T) {
 }
 
 func TestTensorBoardMayStartAgain(t *testing.T) {
-	tensorBoard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "first") }))
+	tensorBoard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
+		_, _ = io.WriteString(w, "first")
+	}))
 	r := runSidecar(t, t.TempDir(), tensorBoard.URL, Config{})
 	page := "http://" + r.proxyListener.Addr().String() + "/"
 	if got := get(t, page, nil); got.body != "first" {
@@ -215,7 +221,11 @@ func TestTensorBoardMayStartAgain(t *testing.T) {
 	if got := get(t, page, nil); got.code != http.StatusBadGateway {
 		t.Errorf("got %+v while it is away", got)
 	}
-	again := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "second") }))
+	again := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
+		_, _ = io.WriteString(w, "second")
+	}))
 	_ = again.Listener.Close()
 	again.Listener = listenAt(t, address)
 	again.Start()
@@ -294,7 +304,9 @@ func TestTheCommandRefusesWhatCannotWork(t *testing.T) {
 		"too short a time":    {[]string{"--fetch-interval=1s"}, "--fetch-interval must be at least 10s, got 1s"},
 		"a limit below zero":  {[]string{"--fetch-limit=-1"}, "--fetch-limit must not be negative, got -1"},
 		"a limit that's none": {[]string{"--fetch-limit=lots"}, "fetch-limit"},
-		"no address":          {[]string{"--config=" + empty, "--logs=" + t.TempDir(), "--bind-address=nowhere"}, "missing port in address"},
+		"no address": {
+			[]string{"--config=" + empty, "--logs=" + t.TempDir(), "--bind-address=nowhere"}, "missing port in address",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

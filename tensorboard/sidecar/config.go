@@ -1,5 +1,5 @@
-// Package sidecar is what runs in the pod of a TensorBoard besides TensorBoard: it brings all sources of logs together in one
-// folder, is the only way to TensorBoard, and so knows for how long nobody has looked at it.
+// Package sidecar is what runs in the pod of a TensorBoard besides TensorBoard: it brings all sources of logs together
+// in one folder, is the only way to TensorBoard, and so knows for how long nobody has looked at it.
 package sidecar
 
 import (

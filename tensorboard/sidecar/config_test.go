@@ -48,13 +48,15 @@ func TestReadConfig(t *testing.T) {
 			json: `{"sources": [{"link": "/claims/a"}]}`, wantError: "run must be the name of a folder",
 		},
 		"a run with too long a name": {
-			json: `{"sources": [{"run": "` + strings.Repeat("a", 256) + `", "link": "/claims/a"}]}`, wantError: "of at most 255 bytes",
+			json:      `{"sources": [{"run": "` + strings.Repeat("a", 256) + `", "link": "/claims/a"}]}`,
+			wantError: "of at most 255 bytes",
 		},
 		"a source of no kind": {
 			json: `{"sources": [{"run": "a"}]}`, wantError: "exactly one of link, s3 and http must be set",
 		},
 		"a source of two kinds": {
-			json: `{"sources": [{"run": "a", "link": "/claims/a", "http": {"url": "http://host/a"}}]}`, wantError: "exactly one of link, s3 and http must be set",
+			json:      `{"sources": [{"run": "a", "link": "/claims/a", "http": {"url": "http://host/a"}}]}`,
+			wantError: "exactly one of link, s3 and http must be set",
 		},
 		"a relative link": {
 			json: `{"sources": [{"run": "a", "link": "../etc"}]}`, wantError: "link must be an absolute path",
@@ -63,10 +65,12 @@ func TestReadConfig(t *testing.T) {
 			json: `{"sources": [{"run": "a", "s3": {"bucket": "b"}}]}`, wantError: "s3 needs bucket and secret",
 		},
 		"a file of this machine": {
-			json: `{"sources": [{"run": "a", "http": {"url": "file:///etc/passwd"}}]}`, wantError: "http.url must begin with http://<host>/",
+			json:      `{"sources": [{"run": "a", "http": {"url": "file:///etc/passwd"}}]}`,
+			wantError: "http.url must begin with http://<host>/",
 		},
 		"a URL with a password": {
-			json: `{"sources": [{"run": "a", "http": {"url": "http://me:hunter2@host/a"}}]}`, wantError: "must not have a user name or password",
+			json:      `{"sources": [{"run": "a", "http": {"url": "http://me:hunter2@host/a"}}]}`,
+			wantError: "must not have a user name or password",
 		},
 		"a URL that is none": {
 			json: `{"sources": [{"run": "a", "http": {"url": "http://host/%hunter2"}}]}`, wantError: "http.url is not a URL",
@@ -105,9 +109,11 @@ func TestSourcesNameThemselvesWithoutSecrets(t *testing.T) {
 		source Source
 		want   string
 	}{
-		"a link":             {Source{Link: "/claims/c/logs"}, "/claims/c/logs"},
-		"a folder":           {Source{S3: &S3Source{Bucket: "b", Prefix: "runs/", Secret: "/secrets/s"}}, "s3://b/runs/"},
-		"a signed file":      {Source{HTTP: &HTTPSource{URL: "https://host:8443/a/b%2Fc?X-Amz-Signature=1#f"}}, "https://host:8443/a/b%2Fc"},
+		"a link":   {Source{Link: "/claims/c/logs"}, "/claims/c/logs"},
+		"a folder": {Source{S3: &S3Source{Bucket: "b", Prefix: "runs/", Secret: "/secrets/s"}}, "s3://b/runs/"},
+		"a signed file": {
+			Source{HTTP: &HTTPSource{URL: "https://host:8443/a/b%2Fc?X-Amz-Signature=1#f"}}, "https://host:8443/a/b%2Fc",
+		},
 		"a file that is not": {Source{HTTP: &HTTPSource{URL: "https://host/%x?key=1"}}, "an HTTP source"},
 	}
 	for name, tc := range tests {

@@ -70,7 +70,8 @@ func readCredentials(folder string) (credentials, error) {
 	}
 	switch {
 	case len(missing) == 3:
-		return credentials{}, fmt.Errorf("the Secret %s is missing, or has neither %s nor %s", secret, fileS3Cfg, strings.Join(missing, ", "))
+		return credentials{}, fmt.Errorf("the Secret %s is missing, or has neither %s nor %s", secret, fileS3Cfg,
+			strings.Join(missing, ", "))
 	case len(missing) > 0:
 		return credentials{}, fmt.Errorf("the Secret %s lacks %s", secret, strings.Join(missing, ", "))
 	}
@@ -101,8 +102,8 @@ func parseEndpoint(endpoint string) (host string, https bool, err error) {
 	return u.Host, u.Scheme == "https", nil
 }
 
-// parseS3Cfg reads s3cmd's configuration as s3cmd does: values are taken as they are, lines of another form are passed over, and
-// connections are encrypted unless it says otherwise.
+// parseS3Cfg reads s3cmd's configuration as s3cmd does: values are taken as they are, lines of another form are passed
+// over, and connections are encrypted unless it says otherwise.
 func parseS3Cfg(text string) (credentials, error) {
 	file, err := ini.LoadSources(ini.LoadOptions{
 		IgnoreInlineComment:      true,
@@ -121,10 +122,14 @@ func parseS3Cfg(text string) (credentials, error) {
 		}
 		return ""
 	}
-	c := credentials{accessKey: get("access_key"), secretKey: get("secret_key"), sessionToken: get("access_token"), https: true}
+	c := credentials{
+		accessKey: get("access_key"), secretKey: get("secret_key"), sessionToken: get("access_token"), https: true,
+	}
 	endpoint := get("host_base")
 	var missing []string
-	for name, value := range map[string]string{"access_key": c.accessKey, "secret_key": c.secretKey, "host_base": endpoint} {
+	for name, value := range map[string]string{
+		"access_key": c.accessKey, "secret_key": c.secretKey, "host_base": endpoint,
+	} {
 		if value == "" {
 			missing = append(missing, name)
 		}

@@ -21,15 +21,16 @@ var queries = regexp.MustCompile(`\?[^\s"']+`)
 // ownAddresses are those that connections go out from, before the address that they go to. They are others each time.
 var ownAddresses = regexp.MustCompile(`\S+:\d+->`)
 
-// describe says what is wrong, in one line for humans, without the secrets and without what may be secret. It is the same each time that
-// the same is wrong.
+// describe says what is wrong, in one line for humans, without the secrets and without what may be secret. It is the
+// same each time that the same is wrong.
 func describe(err error, secrets ...string) string {
 	err = withoutURL(err)
 	text := err.Error()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		text = fmt.Sprintf("the server has sent nothing for %s", stalled)
 	}
-	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.Code != "" && !strings.Contains(text, response.Code) {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.Code != "" &&
+		!strings.Contains(text, response.Code) {
 		text = strings.Replace(text, response.Error(), response.Code+": "+response.Error(), 1)
 	}
 	for _, secret := range secrets {
@@ -51,8 +52,8 @@ func describe(err error, secrets ...string) string {
 	return text
 }
 
-// withoutURL removes the URL that the HTTP client puts before its errors: who reads them knows the source, and its query may be a
-// signature.
+// withoutURL removes the URL that the HTTP client puts before its errors: who reads them knows the source, and its
+// query may be a signature.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

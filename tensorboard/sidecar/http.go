@@ -102,7 +102,8 @@ func contentOf(response *http.Response) (*content, error) {
 	return c, nil
 }
 
-// contentRange returns the offset that a response with a part of a file begins at, and the size of the whole, negative if unknown.
+// contentRange returns the offset that a response with a part of a file begins at, and the size of the whole, negative
+// if unknown.
 func contentRange(header http.Header) (start, size int64, err error) {
 	value := header.Get("Content-Range")
 	bad := fmt.Errorf("the server sent a part of the file that it describes as %q", value)

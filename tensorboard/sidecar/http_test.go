@@ -33,7 +33,8 @@ type fileServer struct {
 func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests = append(s.requests, strings.TrimSpace(fmt.Sprint(r.URL.Path, " ", r.Header.Get("Range"), " ", r.Header.Get("If-None-Match"))))
+	s.requests = append(s.requests,
+		strings.TrimSpace(fmt.Sprint(r.URL.Path, " ", r.Header.Get("Range"), " ", r.Header.Get("If-None-Match"))))
 	s.headers = append(s.headers, r.Header)
 	if s.answers != nil {
 		s.answers(w, r)
@@ -95,7 +96,10 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 		"goes on at the offset": {
 			steps: []step{
 				{server: data(long), want: long, wantRequests: []string{"/a.tfevents"}},
-				{server: data(long + "more"), want: long + "more", wantRequests: []string{"/a.tfevents bytes=16384-"}, wantSent: overlap + 4},
+				{
+					server: data(long + "more"), want: long + "more", wantRequests: []string{"/a.tfevents bytes=16384-"},
+					wantSent: overlap + 4,
+				},
 				{want: long + "more", wantRequests: []string{"/a.tfevents bytes=16388-"}, wantSent: overlap},
 			},
 		},
@@ -104,7 +108,10 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 			steps: []step{
 				{want: long},
 				{want: long, wantRequests: []string{`/a.tfevents bytes=16384- "v1"`}},
-				{server: func(s *fileServer) { s.data, s.etag = long+"more", `"v2"` }, want: long + "more", wantRequests: []string{`/a.tfevents bytes=16384- "v1"`}, wantSent: overlap + 4},
+				{
+					server: func(s *fileServer) { s.data, s.etag = long+"more", `"v2"` }, want: long + "more",
+					wantRequests: []string{`/a.tfevents bytes=16384- "v1"`}, wantSent: overlap + 4,
+				},
 				{want: long + "more", wantRequests: []string{`/a.tfevents bytes=16388- "v2"`}},
 			},
 		},
@@ -222,7 +229,9 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 						}
 					}, want: "12345", wantError: `that it describes as "lines 1-2"`,
 				},
-				{server: fails(http.StatusPartialContent), want: "12345", wantError: "does not say which part of the file it sends"},
+				{
+					server: fails(http.StatusPartialContent), want: "12345", wantError: "does not say which part of the file it sends",
+				},
 			},
 		},
 	}
@@ -313,9 +322,12 @@ func TestNoQueryIsInAnError(t *testing.T) {
 		url    string
 		want   string
 	}{
-		"nobody there":       {url: "http://127.0.0.1:1", want: "connection refused"},
-		"no such host":       {url: "http://no-such-host.invalid", want: "no-such-host.invalid"},
-		"redirects for ever": {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) }, want: "redirected more than 10 times"},
+		"nobody there": {url: "http://127.0.0.1:1", want: "connection refused"},
+		"no such host": {url: "http://no-such-host.invalid", want: "no-such-host.invalid"},
+		"redirects for ever": {
+			answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) },
+			want:   "redirected more than 10 times",
+		},
 		"a redirect to nowhere": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Location", "http://a b/?"+r.URL.RawQuery)

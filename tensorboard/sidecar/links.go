@@ -10,8 +10,9 @@ import (
 // maxName is how long the name of a file may be, in bytes, as everywhere on Linux.
 const maxName = 255
 
-// layOut makes the folder of logs what the sources need: a link or a folder for each, and nothing else. What was there before and is
-// still right stays, so that a sidecar that starts again does not take away what TensorBoard reads. It returns the folder.
+// layOut makes the folder of logs what the sources need: a link or a folder for each, and nothing else. What was there
+// before and is still right stays, so that a sidecar that starts again does not take away what TensorBoard reads. It
+// returns the folder.
 func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 	logs, err := os.OpenRoot(folder)
 	if err != nil {

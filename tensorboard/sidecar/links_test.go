@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tree returns what is in a folder: the content of files, the targets of links as "-> target", and "/" for empty folders.
+// tree returns what is in a folder: the content of files, the targets of links as "-> target", and "/" for empty
+// folders.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -78,8 +79,10 @@ func TestRunsAreLaidOut(t *testing.T) {
 			want:   map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched/a.tfevents": "1"},
 		},
 		"after the sources changed": {
-			before: map[string]string{"linked": "-> /claims/other", "fetched": "-> /claims/other", "gone/a.tfevents": "1", "away": "-> /claims/other"},
-			want:   map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched": "/"},
+			before: map[string]string{
+				"linked": "-> /claims/other", "fetched": "-> /claims/other", "gone/a.tfevents": "1", "away": "-> /claims/other",
+			},
+			want: map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched": "/"},
 		},
 		"after they changed their kind": {
 			before: map[string]string{"linked/a/b.tfevents": "1", "fetched": "a file"},

@@ -14,8 +14,8 @@ import (
 // healthCheckers are the user agents that look whether TensorBoard is there, but not at it.
 var healthCheckers = []string{"kube-probe/", "GoogleHC/", "ELB-HealthChecker/"}
 
-// newProxy returns the way to the TensorBoard at the address. Requests are passed on as they are, path prefix included, and noted in the
-// activity. Responses are streamed.
+// newProxy returns the way to the TensorBoard at the address. Requests are passed on as they are, path prefix included,
+// and noted in the activity. Responses are streamed.
 func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.Handler {
 	target := &url.URL{Scheme: "http", Host: address}
 	proxy := &httputil.ReverseProxy{
@@ -36,7 +36,8 @@ func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.
 				return // nobody is there to be answered
 			}
 			logger.Printf("TensorBoard does not answer: %v", withoutURL(err))
-			http.Error(w, "TensorBoard does not answer: it is starting, or has stopped. Try again in a few seconds.", http.StatusBadGateway)
+			http.Error(w, "TensorBoard does not answer: it is starting, or has stopped. Try again in a few seconds.",
+				http.StatusBadGateway)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

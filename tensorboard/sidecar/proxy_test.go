@@ -18,13 +18,16 @@ import (
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // behind returns a server with the proxy for a TensorBoard, and what the proxy knows.
-func behind(t *testing.T, tensorBoard http.HandlerFunc, prefix string) (*httptest.Server, *activity, *clocktesting.FakeClock) {
+func behind(
+	t *testing.T, tensorBoard http.HandlerFunc, prefix string,
+) (*httptest.Server, *activity, *clocktesting.FakeClock) {
 	t.Helper()
 	backend := httptest.NewServer(tensorBoard)
 	t.Cleanup(backend.Close)
 	fake := clocktesting.NewFakeClock(noon)
 	a := newActivity(fake)
-	proxy := httptest.NewServer(newProxy(strings.TrimPrefix(backend.URL, "http://"), prefix, a, log.New(io.Discard, "", 0)))
+	proxy := httptest.NewServer(newProxy(strings.TrimPrefix(backend.URL, "http://"), prefix, a,
+		log.New(io.Discard, "", 0)))
 	t.Cleanup(proxy.Close)
 	return proxy, a, fake
 }
@@ -45,7 +48,9 @@ func get(t *testing.T, url string, header map[string]string) answer {
 		request.Header.Set(name, value)
 	}
 	request.Host = header["Host"]
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request,
+		[]*http.Request,
+	) error {
 		return http.ErrUseLastResponse
 	}}).Do(request)
 	if err != nil {
@@ -73,7 +78,8 @@ func TestRequestsReachTensorBoardAsTheyAre(t *testing.T) {
 		},
 		"through a gateway": {
 			header: map[string]string{
-				"Host": "gateway.internal", "X-Forwarded-For": "10.1.2.3", "X-Forwarded-Host": "tb.example", "X-Forwarded-Proto": "https",
+				"Host": "gateway.internal", "X-Forwarded-For": "10.1.2.3", "X-Forwarded-Host": "tb.example",
+				"X-Forwarded-Proto": "https",
 			},
 			want: map[string]string{
 				"path": "/tb/ns/x/data/runs?tag=a%2Fb", "host": "gateway.internal",
@@ -110,7 +116,8 @@ func TestTheRootLeadsToThePrefix(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			proxy, _, _ := behind(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, tc.prefix)
+			proxy, _, _ := behind(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
+				tc.prefix)
 			if got := get(t, proxy.URL+tc.path, nil); got.code != tc.wantCode || got.location != tc.wantLocation {
 				t.Errorf("got %d %q, want %d %q", got.code, got.location, tc.wantCode, tc.wantLocation)
 			}
@@ -199,10 +206,14 @@ func TestACallerThatGoesAwayEndsTheRequest(t *testing.T) {
 
 func TestWhileTensorBoardIsAwayThereIsAnAnswer(t *testing.T) {
 	var lines strings.Builder
-	proxy := httptest.NewServer(newProxy("127.0.0.1:1", "", newActivity(clocktesting.NewFakeClock(noon)), log.New(&lines, "", 0)))
+	proxy := httptest.NewServer(newProxy("127.0.0.1:1", "", newActivity(clocktesting.NewFakeClock(noon)),
+		log.New(&lines, "", 0)))
 	got := get(t, proxy.URL+"/data?token=hunter2", nil)
 	proxy.Close()
-	want := answer{http.StatusBadGateway, "", "TensorBoard does not answer: it is starting, or has stopped. Try again in a few seconds.\n"}
+	want := answer{
+		http.StatusBadGateway, "",
+		"TensorBoard does not answer: it is starting, or has stopped. Try again in a few seconds.\n",
+	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

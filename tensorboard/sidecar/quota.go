@@ -21,7 +21,8 @@ type quota struct {
 func (q *quota) take(n int64) error {
 	if q.used.Add(n) > q.limit {
 		q.used.Add(-n)
-		return fmt.Errorf("%w: %s for all sources (--fetch-limit)", errLimit, resource.NewQuantity(q.limit, resource.BinarySI))
+		return fmt.Errorf("%w: %s for all sources (--fetch-limit)", errLimit,
+			resource.NewQuantity(q.limit, resource.BinarySI))
 	}
 	return nil
 }

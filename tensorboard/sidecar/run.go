@@ -21,11 +21,11 @@ import (
 const (
 	// downloads is how many files of a source are fetched at once.
 	downloads = 4
-	// giveUp is after how many failures a fetch ends early, if the server does not even refuse: it has gone, and each try takes time. The
-	// files are tried in no order, so that the same ones do not end each fetch.
+	// giveUp is after how many failures a fetch ends early, if the server does not even refuse: it has gone, and each try
+	// takes time. The files are tried in no order, so that the same ones do not end each fetch.
 	giveUp = 8
-	// overlap is how much of the end of an event file is fetched again, to see that it is still the same file that goes on. Each of its
-	// records has the time of its writing, so another file differs there.
+	// overlap is how much of the end of an event file is fetched again, to see that it is still the same file that goes
+	// on. Each of its records has the time of its writing, so another file differs there.
 	overlap = 16 << 10
 )
 
@@ -164,7 +164,8 @@ type file struct {
 	version  string // empty if unknown, such as for files that an earlier sidecar fetched
 }
 
-// is says whether the file is all of that version of its object. A file that was fetched as a whole has the object's time.
+// is says whether the file is all of that version of its object. A file that was fetched as a whole has the object's
+// time.
 func (f file) is(size int64, version string, modified time.Time) bool {
 	switch {
 	case f.size != size:
@@ -189,8 +190,9 @@ func (r *run) have(name string) (file, error) {
 	return file{size: info.Size(), modified: info.ModTime(), version: r.versions[name]}, nil
 }
 
-// extend appends to an event file what its object has more, in place, since TensorBoard keeps the file open. If it turns out to be another file,
-// it is removed and fetched the next time: TensorBoard has noticed by then, which it does not if one file takes another's place at once.
+// extend appends to an event file what its object has more, in place, since TensorBoard keeps the file open. If it
+// turns out to be another file, it is removed and fetched the next time: TensorBoard has noticed by then, which it does
+// not if one file takes another's place at once.
 func (r *run) extend(ctx context.Context, o object, have file) error {
 	from := max(0, have.size-overlap)
 	if o.size == have.size {

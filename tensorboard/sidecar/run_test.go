@@ -49,7 +49,9 @@ func (m *memory) open(_ context.Context, o object, from int64, _ string) (*conte
 	if m.cut > 0 {
 		body = io.MultiReader(io.LimitReader(body, m.cut), brokenReader{})
 	}
-	return &content{ReadCloser: io.NopCloser(&counter{body, &m.sent}), start: from, size: int64(len(data)), version: data}, nil
+	return &content{
+		ReadCloser: io.NopCloser(&counter{body, &m.sent}), start: from, size: int64(len(data)), version: data,
+	}, nil
 }
 
 type brokenReader struct{}
@@ -120,32 +122,62 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 	tests := map[string][]step{
 		"an event file grows, and only what is new is sent besides the overlap": {
 			{source: map[string]string{"a.tfevents": long}, want: map[string]string{"a.tfevents": long}},
-			{source: map[string]string{"a.tfevents": long + "more"}, want: map[string]string{"a.tfevents": long + "more"}, wantSent: ptr.To[int64](overlap + 4)},
+			{
+				source: map[string]string{"a.tfevents": long + "more"}, want: map[string]string{"a.tfevents": long + "more"},
+				wantSent: ptr.To[int64](overlap + 4),
+			},
 		},
 		"nothing is sent for a file that is known": {
-			{source: map[string]string{"a.tfevents": "1", "plugins/b": "2"}, want: map[string]string{"a.tfevents": "1", "plugins/b": "2"}},
-			{source: map[string]string{"a.tfevents": "1", "plugins/b": "2"}, want: map[string]string{"a.tfevents": "1", "plugins/b": "2"}, wantSent: ptr.To[int64](0)},
+			{
+				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+			},
+			{
+				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"}, wantSent: ptr.To[int64](0),
+			},
 		},
 		"an event file that breaks off goes on where it was": {
-			{source: map[string]string{"a.tfevents": long}, cut: 1000, want: map[string]string{"a.tfevents": long[:1000]}, wantError: "the connection broke"},
+			{
+				source: map[string]string{"a.tfevents": long}, cut: 1000, want: map[string]string{"a.tfevents": long[:1000]},
+				wantError: "the connection broke",
+			},
 			{source: map[string]string{"a.tfevents": long}, want: map[string]string{"a.tfevents": long}},
 		},
 		"an event file that breaks off again and again gets there": {
-			{source: map[string]string{"a.tfevents": long + long}, cut: overlap + 1000, want: map[string]string{"a.tfevents": long[:overlap+1000]}, wantError: "the connection broke"},
-			{source: map[string]string{"a.tfevents": long + long}, cut: overlap + 1000, want: map[string]string{"a.tfevents": long[:overlap+2000]}, wantError: "the connection broke"},
+			{
+				source: map[string]string{"a.tfevents": long + long}, cut: overlap + 1000,
+				want: map[string]string{"a.tfevents": long[:overlap+1000]}, wantError: "the connection broke",
+			},
+			{
+				source: map[string]string{"a.tfevents": long + long}, cut: overlap + 1000,
+				want: map[string]string{"a.tfevents": long[:overlap+2000]}, wantError: "the connection broke",
+			},
 			{source: map[string]string{"a.tfevents": long + long}, want: map[string]string{"a.tfevents": long + long}},
 		},
 		"it does so also if the sidecar was restarted": {
-			{source: map[string]string{"a.tfevents": long}, cut: 1000, want: map[string]string{"a.tfevents": long[:1000]}, wantError: "the connection broke"},
-			{source: map[string]string{"a.tfevents": long}, restarted: true, want: map[string]string{"a.tfevents": long}, wantSent: new(int64(len(long)))},
+			{
+				source: map[string]string{"a.tfevents": long}, cut: 1000, want: map[string]string{"a.tfevents": long[:1000]},
+				wantError: "the connection broke",
+			},
+			{
+				source: map[string]string{"a.tfevents": long}, restarted: true, want: map[string]string{"a.tfevents": long},
+				wantSent: new(int64(len(long))),
+			},
 		},
 		"another file that breaks off is not seen": {
-			{source: map[string]string{"plugins/a": long}, cut: 1000, want: map[string]string{"plugins": "/"}, wantError: "the connection broke"},
+			{
+				source: map[string]string{"plugins/a": long}, cut: 1000, want: map[string]string{"plugins": "/"},
+				wantError: "the connection broke",
+			},
 			{source: map[string]string{"plugins/a": long}, want: map[string]string{"plugins/a": long}},
 		},
 		"another file stays as it was until the new one is here": {
 			{source: map[string]string{"plugins/a": "old"}, want: map[string]string{"plugins/a": "old"}},
-			{source: map[string]string{"plugins/a": "newer"}, cut: 2, want: map[string]string{"plugins/a": "old"}, wantError: "the connection broke"},
+			{
+				source: map[string]string{"plugins/a": "newer"}, cut: 2, want: map[string]string{"plugins/a": "old"},
+				wantError: "the connection broke",
+			},
 			{source: map[string]string{"plugins/a": "newer"}, want: map[string]string{"plugins/a": "newer"}},
 		},
 		"an event file that became shorter is removed, and fetched the next time": {
@@ -169,40 +201,76 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 			{source: map[string]string{"a.tfevents": "abcde"}, want: map[string]string{"a.tfevents": "abcde"}},
 		},
 		"what is gone at the source goes here, with its folders": {
-			{source: map[string]string{"a.tfevents": "1", "b/c/d.tfevents": "2"}, want: map[string]string{"a.tfevents": "1", "b/c/d.tfevents": "2"}},
+			{
+				source: map[string]string{"a.tfevents": "1", "b/c/d.tfevents": "2"},
+				want:   map[string]string{"a.tfevents": "1", "b/c/d.tfevents": "2"},
+			},
 			{source: map[string]string{"a.tfevents": "1"}, want: map[string]string{"a.tfevents": "1"}},
 			{source: map[string]string{}, want: nil},
 		},
 		"a file becomes a folder, and a folder a file": {
-			{source: map[string]string{"a.tfevents": "1", "b.tfevents/c.tfevents": "2"}, want: map[string]string{"a.tfevents": "1", "b.tfevents/c.tfevents": "2"}},
-			{source: map[string]string{"a.tfevents/c.tfevents": "1", "b.tfevents": "2"}, want: map[string]string{"a.tfevents/c.tfevents": "1", "b.tfevents": "2"}},
+			{
+				source: map[string]string{"a.tfevents": "1", "b.tfevents/c.tfevents": "2"},
+				want:   map[string]string{"a.tfevents": "1", "b.tfevents/c.tfevents": "2"},
+			},
+			{
+				source: map[string]string{"a.tfevents/c.tfevents": "1", "b.tfevents": "2"},
+				want:   map[string]string{"a.tfevents/c.tfevents": "1", "b.tfevents": "2"},
+			},
 		},
 		"one file that fails does not keep the others away": {
 			{
-				source: map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
-				fails:  map[string]error{"b.tfevents": errors.New("denied")},
-				want:   map[string]string{"a.tfevents": "1", "c.tfevents": "3"}, wantError: `1 of 3 files cannot be fetched, such as "b.tfevents": denied`,
+				source:    map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
+				fails:     map[string]error{"b.tfevents": errors.New("denied")},
+				want:      map[string]string{"a.tfevents": "1", "c.tfevents": "3"},
+				wantError: `1 of 3 files cannot be fetched, such as "b.tfevents": denied`,
 			},
-			{source: map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"}, want: map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"}},
+			{
+				source: map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
+				want:   map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
+			},
 		},
 		"an object that changed after it was listed is left for the next time": {
-			{source: map[string]string{"a.tfevents": "1", "plugins/b": "2"}, fails: map[string]error{"a.tfevents": errChanged, "plugins/b": errChanged}},
-			{source: map[string]string{"a.tfevents": "1", "plugins/b": "2"}, want: map[string]string{"a.tfevents": "1", "plugins/b": "2"}},
+			{
+				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+				fails:  map[string]error{"a.tfevents": errChanged, "plugins/b": errChanged},
+			},
+			{
+				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+			},
 		},
 		"an empty file is a file": {
-			{source: map[string]string{"a.tfevents": "", "plugins/b": ""}, want: map[string]string{"a.tfevents": "", "plugins/b": ""}},
-			{source: map[string]string{"a.tfevents": "1", "plugins/b": "2"}, want: map[string]string{"a.tfevents": "1", "plugins/b": "2"}},
+			{
+				source: map[string]string{"a.tfevents": "", "plugins/b": ""},
+				want:   map[string]string{"a.tfevents": "", "plugins/b": ""},
+			},
+			{
+				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"},
+			},
 		},
 		"past the limit nothing more is fetched, until there is space again": {
-			{source: map[string]string{"a.tfevents": "12345"}, limit: ptr.To[int64](8), want: map[string]string{"a.tfevents": "12345"}},
 			{
-				source: map[string]string{"a.tfevents": "12345", "b.tfevents": "1234", "plugins/c": "12345"}, limit: ptr.To[int64](8),
-				want: map[string]string{"a.tfevents": "12345"}, wantError: `the limit of fetched logs is reached: 8 for all sources (--fetch-limit)`,
+				source: map[string]string{"a.tfevents": "12345"}, limit: ptr.To[int64](8),
+				want: map[string]string{"a.tfevents": "12345"},
 			},
-			{source: map[string]string{"b.tfevents": "1234"}, limit: ptr.To[int64](8), want: map[string]string{"b.tfevents": "1234"}},
+			{
+				source:    map[string]string{"a.tfevents": "12345", "b.tfevents": "1234", "plugins/c": "12345"},
+				limit:     ptr.To[int64](8),
+				want:      map[string]string{"a.tfevents": "12345"},
+				wantError: `the limit of fetched logs is reached: 8 for all sources (--fetch-limit)`,
+			},
+			{
+				source: map[string]string{"b.tfevents": "1234"}, limit: ptr.To[int64](8),
+				want: map[string]string{"b.tfevents": "1234"},
+			},
 		},
 		"what is here already counts after a restart": {
-			{source: map[string]string{"a.tfevents": "12345"}, limit: ptr.To[int64](8), want: map[string]string{"a.tfevents": "12345"}},
+			{
+				source: map[string]string{"a.tfevents": "12345"}, limit: ptr.To[int64](8),
+				want: map[string]string{"a.tfevents": "12345"},
+			},
 			{
 				source: map[string]string{"a.tfevents": "12345", "b.tfevents": "1234"}, limit: ptr.To[int64](8), restarted: true,
 				want: map[string]string{"a.tfevents": "12345"}, wantError: "the limit of fetched logs is reached",
@@ -295,7 +363,9 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 		wantError string
 	}{
 		"names of folders above": {
-			source:    map[string]string{"../other/a.tfevents": "bad", "x/../../other/a.tfevents": "bad", "..": "bad", "good.tfevents": "good"},
+			source: map[string]string{
+				"../other/a.tfevents": "bad", "x/../../other/a.tfevents": "bad", "..": "bad", "good.tfevents": "good",
+			},
 			want:      map[string]string{"good.tfevents": "good"},
 			wantError: "3 of 4 files cannot be fetched",
 		},
@@ -305,12 +375,16 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 			wantError: `"/etc/a.tfevents": its name is not that of a file in this folder`,
 		},
 		"names that are another's in disguise": {
-			source:    map[string]string{"x//a.tfevents": "bad", "x/./a.tfevents": "bad", "./x/a.tfevents": "bad", "x/a.tfevents": "good"},
+			source: map[string]string{
+				"x//a.tfevents": "bad", "x/./a.tfevents": "bad", "./x/a.tfevents": "bad", "x/a.tfevents": "good",
+			},
 			want:      map[string]string{"x/a.tfevents": "good"},
 			wantError: "3 of 4 files cannot be fetched",
 		},
 		"names that no file has": {
-			source:    map[string]string{"": "bad", ".": "bad", "a\x00.tfevents": "bad", "\xff.tfevents": "bad", "n" + longest: "bad", longest: "good"},
+			source: map[string]string{
+				"": "bad", ".": "bad", "a\x00.tfevents": "bad", "\xff.tfevents": "bad", "n" + longest: "bad", longest: "good",
+			},
 			want:      map[string]string{longest: "good"},
 			wantError: "5 of 6 files cannot be fetched",
 		},
@@ -324,8 +398,14 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 			want:   map[string]string{strings.Repeat("d/", 500) + "a.tfevents": "good"},
 		},
 		"names that hold everything else": {
-			source: map[string]string{`a\..\b ?*'"$(x)` + "\n.tfevents": "good", "héllo/wörld.tfevents": "good", "...tfevents": "good"},
-			want:   map[string]string{`a\..\b ?*'"$(x)` + "\n.tfevents": "good", "héllo/wörld.tfevents": "good", "...tfevents": "good"},
+			source: map[string]string{
+				`a\..\b ?*'"$(x)` + "\n.tfevents": "good", "héllo/wörld.tfevents": "good", "...tfevents": "good",
+			},
+			want: map[string]string{
+				`a\..\b ?*'"$(x)` + "\n.tfevents": "good",
+				"héllo/wörld.tfevents":            "good",
+				"...tfevents":                     "good",
+			},
 		},
 		"a file that another object has as its folder": {
 			source:    map[string]string{"a.tfevents": "good", "a.tfevents/b.tfevents": "bad", "a.tfevents/plugins/c": "bad"},
@@ -333,9 +413,24 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 			wantError: `2 of 3 files cannot be fetched, such as "a.tfevents/b.tfevents": it cannot be fetched, since "a.tfevents" is a file and not a folder`,
 		},
 		"links that are in the way": {
-			before: map[string]string{"a.tfevents": "-> ../other/file", "x": "-> ../other", "y": "-> /", "plugins/z": "-> ../../other/file"},
-			source: map[string]string{"a.tfevents": "good", "x/file.tfevents": "good", "y/etc/a.tfevents": "good", "plugins/z": "good"},
-			want:   map[string]string{"a.tfevents": "good", "x/file.tfevents": "good", "y/etc/a.tfevents": "good", "plugins/z": "good"},
+			before: map[string]string{
+				"a.tfevents": "-> ../other/file",
+				"x":          "-> ../other",
+				"y":          "-> /",
+				"plugins/z":  "-> ../../other/file",
+			},
+			source: map[string]string{
+				"a.tfevents":       "good",
+				"x/file.tfevents":  "good",
+				"y/etc/a.tfevents": "good",
+				"plugins/z":        "good",
+			},
+			want: map[string]string{
+				"a.tfevents":       "good",
+				"x/file.tfevents":  "good",
+				"y/etc/a.tfevents": "good",
+				"plugins/z":        "good",
+			},
 		},
 		"links that are left over": {
 			before: map[string]string{"x": "-> ../other"},

@@ -59,7 +59,8 @@ func (b *bucket) list(ctx context.Context) ([]object, error) {
 		return nil, err
 	}
 	var objects []object
-	for info := range b.client.ListObjectsIter(ctx, b.source.Bucket, minio.ListObjectsOptions{Prefix: b.prefix(), Recursive: true}) {
+	for info := range b.client.ListObjectsIter(ctx, b.source.Bucket,
+		minio.ListObjectsOptions{Prefix: b.prefix(), Recursive: true}) {
 		if info.Err != nil {
 			return nil, b.credentials.hideIn(info.Err)
 		}

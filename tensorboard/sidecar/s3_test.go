@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// s3Server is as much of S3 as the sidecar uses, with one bucket, logs. It checks access keys and no signatures; a real server is part of
-// the end-to-end tests.
+// s3Server is as much of S3 as the sidecar uses, with one bucket, logs. It checks access keys and no signatures; a real
+// server is part of the end-to-end tests.
 type s3Server struct {
 	accessKey string
 	noMatch   bool // knows no If-Match
@@ -39,7 +39,8 @@ func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !strings.Contains(r.Header.Get("Authorization"), "Credential="+s.accessKey+"/"):
 		// As bad as it gets: the server repeats what it was sent.
-		fail(w, http.StatusForbidden, "InvalidAccessKeyId", "No such key: "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Amz-Security-Token"))
+		fail(w, http.StatusForbidden, "InvalidAccessKeyId",
+			"No such key: "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Amz-Security-Token"))
 	case query.Has("location"):
 		_ = xml.NewEncoder(w).Encode(struct {
 			XMLName xml.Name `xml:"LocationConstraint"`
@@ -98,7 +99,9 @@ func (s *s3Server) list(w http.ResponseWriter, query url.Values) {
 			break
 		}
 		data := s.objects[key]
-		result.Contents = append(result.Contents, item{url.QueryEscape(key), etagOf(data), noon.Format("2006-01-02T15:04:05.000Z"), len(data)})
+		result.Contents = append(result.Contents, item{
+			url.QueryEscape(key), etagOf(data), noon.Format("2006-01-02T15:04:05.000Z"), len(data),
+		})
 	}
 	_ = xml.NewEncoder(w).Encode(result)
 }
@@ -124,10 +127,14 @@ func inBucket(t *testing.T, s *s3Server, bucketName string) (r *run, secret stri
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	secret = filepath.Join(t.TempDir(), "keys")
-	secretIn(t, secret, map[string]string{"AWS_ACCESS_KEY_ID": s.accessKey, "AWS_SECRET_ACCESS_KEY": "hunter2hunter2", "AWS_ENDPOINT_URL": server.URL})
+	secretIn(t, secret, map[string]string{
+		"AWS_ACCESS_KEY_ID": s.accessKey, "AWS_SECRET_ACCESS_KEY": "hunter2hunter2", "AWS_ENDPOINT_URL": server.URL,
+	})
 	transport := newTransport(stalled)
 	t.Cleanup(transport.CloseIdleConnections)
-	return runIn(t, t.TempDir(), &bucket{source: S3Source{Bucket: bucketName, Prefix: "runs", Secret: secret}, transport: transport}, 1<<30), secret
+	return runIn(t, t.TempDir(), &bucket{
+		source: S3Source{Bucket: bucketName, Prefix: "runs", Secret: secret}, transport: transport,
+	}, 1<<30), secret
 }
 
 func TestAFolderOfABucket(t *testing.T) {
@@ -264,7 +271,9 @@ func TestASecretThatIsRotatedIsUsedAtOnce(t *testing.T) {
 	secretIn(t, secret, nil)
 	wantError(t, r.fetch(t.Context()), "the Secret keys is missing")
 
-	secretIn(t, secret, map[string]string{".s3cfg": "host_base = " + address + "\naccess_key = key-2\nsecret_key = hunter3hunter3\n"})
+	secretIn(t, secret, map[string]string{
+		".s3cfg": "host_base = " + address + "\naccess_key = key-2\nsecret_key = hunter3hunter3\n",
+	})
 	wantError(t, r.fetch(t.Context()), "")
 	wantTree(t, r, map[string]string{"a.tfevents": "12"})
 }
@@ -278,9 +287,12 @@ func TestErrorsOfABucket(t *testing.T) {
 	}{
 		"no such bucket": {bucket: "other", want: "NoSuchBucket: The specified bucket does not exist"},
 		"no valid name":  {bucket: "B!", want: "Bucket name"},
-		"nobody there":   {bucket: "logs", secret: map[string]string{fileEndpoint: "http://127.0.0.1:1"}, want: "connection refused"},
+		"nobody there": {
+			bucket: "logs", secret: map[string]string{fileEndpoint: "http://127.0.0.1:1"}, want: "connection refused",
+		},
 		"wrong keys": {
-			bucket: "logs", secret: map[string]string{fileAccessKey: "hunter1", fileSessionToken: "hunter3"}, want: "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/",
+			bucket: "logs", secret: map[string]string{fileAccessKey: "hunter1", fileSessionToken: "hunter3"},
+			want: "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/",
 		},
 		"a file that is denied": {
 			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
@@ -315,7 +327,8 @@ func TestErrorsOfABucket(t *testing.T) {
 				t.Fatal("got no error")
 			}
 			got := describe(err)
-			if !strings.Contains(got, tc.want) || strings.Contains(got, "hunter") || strings.Contains(got, "key-") || strings.ContainsAny(got, "\n\x1b") || len(got) > maxDescription+3 {
+			if !strings.Contains(got, tc.want) || strings.Contains(got, "hunter") || strings.Contains(got, "key-") ||
+				strings.ContainsAny(got, "\n\x1b") || len(got) > maxDescription+3 {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -25,7 +25,8 @@ const (
 	StatusPath = "/status"
 )
 
-// environmentPath is the page of TensorBoard that shows whether it works: its front page is there even if what reads the logs is not.
+// environmentPath is the page of TensorBoard that shows whether it works: its front page is there even if what reads
+// the logs is not.
 const environmentPath = "/data/environment"
 
 // readyTimeout is how long TensorBoard may take to show that it works.
@@ -43,7 +44,8 @@ const (
 
 // Status is what the sidecar knows about its TensorBoard.
 type Status struct {
-	// IdleSeconds are the whole seconds since the last request ended, or since the sidecar started; 0 while a request is under way.
+	// IdleSeconds are the whole seconds since the last request ended, or since the sidecar started; 0 while a request is
+	// under way.
 	IdleSeconds int64 `json:"idleSeconds"`
 	// Sources are those that could not be read the last time, in the order of the Config.
 	Sources []SourceStatus `json:"sources,omitempty"`

@@ -34,11 +34,18 @@ func TestTheStatusReachesTheController(t *testing.T) {
 		{"at the start", func() {}, Status{}},
 		{"whole seconds", func() { fake.Step(90*time.Second + 999*time.Millisecond) }, Status{IdleSeconds: 90}},
 		{"during a request", func() { a.begin() }, Status{}},
-		{"two sources fail", func() { troubled.set(1, "not there"); troubled.set(0, "no bucket") }, Status{Sources: []SourceStatus{
-			{Run: "b", Source: "s3://bucket/runs/", Error: "no bucket"},
-			{Run: "a", Source: "http://host/file", Error: "not there"},
-		}}},
-		{"one is well again", func() { troubled.set(0, "") }, Status{Sources: []SourceStatus{{Run: "a", Source: "http://host/file", Error: "not there"}}}},
+		{
+			"two sources fail",
+			func() { troubled.set(1, "not there"); troubled.set(0, "no bucket") },
+			Status{Sources: []SourceStatus{
+				{Run: "b", Source: "s3://bucket/runs/", Error: "no bucket"},
+				{Run: "a", Source: "http://host/file", Error: "not there"},
+			}},
+		},
+		{
+			"one is well again", func() { troubled.set(0, "") },
+			Status{Sources: []SourceStatus{{Run: "a", Source: "http://host/file", Error: "not there"}}},
+		},
 	}
 	for _, tc := range tests {
 		tc.do()
@@ -58,7 +65,9 @@ func TestAskingWhatIsNoSidecarIsAnError(t *testing.T) {
 		want   string
 	}{
 		"another server": {http.NotFound, "got 404 Not Found"},
-		"not JSON":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "reading the answer"},
+		"not JSON": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "reading the answer",
+		},
 		"an answer without end": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"sources": [`))
 			for range 100_000 {
@@ -147,7 +156,8 @@ func TestReadyIsWhatTensorBoardIs(t *testing.T) {
 			}
 			fake := clocktesting.NewFakeClock(noon)
 			a := newActivity(fake)
-			health := httptest.NewServer(newHealth(strings.TrimPrefix(tensorBoard.URL, "http://"), "/tb/ns/x", a, newTroubles(nil)))
+			health := httptest.NewServer(newHealth(strings.TrimPrefix(tensorBoard.URL, "http://"), "/tb/ns/x", a,
+				newTroubles(nil)))
 			t.Cleanup(health.Close)
 			fake.Step(time.Hour)
 			if got := get(t, health.URL+ReadyPath, nil); got.code != tc.wantCode || !strings.HasPrefix(got.body, tc.wantBody) {

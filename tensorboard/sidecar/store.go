@@ -16,8 +16,8 @@ import (
 type store interface {
 	// list returns the files that are there now and that TensorBoard shows.
 	list(ctx context.Context) ([]object, error)
-	// open returns what the object holds from an offset on, or from an earlier one. known is the version of it that is already
-	// here, if all of it is.
+	// open returns what the object holds from an offset on, or from an earlier one. known is the version of it that is
+	// already here, if all of it is.
 	open(ctx context.Context, o object, from int64, known string) (*content, error)
 }
 
@@ -68,7 +68,8 @@ func isShown(name string) bool {
 	}
 }
 
-// sift returns the objects that can be files beside each other in one folder, by their paths, and errors for the others.
+// sift returns the objects that can be files beside each other in one folder, by their paths, and errors for the
+// others.
 func sift(objects []object) (map[string]object, []error) {
 	files := map[string]object{}
 	var refused []error

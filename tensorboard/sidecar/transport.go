@@ -10,7 +10,8 @@ import (
 // stalled is for how long a server may send or take nothing before it is given up. A whole file may take any time.
 const stalled = 30 * time.Second
 
-// newTransport is for requests to servers of logs. It leaves bytes as they are, compressed or not, since files are continued at offsets.
+// newTransport is for requests to servers of logs. It leaves bytes as they are, compressed or not, since files are
+// continued at offsets.
 func newTransport(stalled time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: stalled}
 	return &http.Transport{

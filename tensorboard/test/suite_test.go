@@ -1,5 +1,5 @@
-// Package test runs the tensorboard-controller against a real API server: the CRD as it is shipped, the RBAC as it is shipped. There is
-// no kubelet: pods run when a test says so, and a server of the test answers as their sidecar.
+// Package test runs the tensorboard-controller against a real API server: the CRD as it is shipped, the RBAC as it is
+// shipped. There is no kubelet: pods run when a test says so, and a server of the test answers as their sidecar.
 package test
 
 import (
@@ -58,7 +58,9 @@ func newNamespace(ctx context.Context) string {
 // manifest returns a TensorBoard called board with a spec.
 func manifest(namespace, spec string) *unstructured.Unstructured {
 	GinkgoHelper()
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "tensorstack.dev/v1beta1", "kind": "TensorBoard"}}
+	object := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "tensorstack.dev/v1beta1", "kind": "TensorBoard"},
+	}
 	object.SetNamespace(namespace)
 	object.SetName("board")
 	var content map[string]any

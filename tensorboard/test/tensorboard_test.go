@@ -40,7 +40,8 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(tb.Status.Pod.Reference.Name).To(Equal("board-tb"))
 		Expect(tb.Status.Pod.Phase).To(Equal(corev1.PodRunning))
 		Expect(tb.Status.ObservedGeneration).To(Equal(tb.Generation))
-		Expect(tb.Status.Conditions).To(ContainElement(And(HaveField("Type", "Idle"), HaveField("LastProbeTime", Not(BeNil())))))
+		Expect(tb.Status.Conditions).To(ContainElement(And(HaveField("Type", "Idle"),
+			HaveField("LastProbeTime", Not(BeNil())))))
 
 		// An event is written asynchronously. This is the only one.
 		Eventually(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "/events")) }).Should(Equal(1))
@@ -72,7 +73,9 @@ var _ = Describe("A TensorBoard", func() {
 		config := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: tb.Namespace, Name: "board-tb", Labels: map[string]string{v1beta1.LabelName: tb.Name},
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(tb, v1beta1.GroupVersion.WithKind("TensorBoard"))},
+				OwnerReferences: []metav1.OwnerReference{
+					*metav1.NewControllerRef(tb, v1beta1.GroupVersion.WithKind("TensorBoard")),
+				},
 			},
 			Data: map[string]string{"config.json": `{"sources": []}`},
 		}
@@ -119,7 +122,8 @@ var _ = Describe("A TensorBoard", func() {
 		}
 		Expect(mounts(pod.Spec.InitContainers[0])).To(ConsistOf(
 			"/etc/tensorboard-sidecar readOnly=true", "/logs readOnly=false", "/secrets/keys readOnly=true"))
-		Expect(mounts(pod.Spec.Containers[0])).To(ConsistOf("/logs readOnly=true", "/tmp readOnly=false", "/claims/data readOnly=true"))
+		Expect(mounts(pod.Spec.Containers[0])).To(ConsistOf("/logs readOnly=true", "/tmp readOnly=false",
+			"/claims/data readOnly=true"))
 		Expect(pod.Spec.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
 	})
 
@@ -194,10 +198,18 @@ resources: {requests: {cpu: "2"}}
 		b := newBoard(ctx)
 		tb := create(ctx, newNamespace(ctx), remote)
 		b.run(ctx, podOf(ctx, tb), "node-1")
-		b.status.Store(&sidecar.Status{Sources: []sidecar.SourceStatus{{Run: "bucket-runs", Source: "s3://bucket/runs", Error: "no Secret"}}})
-		Eventually(ctx, func() string { return condition(get(ctx, tb), v1beta1.ConditionSourcesAvailable) }).Should(Equal("False FetchFailed"))
+		b.status.Store(&sidecar.Status{
+			Sources: []sidecar.SourceStatus{{Run: "bucket-runs", Source: "s3://bucket/runs", Error: "no Secret"}},
+		})
+		Eventually(
+			ctx,
+			func() string { return condition(get(ctx, tb), v1beta1.ConditionSourcesAvailable) },
+		).Should(Equal("False FetchFailed"))
 		b.status.Store(&sidecar.Status{})
-		Eventually(ctx, func() string { return condition(get(ctx, tb), v1beta1.ConditionSourcesAvailable) }).Should(Equal("True AllAvailable"))
+		Eventually(
+			ctx,
+			func() string { return condition(get(ctx, tb), v1beta1.ConditionSourcesAvailable) },
+		).Should(Equal("True AllAvailable"))
 		Eventually(ctx, eventReasons(ctx, tb)).Should(ConsistOf("Serving", "FetchFailed", "AllAvailable"))
 	})
 
@@ -224,7 +236,9 @@ resources: {requests: {cpu: "2"}}
 		tb := create(ctx, newNamespace(ctx), remote)
 		first := podOf(ctx, tb)
 		Expect(plane.Client.Delete(ctx, first.DeepCopy(), client.GracePeriodSeconds(0))).To(Succeed())
-		Expect(plane.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: "board-tb"}})).To(Succeed())
+		Expect(plane.Client.Delete(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: "board-tb"},
+		})).To(Succeed())
 		Eventually(ctx, func(g Gomega) {
 			pod, service := &corev1.Pod{}, &corev1.Service{}
 			g.Expect(plane.Client.Get(ctx, client.ObjectKeyFromObject(first), pod)).To(Succeed())
@@ -322,7 +336,9 @@ func bound(ctx context.Context, namespace, name string, mode corev1.PersistentVo
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{mode},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 	Expect(plane.Client.Create(ctx, claim)).To(Succeed())

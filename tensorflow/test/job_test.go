@@ -18,12 +18,14 @@ import (
 
 var (
 	// wholeCluster has a replica of every type, the leader's last. wholeNames are those of its pods by rank.
-	wholeCluster = integration.ReplicaSpecs("type: ps, restartPolicy: OnFailure", "type: worker, replicas: 2, restartPolicy: OnFailure",
+	wholeCluster = integration.ReplicaSpecs("type: ps, restartPolicy: OnFailure",
+		"type: worker, replicas: 2, restartPolicy: OnFailure",
 		"type: evaluator, restartPolicy: OnFailure", "type: chief, restartPolicy: OnFailure")
 	wholeNames = []string{"job-chief-0", "job-worker-0", "job-worker-1", "job-ps-0", "job-evaluator-0"}
 
 	// collective has no parameter server.
-	collective = integration.ReplicaSpecs("type: worker, replicas: 2, restartPolicy: OnFailure", "type: evaluator, restartPolicy: OnFailure",
+	collective = integration.ReplicaSpecs("type: worker, replicas: 2, restartPolicy: OnFailure",
+		"type: evaluator, restartPolicy: OnFailure",
 		"type: chief, restartPolicy: OnFailure")
 )
 
@@ -142,9 +144,16 @@ spec:
 	It("is held, and says so, if its TF_CONFIG is more than Linux passes to a process", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), "metadata: {name: a-name-of-forty-letters-which-is-not-rare}",
 			integration.ReplicaSpecs("type: worker, replicas: 1999"))
-		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
+		Eventually(
+			ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason },
+		).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
 		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(And(
-			ContainSubstring("TF_CONFIG, which names 1999 replicas, takes"), ContainSubstring("use fewer replicas or a shorter name")))
+			ContainSubstring(
+				"TF_CONFIG, which names 1999 replicas, takes",
+			),
+			ContainSubstring("use fewer replicas or a shorter name"),
+		))
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 	})
 })
@@ -164,8 +173,10 @@ var _ = Describe("A job with parameter servers", func() {
 			Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf(leader, other))
 			Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 2, Deleted: 1}))
 		},
-		Entry("the chief, even if it stands last", integration.ReplicaSpecs("type: ps", "type: worker", "type: chief"), "job-chief-0", "job-worker-0"),
-		Entry("worker 0 without a chief, even if servers stand first", integration.ReplicaSpecs("type: ps", "type: worker, replicas: 2"),
+		Entry("the chief, even if it stands last", integration.ReplicaSpecs("type: ps", "type: worker", "type: chief"),
+			"job-chief-0", "job-worker-0"),
+		Entry("worker 0 without a chief, even if servers stand first", integration.ReplicaSpecs("type: ps",
+			"type: worker, replicas: 2"),
 			"job-worker-0", "job-worker-1"),
 	)
 

@@ -1,5 +1,6 @@
-// Package test runs the tensorflow-controller against a real API server: the CRD as it is shipped, the RBAC as it is shipped,
-// and pods that the tests let run and end as a kubelet would. What the kinds of job have in common is tested for PyTorch.
+// Package test runs the tensorflow-controller against a real API server: the CRD as it is shipped, the RBAC as it is
+// shipped, and pods that the tests let run and end as a kubelet would. What the kinds of job have in common is tested
+// for PyTorch.
 package test
 
 import (

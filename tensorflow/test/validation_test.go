@@ -47,10 +47,12 @@ var _ = Describe("Bad input", func() {
 			"spec.replicaSpecs", "at most one chief is allowed: it leads"),
 		Entry("neither a chief nor a worker", integration.ReplicaSpecs("type: ps", "type: evaluator"),
 			"spec.replicaSpecs", nobodyLead),
-		Entry("chief and worker, but no replica of either", integration.ReplicaSpecs("type: chief, replicas: 0", "type: worker, replicas: 0", "type: ps"),
+		Entry("chief and worker, but no replica of either", integration.ReplicaSpecs("type: chief, replicas: 0",
+			"type: worker, replicas: 0", "type: ps"),
 			"spec.replicaSpecs", nobodyLead),
 		Entry("a job name too long for its evaluator's name",
-			"metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n"+integration.ReplicaSpecs("type: worker", "type: evaluator"),
+			"metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n"+integration.ReplicaSpecs("type: worker",
+				"type: evaluator"),
 			"metadata.name", "metadata.name is too long"),
 		Entry("a restart policy of the container named tensorflow, behind another",
 			integration.Containers("{name: first, image: a}", "{name: tensorflow, image: a, restartPolicy: Always}"),
@@ -69,17 +71,23 @@ var _ = Describe("Bad input", func() {
 		integration.GoodInput(integration.MainContainer), integration.GoodReplicaSpecs(), integration.GoodTensorBoardSpecs(),
 		Entry("a first container that restarts in its pod, beside the main container",
 			integration.Containers("{name: first, image: a, restartPolicy: Always}", "{name: tensorflow, image: a}")),
-		Entry("every type", integration.ReplicaSpecs("type: ps, replicas: 2", "type: evaluator, replicas: 2", "type: worker, replicas: 3", "type: chief")),
+		Entry("every type",
+			integration.ReplicaSpecs("type: ps, replicas: 2", "type: evaluator, replicas: 2", "type: worker, replicas: 3",
+				"type: chief")),
 		Entry("a chief alone", integration.ReplicaSpecs("type: chief")),
-		Entry("a chief without a replica beside workers", integration.ReplicaSpecs("type: chief, replicas: 0", "type: worker")),
-		Entry("workers without a replica beside a chief", integration.ReplicaSpecs("type: chief", "type: worker, replicas: 0")),
+		Entry("a chief without a replica beside workers",
+			integration.ReplicaSpecs("type: chief, replicas: 0", "type: worker")),
+		Entry("workers without a replica beside a chief",
+			integration.ReplicaSpecs("type: chief", "type: worker, replicas: 0")),
 		Entry("the longest job name that its evaluator's name allows",
-			"metadata: {name: a23456789-123456789-123456789-123456789-123456789-1}\n"+integration.ReplicaSpecs("type: worker", "type: evaluator")),
+			"metadata: {name: a23456789-123456789-123456789-123456789-123456789-1}\n"+integration.ReplicaSpecs("type: worker",
+				"type: evaluator")),
 		Entry("a port of its own", integration.MainContainer("ports: [{name: tfjob-port, containerPort: 5000}]")),
 	)
 
 	It("does not concern what is not given: defaults are filled in", func(ctx context.Context) {
-		job, err := cluster.Apply(ctx, integration.ReplicaSpecs("type: worker")+"  scheduler: {t9kScheduler: {queue: default}}\n")
+		job, err := cluster.Apply(ctx,
+			integration.ReplicaSpecs("type: worker")+"  scheduler: {t9kScheduler: {queue: default}}\n")
 		Expect(err).NotTo(HaveOccurred())
 		spec := job["spec"].(map[string]any)
 		Expect(spec["runPolicy"]).To(Equal(map[string]any{"backoffLimit": int64(3), "cleanUpPolicy": "Unfinished"}))
@@ -95,17 +103,20 @@ var _ = Describe("Changing a job", func() {
 
 	DescribeTable("is refused where it could not take effect", cluster.ExpectChangeRefused,
 		integration.RefusedChanges(), integration.RefusedReplicaSpecChanges(),
-		Entry("adding tensorboardSpec to a job that is not paused", `{}`, `spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`,
+		Entry("adding tensorboardSpec to a job that is not paused", `{}`,
+			`spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`,
 			"spec", "tensorboardSpec can be changed only while the job is paused"),
 		Entry("a second chief, even while paused", integration.ReplicaSpecs("type: chief", "type: worker")+pausing,
-			integration.ReplicaSpecs("type: chief, replicas: 2", "type: worker"), "spec.replicaSpecs", "at most one chief is allowed"),
+			integration.ReplicaSpecs("type: chief, replicas: 2", "type: worker"), "spec.replicaSpecs",
+			"at most one chief is allowed"),
 		Entry("taking away the leader, even while paused", integration.ReplicaSpecs("type: worker", "type: ps")+pausing,
 			integration.ReplicaSpecs("type: worker, replicas: 0", "type: ps"), "spec.replicaSpecs", nobodyLead),
 	)
 
 	DescribeTable("is allowed where it takes effect", cluster.ExpectChangeAllowed,
 		integration.AllowedChanges(), integration.AllowedReplicaSpecChanges(),
-		Entry("tensorboardSpec while paused", integration.Paused, `spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`),
+		Entry("tensorboardSpec while paused", integration.Paused,
+			`spec: {tensorboardSpec: {image: tb, trainingLogFilesets: ["t9k://pvc/logs"]}}`),
 		Entry("another leader while paused", integration.ReplicaSpecs("type: worker", "type: chief")+pausing,
 			integration.ReplicaSpecs("type: worker", "type: chief, replicas: 0")),
 	)

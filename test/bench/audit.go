@@ -60,19 +60,22 @@ func (w write) isEvent() bool { return w.ObjectRef.Resource == "events" }
 
 // createsPod reports whether the write created a pod.
 func (w write) createsPod() bool {
-	return w.Verb == "create" && w.ObjectRef.Resource == "pods" && w.ObjectRef.Subresource == "" && w.ResponseStatus.Code < 300
+	return w.Verb == "create" && w.ObjectRef.Resource == "pods" && w.ObjectRef.Subresource == "" &&
+		w.ResponseStatus.Code < 300
 }
 
 // String says who wrote what.
 func (w write) String() string {
 	o := w.ObjectRef
-	return fmt.Sprintf("%s %s %s/%s %s/%s: %d", w.User.Username, w.Verb, o.Resource, o.Subresource, o.Namespace, o.Name, w.ResponseStatus.Code)
+	return fmt.Sprintf("%s %s %s/%s %s/%s: %d", w.User.Username, w.Verb, o.Resource, o.Subresource, o.Namespace, o.Name,
+		w.ResponseStatus.Code)
 }
 
 // auditLog is the file that the API server appends to.
 type auditLog string
 
-// since returns the writes that began at the given time or later. A line that is being written ends the sequence, and so does an error.
+// since returns the writes that began at the given time or later. A line that is being written ends the sequence, and
+// so does an error.
 func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	return func(yield func(write, error) bool) {
 		file, err := os.Open(string(a))

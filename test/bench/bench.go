@@ -1,6 +1,6 @@
-// Package bench measures the controllers on a real API server with simulated nodes: beside the controller of batch/v1 Jobs, which does
-// the same work on the same machine, and beside a floor, which does only what cannot be done without. What it says of speed is ratios, since
-// times are those of a machine.
+// Package bench measures the controllers on a real API server with simulated nodes: beside the controller of batch/v1
+// Jobs, which does the same work on the same machine, and beside a floor, which does only what cannot be done without.
+// What it says of speed is ratios, since times are those of a machine.
 package bench
 
 import (
@@ -32,7 +32,8 @@ type Options struct {
 	Quick bool
 	// Only are the measurements to take; nil is all.
 	Only *regexp.Regexp
-	// Profiles is the folder for profiles of the controller that is measured; empty is none. To take them costs it some of its time.
+	// Profiles is the folder for profiles of the controller that is measured; empty is none. To take them costs it some of
+	// its time.
 	Profiles string
 	// Document takes the results; empty is none. It is not written unless all was measured.
 	Document string
@@ -45,7 +46,8 @@ type Options struct {
 type scale struct {
 	// jobs is how many run at once. To see growth, many are run after few, jobsAtOnce of them at once.
 	jobs, manyJobs, jobsAtOnce int
-	// rounds is how often a race of jobs is run, largeRounds that of one large job, which is short and varies more. The median counts.
+	// rounds is how often a race of jobs is run, largeRounds that of one large job, which is short and varies more. The
+	// median counts.
 	rounds, largeRounds int
 	// manyReplicas is how many a large job has.
 	manyReplicas int32
@@ -95,8 +97,8 @@ var measurements = []measurement{
 	{name: "growth", take: growth},
 }
 
-// Run measures, prints a line a figure and then the table, and writes the results into the document. It returns an error if something
-// cannot be measured, or if the bar of an exact figure is not met.
+// Run measures, prints a line a figure and then the table, and writes the results into the document. It returns an
+// error if something cannot be measured, or if the bar of an exact figure is not met.
 func Run(ctx context.Context, options Options) error {
 	b := &bench{options: options, scale: full, progress: options.Progress, report: report{}}
 	if options.Quick {
@@ -164,6 +166,7 @@ func (b *bench) describeMachine() (string, error) {
 	if _, err := fmt.Sscanf(find(memory, "MemTotal"), "%d kB", &kibibytes); err != nil {
 		return "", fmt.Errorf("reading the size of the memory: %w", err)
 	}
-	return fmt.Sprintf("%s, on %d cores (%s) with %d GiB of memory, %s, Kubernetes %s.", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),
+	return fmt.Sprintf("%s, on %d cores (%s) with %d GiB of memory, %s, Kubernetes %s.",
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),
 		find(cpus, "model name"), kibibytes>>20, runtime.Version(), b.kubernetes), nil
 }

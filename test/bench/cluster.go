@@ -53,7 +53,9 @@ type cluster struct {
 }
 
 // start starts a control plane, and stops it when the measurement is over.
-func (b *bench) start(ctx context.Context, kind simulated.Kind, measure func(context.Context, *cluster) error) (err error) {
+func (b *bench) start(
+	ctx context.Context, kind simulated.Kind, measure func(context.Context, *cluster) error,
+) (err error) {
 	dir, err := os.MkdirTemp(b.options.Dir, "cluster-")
 	if err != nil {
 		return err
@@ -70,7 +72,8 @@ func (b *bench) start(ctx context.Context, kind simulated.Kind, measure func(con
 		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
 		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "0"},
 		// The controller of Jobs is a program of its own, so that what it takes is known.
-		// Nor are pods collected that have ended, which starts with the 12,501st: then jobs that others still work on would run twice.
+		// Nor are pods collected that have ended, which starts with the 12,501st: then jobs that others still work on would
+		// run twice.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController, "--terminated-pod-gc-threshold=0"}, tuned...),
 		KwokPerNode:       true,
 	})
@@ -109,7 +112,9 @@ func (b *bench) start(ctx context.Context, kind simulated.Kind, measure func(con
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the API server does not end before those that watch it
-	return measure(ctx, &cluster{ControlPlane: plane, writes: auditLog(log), pprof: map[string]simulated.Address{}, bench: b})
+	return measure(ctx, &cluster{
+		ControlPlane: plane, writes: auditLog(log), pprof: map[string]simulated.Address{}, bench: b,
+	})
 }
 
 // tuned are the flags of a kube-controller-manager for a busy cluster.
@@ -122,9 +127,12 @@ func unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// follow calls update for each change of an object of a kind that the selector matches, one after the other, until the context ends. Before
-// is nil of an object that was not known, which may have changed several times since its creation if a watch was interrupted.
-func (c *cluster) follow(ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any)) error {
+// follow calls update for each change of an object of a kind that the selector matches, one after the other, until the
+// context ends. Before is nil of an object that was not known, which may have changed several times since its creation
+// if a watch was interrupted.
+func (c *cluster) follow(
+	ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any),
+) error {
 	seen, err := ctrlcache.New(c.Config, ctrlcache.Options{
 		Scheme: c.Client.Scheme(), DefaultLabelSelector: selector, DefaultTransform: onlyPhase,
 	})
@@ -161,10 +169,12 @@ func (c *cluster) namespace(ctx context.Context, name string) error {
 
 // runJobController starts the controller of batch/v1 Jobs.
 func (c *cluster) runJobController(ctx context.Context) error {
-	return c.RunControllerManager(ctx, jobController, append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
+	return c.RunControllerManager(ctx, jobController,
+		append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
 }
 
-// runPyTorchController starts a copy of the pytorch-controller with the flags that it ships with. Its user is named like the copy.
+// runPyTorchController starts a copy of the pytorch-controller with the flags that it ships with. Its user is named
+// like the copy.
 func (c *cluster) runPyTorchController(ctx context.Context, copyName string) error {
 	return c.runController(ctx, pytorchController, copyName)
 }
@@ -184,14 +194,17 @@ func (c *cluster) runController(ctx context.Context, program, name string, flags
 	}
 	c.pprof[name] = pprof
 	argv := append([]string{
-		filepath.Join(c.bench.options.Controllers, program), "--kubeconfig=" + kubeconfig, "--image=" + image, "--cluster-domain=" + clusterDomain,
+		filepath.Join(c.bench.options.Controllers, program), "--kubeconfig=" + kubeconfig, "--image=" + image,
+		"--cluster-domain=" + clusterDomain,
 		"--leader-election-namespace=" + leaseNamespace,
-		"--metrics-bind-address=0", "--health-probe-bind-address=" + health.String(), "--pprof-bind-address=" + pprof.String(),
+		"--metrics-bind-address=0", "--health-probe-bind-address=" + health.String(),
+		"--pprof-bind-address=" + pprof.String(),
 	}, flags...)
 	return c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))
 }
 
-// profile writes what a controller and the API server take their time for, from now on. It returns an error if one has no answer.
+// profile writes what a controller and the API server take their time for, from now on. It returns an error if one has
+// no answer.
 func (c *cluster) profile(ctx context.Context, controller string) error {
 	seconds := fmt.Sprintf("?seconds=%d", int(c.bench.scale.profile.Seconds()))
 	admin, err := rest.HTTPClientFor(c.Config)

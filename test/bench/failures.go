@@ -65,10 +65,12 @@ func failures(ctx context.Context, b *bench) error {
 	})
 }
 
-// failureInterval is the time between two failures of replicas: it is how soon one is replaced that counts, not how many are.
+// failureInterval is the time between two failures of replicas: it is how soon one is replaced that counts, not how
+// many are.
 const failureInterval = 250 * time.Millisecond
 
-// replacements has one replica of many jobs fail, the first-th and those after it, and returns in what time 99 % of them are replaced.
+// replacements has one replica of many jobs fail, the first-th and those after it, and returns in what time 99 % of
+// them are replaced.
 func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Duration, error) {
 	began := time.Now()
 	failedAt := map[string]time.Time{}
@@ -88,7 +90,10 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 	}
 	var created []write
 	err := c.eventually(ctx, "all that failed are replaced", func(context.Context) (_ bool, err error) {
-		created, err = c.writes.selected(began, func(x write) bool { return x.createsPod() && x.ObjectRef.Namespace == w.namespace })
+		created, err = c.writes.selected(
+			began,
+			func(x write) bool { return x.createsPod() && x.ObjectRef.Namespace == w.namespace },
+		)
 		return len(created) >= len(failedAt), err
 	})
 	if err != nil {
@@ -105,12 +110,13 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 		took = append(took, w.Done.Sub(failedAt[w.ObjectRef.Name]))
 	}
 	slices.Sort(took)
-	c.bench.progress.Printf("%d replacements: median %.3f s, at most %.3f s", len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds())
+	c.bench.progress.Printf("%d replacements: median %.3f s, at most %.3f s", len(took), took[len(took)/2].Seconds(),
+		took[len(took)-1].Seconds())
 	return took[len(took)*99/100], nil
 }
 
-// replacementsInBurst does the same while users create as many jobs again. A job that is new holds no node, unlike the peers of a replica
-// that has failed.
+// replacementsInBurst does the same while users create as many jobs again. A job that is new holds no node, unlike the
+// peers of a replica that has failed.
 func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duration, error) {
 	jobs := c.bench.scale.jobs
 	for i := jobs; i < 2*jobs; i += jobsPerNamespace {
@@ -121,7 +127,8 @@ func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duratio
 	var p99 time.Duration
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return ours.create(ctx, c, w.of(jobs+i), jobs+i) })
+		return c.inParallel(ctx, jobs,
+			func(ctx context.Context, i int) error { return ours.create(ctx, c, w.of(jobs+i), jobs+i) })
 	})
 	group.Go(func() (err error) {
 		p99, err = c.replacements(ctx, w, c.bench.scale.failures)
@@ -133,15 +140,21 @@ func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duratio
 
 // fail ends a pod as a kubelet does whose container has failed.
 func (c *cluster) fail(ctx context.Context, namespace, name string) error {
-	patch := fmt.Appendf(nil, `{"status":{"phase":"Failed","containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":false,"restartCount":0,
-		"state":{"terminated":{"exitCode":1,"reason":"Error","finishedAt":%q}}}]}}`, time.Now().UTC().Format(time.RFC3339))
+	patch := fmt.Appendf(
+		nil,
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":false,"restartCount":0,
+		"state":{"terminated":{"exitCode":1,"reason":"Error","finishedAt":%q}}}]}}`,
+		time.Now().UTC().Format(time.RFC3339),
+	)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	return c.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 }
 
-// failover ends the leader, has a replica of a job fail, and returns how long after the Lease was free the other copy did something about
-// it. The one that ended is then started again.
-func (c *cluster) failover(ctx context.Context, w work, job int, end func(string) error, expires bool) (time.Duration, error) {
+// failover ends the leader, has a replica of a job fail, and returns how long after the Lease was free the other copy
+// did something about it. The one that ended is then started again.
+func (c *cluster) failover(
+	ctx context.Context, w work, job int, end func(string) error, expires bool,
+) (time.Duration, error) {
 	lease, err := c.leads(ctx, pytorchController)
 	if err != nil {
 		return 0, err

@@ -27,28 +27,54 @@ type figure struct {
 var figures = []figure{
 	{name: "jobs-time", unit: "s", about: "1,000 jobs of 4 replicas, from the first create to all Succeeded"},
 	{name: "batch-job-jobs-time", unit: "s", about: "the same by batch/v1 Job"},
-	{name: "waiting-batch-job-jobs-time", unit: "s", about: "the same by batch/v1 Job whose pods wait for the leader's name, too"},
+	{
+		name: "waiting-batch-job-jobs-time", unit: "s",
+		about: "the same by batch/v1 Job whose pods wait for the leader's name, too",
+	},
 	{name: "floor-jobs-time", unit: "s", about: "the same by the floor"},
-	{name: "jobs-to-batch-job", unit: "ratio", bar: 0.95, about: "1,000 jobs of 4 replicas: time, to that of batch/v1 Job"},
+	{
+		name: "jobs-to-batch-job", unit: "ratio", bar: 0.95, about: "1,000 jobs of 4 replicas: time, to that of batch/v1 Job",
+	},
 	{name: "jobs-to-waiting-batch-job", unit: "ratio", about: "the same, to that of batch/v1 Job whose pods wait"},
 	{name: "jobs-to-floor", unit: "ratio", bar: 1.15, about: "1,000 jobs of 4 replicas: time, to that of the floor"},
 	{name: "replicas-time", unit: "s", about: "1 job of 1,000 replicas, from its create to that of the last pod"},
 	{name: "batch-job-replicas-time", unit: "s", about: "the same by batch/v1 Job"},
 	{name: "waiting-batch-job-replicas-time", unit: "s", about: "the same by batch/v1 Job whose pods wait"},
-	{name: "replicas-to-batch-job", unit: "ratio", bar: 0.8, about: "1 job of 1,000 replicas, all pods created: time, to that of batch/v1 Job"},
+	{
+		name: "replicas-to-batch-job", unit: "ratio", bar: 0.8,
+		about: "1 job of 1,000 replicas, all pods created: time, to that of batch/v1 Job",
+	},
 	{name: "replicas-to-waiting-batch-job", unit: "ratio", about: "the same, to that of batch/v1 Job whose pods wait"},
-	{name: "writes-per-job", unit: "writes", bar: 9, exact: true, about: "writes of the controller for a job of 4 replicas, without events"},
+	{
+		name: "writes-per-job", unit: "writes", bar: 9, exact: true,
+		about: "writes of the controller for a job of 4 replicas, without events",
+	},
 	{name: "batch-job-writes-per-job", unit: "writes", about: "the same by batch/v1 Job"},
 	{name: "events-per-job", unit: "events", bar: 4, exact: true, about: "events of a job of 4 replicas"},
-	{name: "idle-writes", unit: "writes", zero: true, exact: true, about: "writes while jobs run as gangs and nothing happens, of the pytorch-controller and the scheduler-controller"},
-	{name: "resync-writes", unit: "writes", zero: true, exact: true, about: "writes after both are restarted, so that they look at all anew"},
+	{
+		name: "idle-writes", unit: "writes", zero: true, exact: true,
+		about: "writes while jobs run as gangs and nothing happens, of the pytorch-controller and the scheduler-controller",
+	},
+	{
+		name: "resync-writes", unit: "writes", zero: true, exact: true,
+		about: "writes after both are restarted, so that they look at all anew",
+	},
 	{name: "growth", unit: "ratio", bar: 1.1, about: "time of 10,000 jobs, to 10 times that of 1,000, 200 at a time"},
 	{name: "batch-job-growth", unit: "ratio", about: "the same of batch/v1 Job"},
-	{name: "memory", unit: "MiB", bar: 150, about: "resident memory of the controller with 5,000 pods of its own and 50,000 of others, at most"},
+	{
+		name: "memory", unit: "MiB", bar: 150,
+		about: "resident memory of the controller with 5,000 pods of its own and 50,000 of others, at most",
+	},
 	{name: "cpu", unit: "s", about: "CPU time of the controller for 1,000 jobs of 4 replicas"},
-	{name: "cpu-to-batch-job", unit: "ratio", bar: 0.7, about: "CPU time of the controller, to that of the controller of batch/v1 Jobs"},
+	{
+		name: "cpu-to-batch-job", unit: "ratio", bar: 0.7,
+		about: "CPU time of the controller, to that of the controller of batch/v1 Jobs",
+	},
 	{name: "cpu-to-waiting-batch-job", unit: "ratio", about: "the same, if the pods of batch/v1 Jobs wait"},
-	{name: "replacement-p99", unit: "s", bar: 1, about: "from the failure of one replica to the create of its replacement, 99th percentile, 1,000 jobs running"},
+	{
+		name: "replacement-p99", unit: "s", bar: 1,
+		about: "from the failure of one replica to the create of its replacement, 99th percentile, 1,000 jobs running",
+	},
 	{name: "replacement-burst-p99", unit: "s", about: "the same while 1,000 more jobs are created"},
 	{
 		name: "neighbour-p99", unit: "s", bar: 2,
@@ -57,8 +83,14 @@ var figures = []figure{
 	{name: "neighbour-p50", unit: "s", about: "the same, median"},
 	{name: "neighbour-max", unit: "s", about: "the same, at most"},
 	{name: "neighbour-jobs", unit: "jobs", about: "the same, how many there were, one after the other"},
-	{name: "failover-release", unit: "s", bar: 3, about: "from a leader that ends to the first useful write of the next, at most, 1,000 jobs running"},
-	{name: "failover-crash", unit: "s", bar: 3, about: "from the end of a crashed leader's lease to the first useful write of the next, at most, 1,000 jobs running"},
+	{
+		name: "failover-release", unit: "s", bar: 3,
+		about: "from a leader that ends to the first useful write of the next, at most, 1,000 jobs running",
+	},
+	{
+		name: "failover-crash", unit: "s", bar: 3,
+		about: "from the end of a crashed leader's lease to the first useful write of the next, at most, 1,000 jobs running",
+	},
 }
 
 // met says that a value is not above the bar.
@@ -131,7 +163,8 @@ func writeInto(document, results string) error {
 	before, rest, hasBegin := bytes.Cut(content, []byte(beginResults))
 	_, after, hasEnd := bytes.Cut(rest, []byte(endResults))
 	if !hasBegin || !hasEnd {
-		return fmt.Errorf("%s has no lines %q and %q, between which the results go", document, strings.TrimSpace(beginResults), strings.TrimSpace(endResults))
+		return fmt.Errorf("%s has no lines %q and %q, between which the results go", document,
+			strings.TrimSpace(beginResults), strings.TrimSpace(endResults))
 	}
 	content = slices.Concat(before, []byte(beginResults), []byte("\n"+results+"\n"), []byte(endResults), after)
 	return os.WriteFile(document, content, 0o600)

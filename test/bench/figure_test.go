@@ -28,10 +28,14 @@ func TestOnlyExactFiguresFail(t *testing.T) {
 		report report
 		want   []string
 	}{
-		"all bars are met":           {report: report{"writes-per-job": 9, "idle-writes": 0}},
-		"a ratio of times":           {report: report{"jobs-to-floor": 2}},
-		"too many writes":            {report: report{"writes-per-job": 9.5}, want: []string{"bench: writes-per-job 9.5 writes, and the bar is 9"}},
-		"a write where none may be":  {report: report{"idle-writes": 1}, want: []string{"bench: idle-writes 1 writes, and the bar is 0"}},
+		"all bars are met": {report: report{"writes-per-job": 9, "idle-writes": 0}},
+		"a ratio of times": {report: report{"jobs-to-floor": 2}},
+		"too many writes": {
+			report: report{"writes-per-job": 9.5}, want: []string{"bench: writes-per-job 9.5 writes, and the bar is 9"},
+		},
+		"a write where none may be": {
+			report: report{"idle-writes": 1}, want: []string{"bench: idle-writes 1 writes, and the bar is 0"},
+		},
 		"nothing was measured of it": {report: report{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,9 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// floor does what no controller of such jobs can do without, and nothing else: it creates the Service and the pods, as the job needs them,
-// in the request of the user, keeps of the pods no more than which phase they are in, and writes each status once it is known, twice a job.
+// floor does what no controller of such jobs can do without, and nothing else: it creates the Service and the pods, as
+// the job needs them, in the request of the user, keeps of the pods no more than which phase they are in, and writes
+// each status once it is known, twice a job.
 var floor = contender{
 	name:      "floor",
 	start:     startFloor,
@@ -46,13 +47,16 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 		return err
 	}
 	selector := map[string]string{batchv1beta1.LabelJobKind: pytorchv1beta1.Kind, batchv1beta1.LabelJobName: job.Name}
-	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, pytorchv1beta1.GroupVersion.WithKind(pytorchv1beta1.Kind))}
+	owner := []metav1.OwnerReference{
+		*metav1.NewControllerRef(job, pytorchv1beta1.GroupVersion.WithKind(pytorchv1beta1.Kind)),
+	}
 	service := w.service(i, selector)
 	service.Labels, service.OwnerReferences = floorLabels(job.Name), owner
 	if err := c.Client.Create(ctx, service); err != nil {
 		return err
 	}
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, clusterDomain, 0, pytorch.Controller().Framework.JobSpec(job).Roles)
+	gang := framework.NewGang(job.Namespace, job.Name, job.UID, clusterDomain, 0,
+		pytorch.Controller().Framework.JobSpec(job).Roles)
 	gang.Image = image
 	for _, member := range gang.Members {
 		template := member.Role.Template.DeepCopy()
@@ -67,7 +71,8 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 		}
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: job.Namespace, Name: member.Name, Labels: floorLabels(job.Name), Annotations: template.Annotations, OwnerReferences: owner,
+				Namespace: job.Namespace, Name: member.Name, Labels: floorLabels(job.Name), Annotations: template.Annotations,
+				OwnerReferences: owner,
 			},
 			Spec: template.Spec,
 		}

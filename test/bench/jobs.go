@@ -18,8 +18,8 @@ const nodes = 20
 // replicas is how many most jobs have.
 const replicas = 4
 
-// jobsPerNamespace is how many jobs one team has where there are many. Kubernetes tries the selectors of all Services in a namespace for each
-// pod that changes there, so that more would measure that.
+// jobsPerNamespace is how many jobs one team has where there are many. Kubernetes tries the selectors of all Services
+// in a namespace for each pod that changes there, so that more would measure that.
 const jobsPerNamespace = 100
 
 // work is what a job does: the same for every kind of it.
@@ -69,7 +69,8 @@ func (w work) trainingJob(i int) *pytorchv1beta1.PyTorchTrainingJob {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.name(i)},
 		Spec: pytorchv1beta1.PyTorchTrainingJobSpec{
 			ReplicaSpecs: []pytorchv1beta1.ReplicaSpec{{
-				Type: "worker", Replicas: new(w.replicas), RestartPolicy: batchv1beta1.RestartPolicyOnFailure, Template: w.template(i),
+				Type: "worker", Replicas: new(w.replicas), RestartPolicy: batchv1beta1.RestartPolicyOnFailure,
+				Template: w.template(i),
 			}},
 		},
 	}

@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// memory measures what the controller holds when there is much that is its own, and more that is not: at most while that comes to be, and
-// after a restart, when it lists all of it.
+// memory measures what the controller holds when there is much that is its own, and more that is not: at most while
+// that comes to be, and after a restart, when it lists all of it.
 func memory(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		if err := c.runningJobs(ctx, work{namespace: benchNamespace, replicas: replicas}, b.scale.ownJobs); err != nil {

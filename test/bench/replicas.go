@@ -10,7 +10,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// manyReplicas measures how soon a large job has all its pods, by turns on one control plane. Each job has a node to itself.
+// manyReplicas measures how soon a large job has all its pods, by turns on one control plane. Each job has a node to
+// itself.
 func manyReplicas(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	err := b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
@@ -22,7 +23,9 @@ func manyReplicas(ctx context.Context, b *bench) error {
 		contenders := []contender{theirs, theirsThatWait, ours}
 		for i := range len(contenders) * b.scale.largeRounds {
 			who := contenders[i%len(contenders)]
-			took, err := c.create(ctx, who, work{namespace: fmt.Sprintf("%s-%d", benchNamespace, i), replicas: b.scale.manyReplicas}, i)
+			took, err := c.create(ctx, who, work{
+				namespace: fmt.Sprintf("%s-%d", benchNamespace, i), replicas: b.scale.manyReplicas,
+			}, i)
 			if err != nil {
 				return fmt.Errorf("%d replicas of %s: %w", b.scale.manyReplicas, who.name, err)
 			}
@@ -57,7 +60,10 @@ func (c *cluster) create(ctx context.Context, who contender, w work, i int) (tim
 	if err := c.podsAre(ctx, w.namespace, corev1.PodRunning, int(w.replicas)); err != nil {
 		return 0, err
 	}
-	created, err := c.writes.selected(began, func(w2 write) bool { return w2.createsPod() && w2.ObjectRef.Namespace == w.namespace })
+	created, err := c.writes.selected(
+		began,
+		func(w2 write) bool { return w2.createsPod() && w2.ObjectRef.Namespace == w.namespace },
+	)
 	if err != nil {
 		return 0, err
 	}

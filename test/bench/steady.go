@@ -27,7 +27,8 @@ func (c *cluster) runningJobs(ctx context.Context, w work, jobs int) error {
 	if err := ours.start(ctx, c); err != nil {
 		return err
 	}
-	if err := c.inParallel(ctx, jobs, func(ctx context.Context, i int) error { return ours.create(ctx, c, w, i) }); err != nil {
+	if err := c.inParallel(ctx, jobs,
+		func(ctx context.Context, i int) error { return ours.create(ctx, c, w, i) }); err != nil {
 		return err
 	}
 	return c.allRun(ctx, w)
@@ -61,7 +62,8 @@ func (c *cluster) restart(ctx context.Context, controller string) error {
 	return c.settled(ctx, controller)
 }
 
-// settled waits until a controller takes no more time of the machine than an idle one, for longer than a status may wait to be written.
+// settled waits until a controller takes no more time of the machine than an idle one, for longer than a status may
+// wait to be written.
 func (c *cluster) settled(ctx context.Context, controller string) error {
 	const interval, idle = 6 * time.Second, 100 * time.Millisecond
 	last := time.Duration(-1)
@@ -94,7 +96,9 @@ func idle(ctx context.Context, b *bench) error {
 		if err := c.queue(ctx, "default"); err != nil {
 			return err
 		}
-		if err := c.runningJobs(ctx, work{namespace: benchNamespace, replicas: replicas, queue: "default"}, b.scale.jobs); err != nil {
+		if err := c.runningJobs(ctx, work{
+			namespace: benchNamespace, replicas: replicas, queue: "default",
+		}, b.scale.jobs); err != nil {
 			return err
 		}
 		controllers := []string{pytorchController, schedulerController}

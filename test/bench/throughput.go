@@ -71,15 +71,16 @@ var (
 		},
 		program: jobController,
 	}
-	// theirsThatWait is theirs, of Jobs whose users have their pods wait for the leader's name, as those of ours do by themselves. All of
-	// them do, since they have one template; of ours the leader does not.
+	// theirsThatWait is theirs, of Jobs whose users have their pods wait for the leader's name, as those of ours do by
+	// themselves. All of them do, since they have one template; of ours the leader does not.
 	theirsThatWait = contender{
 		name:  "batch/v1 Job that waits",
 		start: theirs.start,
 		create: func(ctx context.Context, c *cluster, w work, i int) error {
 			job := w.batchJob(i)
 			gang := framework.Gang{Image: image}
-			if err := gang.AddHelper(framework.Member{}, &job.Spec.Template.Spec, "wait-for-peers", []string{"wait-dns", w.leader(i)}); err != nil {
+			if err := gang.AddHelper(framework.Member{}, &job.Spec.Template.Spec, "wait-for-peers",
+				[]string{"wait-dns", w.leader(i)}); err != nil {
 				return err
 			}
 			return c.createBatchJob(ctx, w, i, job)
@@ -182,7 +183,8 @@ func (who contender) user() string {
 	return who.program
 }
 
-// runJobs creates the jobs, each as soon as fewer than atOnce have yet to succeed, and returns when the last of them, and of their pods, has.
+// runJobs creates the jobs, each as soon as fewer than atOnce have yet to succeed, and returns when the last of them,
+// and of their pods, has.
 func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs, atOnce int) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not all have succeeded in %s", timeout))
 	defer cancel()
@@ -226,7 +228,9 @@ func podSucceeded(object any) bool {
 }
 
 // succeeded calls each when an object of a kind has succeeded, and returns a channel that tells when so many have.
-func (c *cluster) succeeded(ctx context.Context, kind client.Object, has func(any) bool, n int, each func()) (<-chan time.Time, error) {
+func (c *cluster) succeeded(
+	ctx context.Context, kind client.Object, has func(any) bool, n int, each func(),
+) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
 	count := 0 // of calls one after the other
 	return done, c.follow(ctx, kind, labels.Everything(), func(before, after any) {
@@ -290,8 +294,9 @@ func throughput(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// growth measures whether many more jobs take more than their share of the time that few take, of which the median counts. There are as
-// many at a time of both, so that it is not how many wait for kwok that grows. What those of batch/v1 take more is what Kubernetes itself does.
+// growth measures whether many more jobs take more than their share of the time that few take, of which the median
+// counts. There are as many at a time of both, so that it is not how many wait for kwok that grows. What those of
+// batch/v1 take more is what Kubernetes itself does.
 func growth(ctx context.Context, b *bench) error {
 	for _, g := range []struct {
 		figure string

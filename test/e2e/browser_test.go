@@ -19,8 +19,8 @@ import (
 // scalarCharts selects the lines of TensorBoard's scalar charts, when they are drawn: paths of more than one point.
 const scalarCharts = `scalar-card line-chart .series-view > svg > path[d*="L"]`
 
-// screenshot opens a page in a headless browser until it shows what the CSS selector selects. It keeps a picture of what the page
-// shows, and returns the text of it.
+// screenshot opens a page in a headless browser until it shows what the CSS selector selects. It keeps a picture of
+// what the page shows, and returns the text of it.
 func screenshot(ctx context.Context, url, selector, picture string) string {
 	GinkgoHelper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -66,7 +66,8 @@ func keep(name string, content []byte) {
 // forward makes a port of a pod or Service reachable until the test ends, as a user would, and returns its address.
 func (n namespace) forward(ctx context.Context, target, port string) string {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command("kubectl", "-n", string(n), "port-forward", target, ":"+port), GinkgoWriter, GinkgoWriter)
+	session, err := gexec.Start(exec.Command("kubectl", "-n", string(n), "port-forward", target, ":"+port), GinkgoWriter,
+		GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Terminate().Wait() })
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`)

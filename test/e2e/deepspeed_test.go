@@ -18,13 +18,17 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 
 			logs := now(n.output(ctx, "logs", job+"-worker-0", "-c", "worker"))
 			for rank := range processes {
-				Expect(logs).To(ContainSubstring(fmt.Sprintf("rank %d of %d on %s-worker-%d", rank, processes, job, rank*2/processes)))
+				Expect(logs).To(ContainSubstring(fmt.Sprintf("rank %d of %d on %s-worker-%d", rank, processes, job,
+					rank*2/processes)))
 			}
 			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "rank 0 prints the loss")
-			Eventually(ctx, n.output(ctx, "get", "dsjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).Should(Equal("Succeeded 0"))
+			Eventually(ctx,
+				n.output(ctx, "get", "dsjob", job, "-o",
+					"jsonpath={.status.phase} {.status.backoffCount}")).Should(Equal("Succeeded 0"))
 
 			n.kubectl(ctx, "delete", "dsjob", job)
-			Eventually(ctx, n.names(ctx, leftovers+",secrets")).Should(BeEmpty(), "deleting the job leaves nothing, the key included")
+			Eventually(ctx, n.names(ctx, leftovers+",secrets")).Should(BeEmpty(),
+				"deleting the job leaves nothing, the key included")
 		},
 		Entry("a script on two workers with two slots each, by ZeRO stage 1", Label("always"), "zero.yaml", "digits-zero", 4),
 		Entry("a module", "module.yaml", "digits-module", 4),
@@ -32,27 +36,29 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		Entry("a launch command of the user's own", "custom-command.yaml", "digits-custom-command", 2),
 	)
 
-	It("gives every process a variable from a Secret, and shows its value and the key of the job to nobody", func(ctx context.Context) {
-		n := newNamespace(ctx)
-		n.deepspeed(ctx, "secret-env.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", patience)
+	It("gives every process a variable from a Secret, and shows its value and the key of the job to nobody",
+		func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.deepspeed(ctx, "secret-env.yaml")
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", patience)
 
-		shown := ""
-		for _, pod := range []string{"digits-secret-env-worker-0", "digits-secret-env-worker-1"} {
-			shown += now(n.output(ctx, "logs", pod, "--all-containers")) + now(n.output(ctx, "get", "pod", pod, "-o", "yaml"))
-		}
-		for rank := range 4 {
-			Expect(shown).To(ContainSubstring(fmt.Sprintf("rank %d has API_TOKEN, of 16 characters", rank)))
-		}
-		shown += now(n.output(ctx, "get", "dsjob,events,configmaps", "-o", "yaml"))
-		controller, err := kubectl(ctx, "-n", "t9k-deepspeed", "logs", "deployment/deepspeed-controller")
-		Expect(err).NotTo(HaveOccurred())
-		key := now(n.output(ctx, "get", "secrets", "-l", "batch.tensorstack.dev/job-name=digits-secret-env", "-o", `jsonpath={.items[0].data.ssh-privatekey}`))
-		Expect(key).NotTo(BeEmpty())
-		for _, secret := range []string{"not-a-real-token", key, "OPENSSH PRIVATE KEY"} {
-			Expect(strings.Contains(shown+controller, secret)).To(BeFalse(), "a secret is shown")
-		}
-	})
+			shown := ""
+			for _, pod := range []string{"digits-secret-env-worker-0", "digits-secret-env-worker-1"} {
+				shown += now(n.output(ctx, "logs", pod, "--all-containers")) + now(n.output(ctx, "get", "pod", pod, "-o", "yaml"))
+			}
+			for rank := range 4 {
+				Expect(shown).To(ContainSubstring(fmt.Sprintf("rank %d has API_TOKEN, of 16 characters", rank)))
+			}
+			shown += now(n.output(ctx, "get", "dsjob,events,configmaps", "-o", "yaml"))
+			controller, err := kubectl(ctx, "-n", "t9k-deepspeed", "logs", "deployment/deepspeed-controller")
+			Expect(err).NotTo(HaveOccurred())
+			key := now(n.output(ctx, "get", "secrets", "-l", "batch.tensorstack.dev/job-name=digits-secret-env", "-o",
+				`jsonpath={.items[0].data.ssh-privatekey}`))
+			Expect(key).NotTo(BeEmpty())
+			for _, secret := range []string{"not-a-real-token", key, "OPENSSH PRIVATE KEY"} {
+				Expect(strings.Contains(shown+controller, secret)).To(BeFalse(), "a secret is shown")
+			}
+		})
 
 	It("restarts all workers once when one is killed, and completes", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
@@ -62,21 +68,33 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.kubectl(ctx, "exec", "digits-zero-worker-1", "-c", "worker", "--", "sh", "-c", "kill -9 -1")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero", patience)
 
-		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+		Eventually(ctx,
+			n.output(ctx, "get", "dsjob", "digits-zero", "-o",
+				"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
 			Should(Equal("1 1 2"))
-		Eventually(ctx, n.failures(ctx, "dsjob/digits-zero")).Should(ConsistOf("digits-zero-worker-1 Error 137 counted=true on " + lost["digits-zero-worker-1"].node))
+		Eventually(
+			ctx,
+			n.failures(ctx, "dsjob/digits-zero"),
+		).Should(ConsistOf("digits-zero-worker-1 Error 137 counted=true on " + lost["digits-zero-worker-1"].node))
 	})
 
-	It("fails with the exit code and the last output of a process that failed on any worker, whatever the others do", func(ctx context.Context) {
-		n := newNamespace(ctx)
-		n.kubectl(ctx, "create", "configmap", "digits-deepspeed", "--from-literal=train.py="+
-			"import os, sys, time\nif os.environ['RANK'] == '3':\n    sys.exit('the data has no labels')\ntime.sleep(600)\n")
-		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
-		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
-			HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
-			MatchRegexp(`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n(.*\n)*the data has no labels$`)))
-	})
+	It("fails with the exit code and the last output of a process that failed on any worker, whatever the others do",
+		func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "create", "configmap", "digits-deepspeed", "--from-literal=train.py="+
+				"import os, sys, time\nif os.environ['RANK'] == '3':\n    sys.exit('the data has no labels')\ntime.sleep(600)\n")
+			n.applyPatched(ctx, "examples/deepspeed/zero.yaml",
+				`[{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
+			n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
+			Eventually(ctx,
+				n.output(ctx, "get", "dsjob", "digits-zero", "-o",
+					"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
+				HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
+				MatchRegexp(
+					`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n(.*\n)*the data has no labels$`,
+				),
+			))
+		})
 
 	It("says what an image lacks", func(ctx context.Context) {
 		n := newNamespace(ctx)
@@ -85,14 +103,17 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 			{"op": "replace", "path": "/spec/worker/template/spec/containers/0/image", "value": "tensorstack/pytorch-example:1.13.1"},
 			{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
-		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(
+		Eventually(ctx,
+			n.output(ctx, "get", "dsjob", "digits-zero", "-o",
+				"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(
 			ContainSubstring("the image lacks deepspeed and pdsh"))
 	})
 
 	It("tunes: the autotuner tries what it is given, on all workers", Label("tuning"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "autotune.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", "--timeout=30m") // it trains a dozen times
+		// it trains a dozen times
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", "--timeout=30m")
 		Eventually(ctx, n.output(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).Should(
 			MatchRegexp(`z1_gas\d+_tmbspg\d+ is the optimal setup after tuning`))
 	})
@@ -102,7 +123,10 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.deepspeed(ctx, "elastic.yaml")
 		trainsOn := func(processes int) {
 			GinkgoHelper()
-			Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker", "--tail=3")).Should(MatchRegexp(`epoch +\d+  loss .* processes %d`, processes))
+			Eventually(
+				ctx,
+				n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker", "--tail=3"),
+			).Should(MatchRegexp(`epoch +\d+  loss .* processes %d`, processes))
 		}
 		trainsOn(2)
 		before := now(n.replicas(ctx))
@@ -110,24 +134,46 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		trainsOn(3)
 		n.kubectl(ctx, "scale", "dsjob/digits-elastic", "--replicas=1")
 		trainsOn(1)
-		Expect(now(n.replicas(ctx))["digits-elastic-worker-0"]).To(Equal(before["digits-elastic-worker-0"]), "the leader's pod stays")
-		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.failures}")).Should(Equal("0"))
-		Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker")).Should(ContainSubstring("going on after epoch"))
+		Expect(now(n.replicas(ctx))["digits-elastic-worker-0"]).To(Equal(before["digits-elastic-worker-0"]),
+			"the leader's pod stays")
+		Eventually(ctx,
+			n.output(ctx, "get", "dsjob", "digits-elastic", "-o",
+				"jsonpath={.status.backoffCount} {.status.failures}")).Should(Equal("0"))
+		Eventually(
+			ctx,
+			n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker"),
+		).Should(ContainSubstring("going on after epoch"))
 	})
 
 	It("waits in debug mode for somebody to launch by hand", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "debug.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Running", "dsjob/digits-debug", patience)
-		output := n.kubectl(ctx, "exec", "digits-debug-worker-0", "-c", "worker", "--", "/t9k/agent/agent", "run", "--",
-			"deepspeed", "--hostfile", "/t9k/hostfile", "/code/train.py", "--deepspeed_config", "/code/ds_config.json", "--epochs=1")
+		output := n.kubectl(
+			ctx,
+			"exec",
+			"digits-debug-worker-0",
+			"-c",
+			"worker",
+			"--",
+			"/t9k/agent/agent",
+			"run",
+			"--",
+			"deepspeed",
+			"--hostfile",
+			"/t9k/hostfile",
+			"/code/train.py",
+			"--deepspeed_config",
+			"/code/ds_config.json",
+			"--epochs=1",
+		)
 		Expect(output).To(ContainSubstring("rank 3 of 4 on digits-debug-worker-1"))
 		Expect(output).To(ContainSubstring("epoch  1  loss"))
 	})
 })
 
-// trainsLongWithDeepSpeed waits until the job digits-zero trains. It would train for very long, but ends soon once it has been restarted or
-// resumed. Its processes can be killed from within their containers.
+// trainsLongWithDeepSpeed waits until the job digits-zero trains. It would train for very long, but ends soon once it
+// has been restarted or resumed. Its processes can be killed from within their containers.
 func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
@@ -138,7 +184,10 @@ func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 		{"op": "add", "path": "/spec/worker/template/spec/terminationGracePeriodSeconds", "value": 2},
 		{"op": "add", "path": "/spec/worker/template/spec/containers/0/env/-", "value":
 			{"name": "EPOCHS", "valueFrom": {"configMapKeyRef": {"name": "schedule", "key": "epochs"}}}}]`)
-	Eventually(ctx, n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker")).Should(ContainSubstring("epoch  2  loss"), "it is in the middle of the training")
+	Eventually(
+		ctx,
+		n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker"),
+	).Should(ContainSubstring("epoch  2  loss"), "it is in the middle of the training")
 	// What runs has read it; what starts from here on ends soon.
 	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 }

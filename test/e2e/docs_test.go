@@ -20,7 +20,8 @@ type step struct {
 	prints  []string
 }
 
-// follow types what a section of a document shows in its console blocks, one command after the other, as its reader would.
+// follow types what a section of a document shows in its console blocks, one command after the other, as its reader
+// would.
 func (n namespace) follow(ctx context.Context, document, section string) {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, document))
@@ -48,8 +49,8 @@ func (n namespace) kubeconfig(ctx context.Context) string {
 	return file
 }
 
-// stepsOf reads the console blocks of a section: lines that begin with "$ " are commands, which a backslash at the end of a line
-// continues; the others are what the command before them prints.
+// stepsOf reads the console blocks of a section: lines that begin with "$ " are commands, which a backslash at the end
+// of a line continues; the others are what the command before them prints.
 func stepsOf(document, section string) []step {
 	var steps []step
 	inSection, inBlock, continued := false, false, false
@@ -84,8 +85,9 @@ func (s step) looks() bool {
 	})
 }
 
-// try types the command. It returns an error if the command does not print what is shown, line by line and maybe with others
-// between them, or if it fails and nothing is shown. Where the document has "..." anything may stand, and any age where it has one.
+// try types the command. It returns an error if the command does not print what is shown, line by line and maybe with
+// others between them, or if it fails and nothing is shown. Where the document has "..." anything may stand, and any
+// age where it has one.
 func (s step) try(ctx context.Context, kubeconfig string) error {
 	// The reader's machine is not busy with other specs.
 	command := exec.CommandContext(ctx, "bash", "-c", shownTimeout.ReplaceAllString(s.command, patience))
@@ -112,7 +114,8 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 			lines = lines[1:]
 		}
 		if !found {
-			return fmt.Errorf("%q is not printed, or not in its place; the last that is printed:\n%s", shown, output[max(0, len(output)-2000):])
+			return fmt.Errorf("%q is not printed, or not in its place; the last that is printed:\n%s", shown,
+				output[max(0, len(output)-2000):])
 		}
 	}
 	return nil

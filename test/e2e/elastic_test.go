@@ -11,16 +11,22 @@ import (
 )
 
 var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), func() {
-	It("is scaled by kubectl, by an edit and by an autoscaler as the document shows, and its leader's pod stays", func(ctx context.Context) {
-		n := newNamespace(ctx)
-		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		n.follow(ctx, "docs/elastic.md", "Scale")
-		// All of it is in the log of one pod.
-		Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch")).Should(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
-			Should(Equal("0"), "no failure and no restart")
-		n.follow(ctx, "docs/elastic.md", "Autoscale")
-	})
+	It("is scaled by kubectl, by an edit and by an autoscaler as the document shows, and its leader's pod stays",
+		func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+			n.follow(ctx, "docs/elastic.md", "Scale")
+			// All of it is in the log of one pod.
+			Eventually(
+				ctx,
+				n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch"),
+			).Should(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
+					"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
+				Should(Equal("0"), "no failure and no restart")
+			n.follow(ctx, "docs/elastic.md", "Autoscale")
+		})
 
 	It("trains with what fits as the document shows", func(ctx context.Context) {
 		n := newNamespace(ctx)
@@ -43,10 +49,15 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 		n.trains(ctx, "digits-elastic-worker-0", 3)
 
 		after := now(n.replicas(ctx))
-		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid), "the leader's pod stays")
+		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid),
+			"the leader's pod stays")
 		Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
-		Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
+		Eventually(
+			ctx,
+			n.failures(ctx, "ptjob/digits-elastic"),
+		).Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
+		Eventually(ctx,
+			n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
 	})
 
 	DescribeTable("starts all replicas anew, and trains again, when the rendezvous has ended",
@@ -58,13 +69,16 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 			before := now(n.replicas(ctx))
 
 			end(ctx, n)
-			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.attempt} {.status.phase} {.status.ready}")).Should(Equal("1 Running 2/2"))
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
+					"jsonpath={.status.attempt} {.status.phase} {.status.ready}")).Should(Equal("1 Running 2/2"))
 			n.trains(ctx, "digits-elastic-worker-0", 2)
 
 			for name, replica := range now(n.replicas(ctx)) {
 				Expect(replica.uid).NotTo(Equal(before[name].uid), "%s is a new pod", name)
 			}
-			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal(counted))
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal(counted))
 			Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).Should(ConsistOf(HavePrefix(cause)))
 		},
 		Entry("with its leader, whose pod is deleted", func(ctx context.Context, n namespace) {
@@ -93,7 +107,17 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 			"value": {"enabled": true, "extraOptions": ["--redirects=1", "--tee=1"]}}`}
 		for name, torchrun := range jobs {
 			// The master, which stands second, has no node yet.
-			job := n.kubectl(ctx, "patch", "--local", "-f", "examples/pytorch/master-worker.yaml", "-o", "yaml", "--type=json", "-p", fmt.Sprintf(`[
+			job := n.kubectl(
+				ctx,
+				"patch",
+				"--local",
+				"-f",
+				"examples/pytorch/master-worker.yaml",
+				"-o",
+				"yaml",
+				"--type=json",
+				"-p",
+				fmt.Sprintf(`[
 				{"op": "replace", "path": "/metadata/name", "value": %q},
 				{"op": "replace", "path": "/spec/replicaSpecs/0/replicas", "value": 1},
 				{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/args", "value": ["/code/train.py"]},
@@ -101,7 +125,8 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 				{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/command", "value": ["python3"]},
 				{"op": "replace", "path": "/spec/replicaSpecs/1/template/spec/containers/0/command", "value": ["python3"]},
 				{"op": "add", "path": "/spec/replicaSpecs/1/template/spec/nodeSelector", "value": {"e2e.tensorstack.dev/late": %q}}%s]`,
-				name, n, torchrun))
+					name, n, torchrun),
+			)
 			n.kubectlWith(ctx, job, "apply", "-f", "-")
 		}
 		for name := range jobs {
@@ -119,8 +144,12 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late-") })
 		for name := range jobs {
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, patience)
-			Eventually(ctx, n.output(ctx, "get", "ptjob", name, "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).Should(Equal("0"), "%s", name)
-			Eventually(ctx, n.output(ctx, "get", "pod", name+"-worker-0", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")).Should(Equal("0"))
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", name, "-o",
+					"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).Should(Equal("0"), "%s", name)
+			Eventually(ctx,
+				n.output(ctx, "get", "pod", name+"-worker-0", "-o",
+					"jsonpath={.status.containerStatuses[0].restartCount}")).Should(Equal("0"))
 		}
 	})
 })

@@ -16,34 +16,36 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Each of these breaks a part of the cluster in the middle of a training. Whatever it is: the training goes on or is restarted
-// once, only a failure that is the replica's own counts, and the job completes.
+// Each of these breaks a part of the cluster in the middle of a training. Whatever it is: the training goes on or is
+// restarted once, only a failure that is the replica's own counts, and the job completes.
 var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func() {
 	var cluster *localcluster.Cluster
 	BeforeEach(func() {
 		cluster = localClusterOrSkip("faults are injected into the local cluster only, by signals to its processes")
 	})
 
-	It("is restarted once for a worker that dies while there is no controller, and beside it nothing is", func(ctx context.Context) {
-		well, hurt := startSteady(ctx), startSteady(ctx)
-		trained := well.trainsSteadily(ctx)
-		lost := hurt.trainsSteadily(ctx)
+	It("is restarted once for a worker that dies while there is no controller, and beside it nothing is",
+		func(ctx context.Context) {
+			well, hurt := startSteady(ctx), startSteady(ctx)
+			trained := well.trainsSteadily(ctx)
+			lost := hurt.trainsSteadily(ctx)
 
-		kill(controllers(ctx)[0], "pytorch-controller")
-		holdLease(ctx)
-		kill(lost["steady-worker-1"], "steady.py")
-		hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", patience)
-		Eventually(ctx, leader(ctx)).Should(Equal(noLeader))
-		releaseLease(ctx)
+			kill(controllers(ctx)[0], "pytorch-controller")
+			holdLease(ctx)
+			kill(lost["steady-worker-1"], "steady.py")
+			hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", patience)
+			Eventually(ctx, leader(ctx)).Should(Equal(noLeader))
+			releaseLease(ctx)
 
-		hurt.isRestarted(ctx, lost)
-		hurt.completes(ctx)
-		Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-		Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
-		well.completes(ctx)
-		Eventually(ctx, well.account(ctx)).Should(Equal(account{pods: 2}))
-		Eventually(ctx, well.replicas(ctx)).Should(Equal(trained))
-	})
+			hurt.isRestarted(ctx, lost)
+			hurt.completes(ctx)
+			Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
+			Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " +
+				lost["steady-worker-1"].node))
+			well.completes(ctx)
+			Eventually(ctx, well.account(ctx)).Should(Equal(account{pods: 2}))
+			Eventually(ctx, well.replicas(ctx)).Should(Equal(trained))
+		})
 
 	DescribeTable("trains on while there is no cluster, and a worker that dies meanwhile counts once",
 		func(ctx context.Context, crashing ...string) {
@@ -61,7 +63,10 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			hurt.completes(ctx)
 			Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
 			// Both have died by the time that the kubelet can say so, and it may tell of the other first.
-			Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).Should(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
+			Eventually(
+				ctx,
+				hurt.failures(ctx, "ptjob/steady"),
+			).Should(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
 			well.completes(ctx)
 			Eventually(ctx, well.account(ctx)).Should(Equal(account{pods: 2}))
 			Eventually(ctx, well.replicas(ctx)).Should(Equal(trained))
@@ -69,7 +74,8 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			later.completes(ctx)
 			Eventually(ctx, later.account(ctx)).Should(Equal(account{pods: 2}))
 		},
-		// The scheduler is one of them: that of Kubernetes 1.37 ends when it missed that a pod was replaced by one of the same name.
+		// The scheduler is one of them: that of Kubernetes 1.37 ends when it missed that a pod was replaced by one of the
+		// same name.
 		Entry("without a control plane", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"),
 		Entry("without any process of the cluster", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler",
 			"kubelet", "containerd", "kube-proxy", "coredns"),
@@ -89,10 +95,11 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 		Expect(cluster.Up(ctx, localcluster.UpOptions{})).To(Succeed())
 
 		n.isRestarted(ctx, lost)
-		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(), "it knows now")
+		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(),
+			"it knows now")
 		n.completes(ctx)
-		// When the node is back, Kubernetes may put new pods there before it has taken off the taint that evicts them: they are lost
-		// too, and that is one more loss of all.
+		// When the node is back, Kubernetes may put new pods there before it has taken off the taint that evicts them: they
+		// are lost too, and that is one more loss of all.
 		losses := now(n.account(ctx)).attempt
 		Expect(losses).To(BeNumerically(">=", 1))
 		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
@@ -100,24 +107,29 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			HaveEach(MatchRegexp("^steady-worker-. NodeLost counted=false on "+lost["steady-worker-0"].node))))
 	})
 
-	It("leaves a node with its controller when that is tainted, and trains again when there is a node", func(ctx context.Context) {
-		n := startSteady(ctx)
-		lost := n.trainsSteadily(ctx)
-		evicted := controllers(ctx)[0]
+	It("leaves a node with its controller when that is tainted, and trains again when there is a node",
+		func(ctx context.Context) {
+			n := startSteady(ctx)
+			lost := n.trainsSteadily(ctx)
+			evicted := controllers(ctx)[0]
 
-		taint := []string{"taint", "node", lost["steady-worker-0"].node}
-		untaint := func(ctx context.Context) { _, _ = kubectl(ctx, append(taint, "e2e.tensorstack.dev/broken-")...) }
-		DeferCleanup(untaint)
-		n.kubectl(ctx, append(taint, "e2e.tensorstack.dev/broken=:NoExecute")...)
-		Eventually(ctx, n.pods(ctx)).ShouldNot(ContainElement(BeElementOf(uids(lost))))
-		Eventually(ctx, controllersNamespace.pods(ctx)).ShouldNot(ContainElement(evicted.uid))
-		untaint(ctx)
+			taint := []string{"taint", "node", lost["steady-worker-0"].node}
+			untaint := func(ctx context.Context) { _, _ = kubectl(ctx, append(taint, "e2e.tensorstack.dev/broken-")...) }
+			DeferCleanup(untaint)
+			n.kubectl(ctx, append(taint, "e2e.tensorstack.dev/broken=:NoExecute")...)
+			Eventually(ctx, n.pods(ctx)).ShouldNot(ContainElement(BeElementOf(uids(lost))))
+			Eventually(ctx, controllersNamespace.pods(ctx)).ShouldNot(ContainElement(evicted.uid))
+			untaint(ctx)
 
-		n.isRestarted(ctx, lost)
-		n.completes(ctx)
-		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: 1, restarts: 2, pods: 4}))
-		Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
-	})
+			n.isRestarted(ctx, lost)
+			n.completes(ctx)
+			Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: 1, restarts: 2, pods: 4}))
+			Eventually(
+				ctx,
+				n.failures(ctx, "ptjob/steady"),
+			).Should(ConsistOf(MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " +
+				lost["steady-worker-0"].node)))
+		})
 
 	DescribeTable("is restarted once for a worker that dies as another copy of the controller takes over from one",
 		func(ctx context.Context, failure, recovery syscall.Signal) {
@@ -135,7 +147,8 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 			n.isRestarted(ctx, lost)
 			n.completes(ctx)
 			Eventually(ctx, n.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-			Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
+			Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " +
+				lost["steady-worker-1"].node))
 			Expect(now(leader(ctx))).NotTo(Equal(former))
 		},
 		Entry("that is killed", syscall.SIGKILL, syscall.SIGCONT),
@@ -160,8 +173,10 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func(
 				n.isRestarted(ctx, lost)
 				n.completes(ctx)
 				Eventually(ctx, n.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-				Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " + lost["steady-worker-1"].node))
-				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p", `{"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}}`)
+				Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf("steady-worker-1 Error 137 counted=true on " +
+					lost["steady-worker-1"].node))
+				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p",
+					`{"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}}`)
 				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", patience)
 			},
 			Entry("10 minutes behind", "-10m"),
@@ -234,7 +249,8 @@ func (n namespace) account(ctx context.Context) func() (account, error) {
 // events returns how often the events of the namespace say that something of that reason happened.
 func (n namespace) events(ctx context.Context, reason string) (int, error) {
 	total := 0
-	output, err := n.output(ctx, "get", "events", "--field-selector=reason="+reason, "-o", `jsonpath={range .items[*]}{.series.count},{"\n"}{end}`)()
+	output, err := n.output(ctx, "get", "events", "--field-selector=reason="+reason, "-o",
+		`jsonpath={range .items[*]}{.series.count},{"\n"}{end}`)()
 	for line := range strings.Lines(output) {
 		times, err := strconv.Atoi("0" + strings.TrimRight(line, ",\n"))
 		if err != nil {
@@ -268,7 +284,8 @@ func crash(cluster *localcluster.Cluster, names ...string) {
 	Expect(cluster.Kill(names...)).To(Succeed())
 }
 
-// processes returns those of a pod that run the program, as the machine sees them: it asks neither the API server nor the kubelet.
+// processes returns those of a pod that run the program, as the machine sees them: it asks neither the API server nor
+// the kubelet.
 func processes(pod replica, program string) []int {
 	GinkgoHelper()
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -374,20 +391,26 @@ func redeploy(ctx context.Context, patch string) {
 	change(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", patch)
 }
 
-// awaitController waits until the controller's pods are as they should be, and ready. What is not among them is gone, so
-// that it no longer holds the Lease.
+// awaitController waits until the controller's pods are as they should be, and ready. What is not among them is gone,
+// so that it no longer holds the Lease.
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)
 	controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
 }
 
-// keepAnotherNode keeps the cluster from losing all its nodes at once, since it would then evict nothing. Nothing runs on it.
+// keepAnotherNode keeps the cluster from losing all its nodes at once, since it would then evict nothing. Nothing runs
+// on it.
 func keepAnotherNode(ctx context.Context) {
 	GinkgoHelper()
 	const node = "e2e-another"
-	_, err := kubectlWith(ctx, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "spec": {"unschedulable": true}}`, node),
-		"create", "-f", "-")
+	_, err := kubectlWith(
+		ctx,
+		fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "spec": {"unschedulable": true}}`, node),
+		"create",
+		"-f",
+		"-",
+	)
 	Expect(err).NotTo(HaveOccurred())
 	beating, stop := context.WithCancel(ctx)
 	DeferCleanup(func(ctx context.Context) {
@@ -398,7 +421,9 @@ func keepAnotherNode(ctx context.Context) {
 	go func() {
 		for beating.Err() == nil {
 			_, _ = kubectl(beating, "patch", "node", node, "--subresource=status", "-p", fmt.Sprintf(
-				`{"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": %q}]}}`, time.Now().Format(time.RFC3339)))
+				`{"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": %q}]}}`,
+				time.Now().Format(time.RFC3339),
+			))
 			select {
 			case <-beating.Done():
 			case <-time.After(5 * time.Second):

@@ -20,11 +20,14 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 		n.follow(ctx, "tensorboard/README.md", "With a job, or alone")
 
 		n.follow(ctx, "docs/installing.md", "Removing a controller")
-		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "the garbage collector deletes the pods of TensorBoards that are no more")
+		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(),
+			"the garbage collector deletes the pods of TensorBoards that are no more")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.reason}")).Should(Equal("NotInstalled"))
+		Eventually(ctx,
+			n.output(ctx, "get", "ptjob", "digits-board", "-o",
+				"jsonpath={.status.tensorboard.reason}")).Should(Equal("NotInstalled"))
 		n.kubectl(ctx, "delete", "ptjob", "digits-board")
 
 		n.follow(ctx, "docs/installing.md", "Helm")
@@ -48,7 +51,17 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			n.kubectl(ctx, "apply", "-f", "examples/tensorflow/multi-worker.yaml")
 		}
 		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", patience)
-		Eventually(ctx, other.output(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.observedGeneration}")).Should(BeEmpty(), "no controller has looked at it")
+		Eventually(
+			ctx,
+			other.output(
+				ctx,
+				"get",
+				"tfjob",
+				"digits-multi-worker",
+				"-o",
+				"jsonpath={.status.observedGeneration}",
+			),
+		).Should(BeEmpty(), "no controller has looked at it")
 		Eventually(ctx, other.output(ctx, "get", "pods", "--output=name")).Should(BeEmpty())
 	})
 
@@ -73,7 +86,8 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 		})
 		n.follow(ctx, "docs/installing.md", "Metrics")
 
-		endpoints := namespace("t9k-pytorch").output(ctx, "get", "endpointslices", "-l", "kubernetes.io/service-name=pytorch-controller-metrics",
+		endpoints := namespace("t9k-pytorch").output(ctx, "get", "endpointslices", "-l",
+			"kubernetes.io/service-name=pytorch-controller-metrics",
 			"-o", "jsonpath={.items[0].ports[0].name} {.items[0].ports[0].port}")
 		Eventually(ctx, endpoints).Should(Equal("metrics 8080"), "the ServiceMonitor leads to the controller's port")
 	})
@@ -87,7 +101,8 @@ func isInstalledAgain(controller string) {
 			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", patience},
 		} {
 			// A namespace that is being deleted takes nothing new yet.
-			Eventually(ctx, func() error { _, err := kubectl(ctx, args...); return err }).Should(Succeed(), strings.Join(args, " "))
+			Eventually(ctx, func() error { _, err := kubectl(ctx, args...); return err }).Should(Succeed(),
+				strings.Join(args, " "))
 		}
 	})
 }

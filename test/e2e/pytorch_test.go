@@ -25,7 +25,9 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 			}
 			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "rank 0 prints the loss")
 			Expect(strings.Count(logs, "rank ")).To(Equal(processes))
-			Eventually(ctx, n.output(ctx, "get", "ptjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount} {.status.conditions[?(@.type=='Completed')].message}")).
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", job, "-o",
+					"jsonpath={.status.phase} {.status.backoffCount} {.status.conditions[?(@.type=='Completed')].message}")).
 				Should(Equal("Succeeded 0 leader " + leader + " succeeded"))
 
 			n.kubectl(ctx, "delete", "ptjob", job)
@@ -35,26 +37,35 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 			[]string{"pod/digits-plain-worker-0", "pod/digits-plain-worker-1"}, 2),
 		Entry("torchrun by torchrunConfig", Label("always"), "torchrun.yaml", "digits-torchrun", "digits-torchrun-worker-0",
 			[]string{"pod/digits-torchrun-worker-0", "pod/digits-torchrun-worker-1"}, 4),
-		Entry("a torchrun command of the user's own", "own-torchrun.yaml", "digits-own-torchrun", "digits-own-torchrun-node-0",
+		Entry("a torchrun command of the user's own", "own-torchrun.yaml", "digits-own-torchrun",
+			"digits-own-torchrun-node-0",
 			[]string{"pod/digits-own-torchrun-node-0", "pod/digits-own-torchrun-node-1"}, 4),
 		Entry("a master and workers", "master-worker.yaml", "digits-master-worker", "digits-master-worker-master-0",
-			[]string{"pod/digits-master-worker-master-0", "pod/digits-master-worker-worker-0", "pod/digits-master-worker-worker-1"}, 3),
+			[]string{
+				"pod/digits-master-worker-master-0", "pod/digits-master-worker-worker-0", "pod/digits-master-worker-worker-1",
+			}, 3),
 	)
 
-	It("says why a script failed: exit code, replica and last output, in the condition", Label("always"), func(ctx context.Context) {
-		n := newNamespace(ctx)
-		n.follow(ctx, "pytorch/README.md", "How it ends")
+	It("says why a script failed: exit code, replica and last output, in the condition", Label("always"),
+		func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.follow(ctx, "pytorch/README.md", "How it ends")
 
-		message := now(n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].message}"))
-		Expect(message).To(HavePrefix("replica failing-worker-1 (rank 1) failed with exit code 1 (Error) and runPolicy.backoffLimit (1) allows no further restart; its last output:\n"))
-		Expect(message).To(HaveSuffix("ValueError: the data has no labels"))
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.failures[*].exitCode}")).Should(Equal("1 1"))
-		Eventually(ctx, n.output(ctx, "logs", "failing-worker-1", "-c", "pytorch")).Should(ContainSubstring("the data has no labels"),
-			"cleanUpPolicy None keeps the pods, with their logs")
-		Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/failing-worker-0", "pod/failing-worker-1"))
-		Eventually(ctx, n.output(ctx, "describe", "ptjob", "failing")).Should(ContainSubstring("BackoffLimitExceeded"))
-	})
+			message := now(n.output(ctx, "get", "ptjob", "failing", "-o",
+				"jsonpath={.status.conditions[?(@.type=='Failed')].message}"))
+			Expect(
+				message,
+			).To(HavePrefix("replica failing-worker-1 (rank 1) failed with exit code 1 (Error) and runPolicy.backoffLimit (1) allows no further restart; its last output:\n"))
+			Expect(message).To(HaveSuffix("ValueError: the data has no labels"))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.failures[*].exitCode}")).Should(Equal("1 1"))
+			Eventually(ctx,
+				n.output(ctx, "logs", "failing-worker-1", "-c", "pytorch")).Should(ContainSubstring("the data has no labels"),
+				"cleanUpPolicy None keeps the pods, with their logs")
+			Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/failing-worker-0", "pod/failing-worker-1"))
+			Eventually(ctx, n.output(ctx, "describe", "ptjob", "failing")).Should(ContainSubstring("BackoffLimitExceeded"))
+		})
 
 	It("leaves nothing behind when it is deleted while it runs", func(ctx context.Context) {
 		n := newNamespace(ctx)
@@ -69,7 +80,10 @@ var _ = Describe("PyTorchTrainingJob", Label("pytorch"), func() {
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/torchrun.yaml")
 		n.follow(ctx, "README.md", "A job")
-		Eventually(ctx, n.names(ctx, "training")).Should(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-torchrun"))
+		Eventually(
+			ctx,
+			n.names(ctx, "training"),
+		).Should(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-torchrun"))
 		// The phase follows when the last replica has ended.
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "-o", "wide")).Should(And(
 			MatchRegexp(`^NAME +PHASE +READY +RESTARTS +AGE +QUEUE +REASON *\n`),
@@ -99,10 +113,15 @@ var _ = Describe("pytorch-controller", Label("pytorch"), func() {
 	const n = namespace("t9k-pytorch")
 
 	It("runs as a restricted pod: not as root, with a read-only root file system", func(ctx context.Context) {
-		Eventually(ctx, n.output(ctx, "get", "namespace", string(n), "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`)).Should(Equal("restricted"))
+		Eventually(ctx,
+			n.output(ctx, "get", "namespace", string(n), "-o",
+				`jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`)).Should(Equal("restricted"))
 		container := "{.items[0].spec.containers[0].securityContext."
-		Eventually(ctx, n.output(ctx, "get", "pods", "-o", "jsonpath="+container+"readOnlyRootFilesystem} "+container+"allowPrivilegeEscalation}")).Should(Equal("true false"))
-		Eventually(ctx, n.output(ctx, "get", "pods", "-o", "jsonpath={.items[0].spec.securityContext.runAsNonRoot}")).Should(Equal("true"))
+		Eventually(ctx,
+			n.output(ctx, "get", "pods", "-o",
+				"jsonpath="+container+"readOnlyRootFilesystem} "+container+"allowPrivilegeEscalation}")).Should(Equal("true false"))
+		Eventually(ctx,
+			n.output(ctx, "get", "pods", "-o", "jsonpath={.items[0].spec.securityContext.runAsNonRoot}")).Should(Equal("true"))
 	})
 
 	It("may do what it needs and no more", func(ctx context.Context) {
@@ -130,11 +149,23 @@ var _ = Describe("pytorch-controller", Label("pytorch"), func() {
 		pod := now(n.output(ctx, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}"))
 		metrics := now(n.output(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics"))
 		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_jobs\{kind="PyTorchTrainingJob",phase="Failed"\} [1-9]`))
-		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_job_restarts_total\{cause="Error",counted="true",kind="PyTorchTrainingJob"\} [1-9]`))
+		Expect(
+			metrics,
+		).To(MatchRegexp(`(?m)^tensorstack_job_restarts_total\{cause="Error",counted="true",kind="PyTorchTrainingJob"\} [1-9]`))
 		areDocumented(metrics)
 	})
 
 	It("holds the leader Lease", func(ctx context.Context) {
-		Eventually(ctx, n.output(ctx, "get", "lease", "pytorch-controller", "-o", "jsonpath={.spec.holderIdentity}")).Should(HavePrefix("pytorch-controller-"))
+		Eventually(
+			ctx,
+			n.output(
+				ctx,
+				"get",
+				"lease",
+				"pytorch-controller",
+				"-o",
+				"jsonpath={.spec.holderIdentity}",
+			),
+		).Should(HavePrefix("pytorch-controller-"))
 	})
 })

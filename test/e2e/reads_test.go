@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// A spec that reads a state once, which something else is about to bring about, passes on an idle machine and fails on a busy one. What reads
-// the cluster returns a function, which Gomega's Expect cannot compare; this test finds what gets around that.
+// A spec that reads a state once, which something else is about to bring about, passes on an idle machine and fails on
+// a busy one. What reads the cluster returns a function, which Gomega's Expect cannot compare; this test finds what
+// gets around that.
 func TestSpecsDoNotReadStatesOnceByAccident(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*_test.go")
@@ -41,7 +42,8 @@ func TestReadsOnceFindsWhatReadsOnce(t *testing.T) {
 		`before := now(n.replicas(ctx))`:                                                        false,
 		`Entry("", func(ctx context.Context) { Expect(now(n.output(ctx, "get"))).To(Fail()) })`: false,
 	} {
-		parsed, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+statement+"\n}", parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+statement+"\n}",
+			parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,12 +66,16 @@ func readsOnce(file *ast.File) []finding {
 		case *ast.CallExpr:
 			method, ok := n.Fun.(*ast.SelectorExpr)
 			if ok && strings.HasPrefix(method.Sel.Name, "kubectl") && slices.ContainsFunc(n.Args, isReadingVerb) {
-				found = append(found, finding{n.Pos(), "this reads a state once: use Eventually with output, or now if it cannot change any more"})
+				found = append(found, finding{
+					n.Pos(), "this reads a state once: use Eventually with output, or now if it cannot change any more",
+				})
 			}
 		case *ast.FuncLit:
 			if n.Type.Results != nil {
 				if at := callOf("now", n.Body); at.IsValid() {
-					found = append(found, finding{at, "now in a function that returns what it reads: return an error instead, for Eventually to try again"})
+					found = append(found, finding{
+						at, "now in a function that returns what it reads: return an error instead, for Eventually to try again",
+					})
 				}
 			}
 		}

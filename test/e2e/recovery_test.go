@@ -19,8 +19,12 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 			n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
 			n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/"+manifest)
 			// A counted restart more than these would fail the job.
-			n.kubectl(ctx, "patch", "ptjob", "digits", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
-			Eventually(ctx, n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")).Should(MatchRegexp(`epoch +\d+  loss`), "it is in the middle of the training")
+			n.kubectl(ctx, "patch", "ptjob", "digits", "--type=merge", "-p",
+				fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
+			Eventually(
+				ctx,
+				n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch"),
+			).Should(MatchRegexp(`epoch +\d+  loss`), "it is in the middle of the training")
 			// What runs has read it; what starts from here on ends soon.
 			n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 			lost := now(n.replicas(ctx))
@@ -29,7 +33,9 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 			lose(ctx, n)
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", patience)
 
-			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits", "-o", "jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", "digits", "-o",
+					"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
 				Should(Equal(fmt.Sprintf("%d 1 2", counted)))
 			var failures []string
 			for _, cause := range causes {
@@ -52,7 +58,9 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 		Entry("when the leader's pod is deleted, which does not count", "plain.yaml", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "delete", "pod", "digits-worker-0")
 		}, 0, "digits-worker-0 Deleted counted=false"),
-		Entry("when a pod is evicted by the eviction API, which does not count", "plain.yaml", func(ctx context.Context, n namespace) {
+		Entry("when a pod is evicted by the eviction API, which does not count", "plain.yaml", func(ctx context.Context,
+			n namespace,
+		) {
 			n.kubectlWith(ctx, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "digits-worker-1"}}`,
 				"create", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/digits-worker-1/eviction", "-f", "-")
 		}, 0, "digits-worker-1 Evicted counted=false"),
@@ -84,9 +92,12 @@ spec:
 `, script, limits), "apply", "-f", "-")
 			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", patience)
 
-			Eventually(ctx, n.output(ctx, "get", "ptjob", "greedy", "-o", "jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
+			Eventually(ctx,
+				n.output(ctx, "get", "ptjob", "greedy", "-o",
+					"jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
 				Should(Equal("BackoffLimitExceeded 0"))
-			Eventually(ctx, n.failures(ctx, "ptjob/greedy")).Should(ConsistOf(failure + " on " + now(n.replicas(ctx))["greedy-worker-0"].node))
+			Eventually(ctx, n.failures(ctx, "ptjob/greedy")).Should(ConsistOf(failure + " on " +
+				now(n.replicas(ctx))["greedy-worker-0"].node))
 		},
 		Entry("more memory than its limit", "memory: 128Mi",
 			"b'x' * 2**30",
@@ -98,8 +109,8 @@ spec:
 	)
 })
 
-// failures returns a function that returns status.failures, a line for each: replica, reason, exit code if there is one, whether it
-// counted, and the node.
+// failures returns a function that returns status.failures, a line for each: replica, reason, exit code if there is
+// one, whether it counted, and the node.
 func (n namespace) failures(ctx context.Context, job string) func() ([]string, error) {
 	return func() ([]string, error) {
 		var failures []string

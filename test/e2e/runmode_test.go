@@ -27,7 +27,8 @@ var _ = Describe("A paused job", Label("always"), func() {
 			n := newNamespace(ctx)
 			train(n, ctx)
 			pause := func(paused bool) {
-				n.kubectl(ctx, "patch", job, "--type=merge", "-p", fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
+				n.kubectl(ctx, "patch", job, "--type=merge", "-p",
+					fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
 			}
 			pause(true)
 			n.kubectl(ctx, "wait", "--for=condition=Paused", job, patience)

@@ -15,26 +15,40 @@ var _ = Describe("A job in a queue", Label("queues"), func() {
 		n.follow(ctx, "docs/scheduling.md", "A gang")
 	})
 
-	It("trains as a gang of the queue, waits for its quota, and gives it back when it pauses or ends", func(ctx context.Context) {
-		n := newNamespace(ctx)
-		queue := n.queue(ctx, "300m")
-		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		n.holdsQueue(ctx, queue, "first")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", patience)
-		Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o", "jsonpath={.spec.minMember} {.status.running}")).Should(Equal("3 3"))
+	It("trains as a gang of the queue, waits for its quota, and gives it back when it pauses or ends",
+		func(ctx context.Context) {
+			n := newNamespace(ctx)
+			queue := n.queue(ctx, "300m")
+			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+			n.holdsQueue(ctx, queue, "first")
+			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", patience)
+			Eventually(ctx,
+				n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o",
+					"jsonpath={.spec.minMember} {.status.running}")).Should(Equal("3 3"))
 
-		By("applying another")
-		n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`]`)
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded", "ptjob/digits-gang", patience)
+			By("applying another")
+			n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`]`)
+			n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded",
+				"ptjob/digits-gang", patience)
 
-		By("pausing the first")
-		n.kubectl(ctx, "patch", "ptjob", "first", "--type=merge", "-p", `{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", patience)
-		Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).Should(BeEmpty(), "one is paused, the other has ended")
-		Eventually(ctx, func() (string, error) {
-			return kubectl(ctx, "get", "queue.scheduler.tensorstack.dev", queue, "-o", "jsonpath={.status.podGroups.total}{.status.allocated.cpu}")
-		}).Should(BeEmpty(), "nothing is left of either")
-	})
+			By("pausing the first")
+			n.kubectl(
+				ctx,
+				"patch",
+				"ptjob",
+				"first",
+				"--type=merge",
+				"-p",
+				`{"spec": {"runMode": {"pause": {"enabled": true}}}}`,
+			)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", patience)
+			Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).Should(BeEmpty(),
+				"one is paused, the other has ended")
+			Eventually(ctx, func() (string, error) {
+				return kubectl(ctx, "get", "queue.scheduler.tensorstack.dev", queue, "-o",
+					"jsonpath={.status.podGroups.total}{.status.allocated.cpu}")
+			}).Should(BeEmpty(), "nothing is left of either")
+		})
 })
 
 var _ = Describe("A job in a queue with maxDuration", Label("queues"), func() {

@@ -50,14 +50,17 @@ func kubectlWith(ctx context.Context, input string, args ...string) (string, err
 // namespace is one test's own. Its methods run kubectl in it.
 type namespace string
 
-// newNamespace returns a fresh namespace, which is deleted after the test. A failed test leaves what it had in the report.
+// newNamespace returns a fresh namespace, which is deleted after the test. A failed test leaves what it had in the
+// report.
 func newNamespace(ctx context.Context) namespace {
 	n := namespace(fmt.Sprintf("e2e-%d-%d-%d", GinkgoRandomSeed(), GinkgoParallelProcess(), time.Now().UnixNano()%1e9))
 	_, err := kubectl(ctx, "create", "namespace", string(n))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx context.Context) {
 		if CurrentSpecReport().Failed() {
-			for _, args := range [][]string{{"get", "training,pods", "-o", "wide"}, {"describe", "training"}, {"get", "events"}} {
+			for _, args := range [][]string{
+				{"get", "training,pods", "-o", "wide"}, {"describe", "training"}, {"get", "events"},
+			} {
 				output, _ := kubectl(ctx, append([]string{"-n", string(n)}, args...)...)
 				GinkgoWriter.Printf("kubectl %s\n%s\n", strings.Join(args, " "), output)
 			}
@@ -71,8 +74,8 @@ func newNamespace(ctx context.Context) namespace {
 // patience is how long kubectl waits. What a spec waits for comes much earlier, unless the machine is busy.
 const patience = "--timeout=10m"
 
-// kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints. It is for commands that change something or
-// wait; what reads is for output.
+// kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints. It is for commands that
+// change something or wait; what reads is for output.
 func (n namespace) kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	return n.kubectlWith(ctx, "", args...)
@@ -86,8 +89,9 @@ func (n namespace) kubectlWith(ctx context.Context, input string, args ...string
 	return output
 }
 
-// output returns a function that runs kubectl in the namespace and returns what it prints. What other processes bring about takes time:
-// Eventually calls the function until it returns what is expected. For what cannot change any more there is now.
+// output returns a function that runs kubectl in the namespace and returns what it prints. What other processes bring
+// about takes time: Eventually calls the function until it returns what is expected. For what cannot change any more
+// there is now.
 func (n namespace) output(ctx context.Context, args ...string) func() (string, error) {
 	return func() (string, error) { return kubectl(ctx, append([]string{"-n", string(n)}, args...)...) }
 }

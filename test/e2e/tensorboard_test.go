@@ -16,23 +16,37 @@ import (
 )
 
 var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
-	It("shows in a browser what a job logs, outlives the run, and goes with the job", Label("always"), func(ctx context.Context) {
-		n := newNamespace(ctx)
-		n.volume(ctx, "digits-logs")
-		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", patience)
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}")).Should(Equal("true Normal digits-board"))
-		Eventually(ctx, n.output(ctx, "get", "tb")).Should(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
+	It("shows in a browser what a job logs, outlives the run, and goes with the job", Label("always"),
+		func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.volume(ctx, "digits-logs")
+			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+			n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", patience)
+			Eventually(ctx,
+				n.output(
+					ctx,
+					"get",
+					"ptjob",
+					"digits-board",
+					"-o",
+					"jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}",
+				)).Should(Equal("true Normal digits-board"))
+			Eventually(
+				ctx,
+				n.output(ctx, "get", "tb"),
+			).Should(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
 
-		address := n.forward(ctx, "service/digits-board-tb", "80")
-		text := screenshot(ctx, "http://"+address+"/", scalarCharts, "tensorboard.png")
-		Expect(text).To(And(ContainSubstring("digits-logs-runs/first"), ContainSubstring("loss"), ContainSubstring("accuracy")))
+			address := n.forward(ctx, "service/digits-board-tb", "80")
+			text := screenshot(ctx, "http://"+address+"/", scalarCharts, "tensorboard.png")
+			Expect(
+				text,
+			).To(And(ContainSubstring("digits-logs-runs/first"), ContainSubstring("loss"), ContainSubstring("accuracy")))
 
-		n.kubectl(ctx, "delete", "ptjob", "digits-board")
-		Eventually(ctx, n.names(ctx, "tb,pods,services")).ShouldNot(ContainElement(ContainSubstring("digits-board")))
-	})
+			n.kubectl(ctx, "delete", "ptjob", "digits-board")
+			Eventually(ctx, n.names(ctx, "tb,pods,services")).ShouldNot(ContainElement(ContainSubstring("digits-board")))
+		})
 
 	It("shows what TensorFlow logs", func(ctx context.Context) {
 		n := newNamespace(ctx)
@@ -43,7 +57,10 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", patience)
 		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", patience)
 		address := n.forward(ctx, "service/digits-multi-worker-board-tb", "80")
-		Eventually(ctx, func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") }).Should(Equal(10))
+		Eventually(
+			ctx,
+			func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") },
+		).Should(Equal(10))
 	})
 
 	It("shows claims, S3 and web servers as runs of one page, and keeps credentials from it", func(ctx context.Context) {
@@ -53,7 +70,10 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/s3.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", patience)
 		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", patience)
-		Eventually(ctx, n.output(ctx, "describe", "tb", "remote")).Should(ContainSubstring("s3://trainings/digits"), "there is no such bucket yet")
+		Eventually(
+			ctx,
+			n.output(ctx, "describe", "tb", "remote"),
+		).Should(ContainSubstring("s3://trainings/digits"), "there is no such bucket yet")
 
 		address := n.forward(ctx, "service/remote-tb", "80")
 		runs := func() ([]string, error) { return runsOf(ctx, address) }
@@ -71,15 +91,29 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectlWith(ctx, filesets, "apply", "-f", "-")
 		last := func() (int, error) { return lastStep(ctx, address, "trainings-digits/first", "loss") }
 		Eventually(ctx, last).Should(Equal(999))
-		Expect(n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first")).To(Equal("events.out.tfevents.1"))
+		Expect(
+			n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first"),
+		).To(Equal("events.out.tfevents.1"))
 
 		By("showing filesets, of a claim and of the same bucket")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", patience)
-		Expect(n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs")).To(Equal("digits-logs-runs\ntrainings-digits"))
+		Expect(
+			n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs"),
+		).To(Equal("digits-logs-runs\ntrainings-digits"))
 		other := n.forward(ctx, "service/filesets-tb", "80")
 		Eventually(ctx, func() ([]string, error) { return runsOf(ctx, other) }).Should(ConsistOf("trainings-digits/first"))
 
-		seen := n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "sh", "-c", "env; cat /logs/*/* /secrets/* 2>&1 || true")
+		seen := n.kubectl(
+			ctx,
+			"exec",
+			"remote-tb",
+			"-c",
+			"tensorboard",
+			"--",
+			"sh",
+			"-c",
+			"env; cat /logs/*/* /secrets/* 2>&1 || true",
+		)
 		Expect(seen).NotTo(ContainSubstring("not-a-real-key"))
 		for _, elsewhere := range []string{"tb,configmaps,pods", "events"} {
 			Expect(now(n.output(ctx, "get", elsewhere, "-o", "yaml"))).NotTo(MatchRegexp(`: not-a-real-key`), elsewhere)
@@ -90,9 +124,15 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	It("stops when nobody looks at it, and comes back when it is wanted", Serial, func(ctx context.Context) {
 		controller := namespace("t9k-tensorboard")
 		deployment := "deployment/tensorboard-controller"
-		controller.kubectl(ctx, "patch", deployment, "--type=json", "-p",
+		controller.kubectl(
+			ctx,
+			"patch",
+			deployment,
+			"--type=json",
+			"-p",
 			`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--idle-after=8s", "--suspend-after-idle=8s", "--probe-interval=1s",
-				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`)
+				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`,
+		)
 		DeferCleanup(func(ctx context.Context) {
 			controller.kubectl(ctx, "rollout", "undo", deployment)
 			controller.kubectl(ctx, "rollout", "status", deployment, patience)
@@ -106,9 +146,19 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
 		address := n.forward(ctx, "service/digits-logs-tb", "80")
 		By("following its URL, as a gateway would pass it on")
-		Eventually(ctx, n.output(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}")).Should(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
+		Eventually(
+			ctx,
+			n.output(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}"),
+		).Should(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
 		address += "/" + string(n) + "/digits-logs"
-		state := n.output(ctx, "get", "tb", "digits-logs", "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`)
+		state := n.output(
+			ctx,
+			"get",
+			"tb",
+			"digits-logs",
+			"-o",
+			`jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`,
+		)
 		By("looking at it for longer than it may be without that")
 		look := func(g Gomega) {
 			_, err := runsOf(ctx, address)
@@ -121,7 +171,17 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Consistently(ctx, look, "20s", "1s").Should(Succeed())
 		By("looking away")
 		Eventually(ctx, state).Should(Equal("Suspended True true"))
-		Eventually(ctx, n.output(ctx, "get", "events", "--field-selector=reason=Culled", "-o", "jsonpath={.items[*].note}{.items[*].message}")).Should(ContainSubstring("set spec.suspend to false"))
+		Eventually(
+			ctx,
+			n.output(
+				ctx,
+				"get",
+				"events",
+				"--field-selector=reason=Culled",
+				"-o",
+				"jsonpath={.items[*].note}{.items[*].message}",
+			),
+		).Should(ContainSubstring("set spec.suspend to false"))
 		Eventually(ctx, n.names(ctx, "service")).Should(ContainElement("service/digits-logs-tb"))
 
 		n.kubectl(ctx, "patch", "tb", "digits-logs", "--type=merge", "-p", `{"spec": {"suspend": false}}`)

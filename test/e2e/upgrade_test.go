@@ -23,7 +23,8 @@ import (
 	"tensorstack.dev/jobs/test/upgrade"
 )
 
-// The version before is built from its source. What a change of version may do to jobs is the same in both directions: nothing.
+// The version before is built from its source. What a change of version may do to jobs is the same in both directions:
+// nothing.
 var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, ContinueOnFailure, func() {
 	var before, tree version
 	all := []controller{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"}
@@ -54,7 +55,8 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 				c.hasSeenAll(ctx)
 			}
 			are := []string{running.objects(ctx), paused.objects(ctx)}
-			Expect(cmp.Diff(were, are)).To(BeEmpty(), "nothing is written: no job, group, TensorBoard, pod, Service or Secret is another")
+			Expect(cmp.Diff(were, are)).To(BeEmpty(),
+				"nothing is written: no job, group, TensorBoard, pod, Service or Secret is another")
 
 			running.fails(ctx, "pytorch")
 			running.fails(ctx, "deepspeed")
@@ -64,8 +66,10 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 			paused.waits(ctx)
 			paused.ends(ctx)
 		},
-		Entry("from the version before to this one", func() (from, to version) { return before, tree }, SpecTimeout(30*time.Minute)),
-		Entry("from this version back to the one before", func() (from, to version) { return tree, before }, SpecTimeout(30*time.Minute)),
+		Entry("from the version before to this one", func() (from, to version) { return before, tree },
+			SpecTimeout(30*time.Minute)),
+		Entry("from this version back to the one before", func() (from, to version) { return tree, before },
+			SpecTimeout(30*time.Minute)),
 	)
 
 	It("is made as the document shows", func(ctx context.Context) {
@@ -111,8 +115,8 @@ type version struct {
 	manifests string
 }
 
-// buildBefore builds the controllers of the version before, each with the common of that version, into images of another tag, and
-// loads those into the node.
+// buildBefore builds the controllers of the version before, each with the common of that version, into images of
+// another tag, and loads those into the node.
 func buildBefore(ctx context.Context, cluster *localcluster.Cluster, controllers []controller) version {
 	GinkgoHelper()
 	const tag = "upgrades-from"
@@ -177,7 +181,8 @@ func (c controller) base() string {
 // kind is that of the objects which it looks at one by one.
 func (c controller) kind() string {
 	return map[controller]string{
-		"pytorch": "ptjob", "tensorflow": "tfjob", "deepspeed": "dsjob", "tensorboard": "tb", "scheduler": "queues.scheduler.tensorstack.dev",
+		"pytorch": "ptjob", "tensorflow": "tfjob", "deepspeed": "dsjob", "tensorboard": "tb",
+		"scheduler": "queues.scheduler.tensorstack.dev",
 	}[c]
 }
 
@@ -186,14 +191,16 @@ var (
 	unfinished = regexp.MustCompile(`(?m)^(?:workqueue_depth|controller_runtime_active_workers)\{.*\} (\d+)$`)
 )
 
-// hasSeenAll waits until the controller leads and has reconciled as often as it has objects at least, with nothing left to do.
+// hasSeenAll waits until the controller leads and has reconciled as often as it has objects at least, with nothing left
+// to do.
 func (c controller) hasSeenAll(ctx context.Context) {
 	GinkgoHelper()
 	objects, err := kubectl(ctx, "get", c.kind(), "--all-namespaces", "-o", "name")
 	Expect(err).NotTo(HaveOccurred())
 	n := c.namespace()
 	pod := now(n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}"))
-	Eventually(ctx, n.output(ctx, "get", "lease", c.name(), "-o", "jsonpath={.spec.holderIdentity}")).Should(HavePrefix(pod + "_"))
+	Eventually(ctx,
+		n.output(ctx, "get", "lease", c.name(), "-o", "jsonpath={.spec.holderIdentity}")).Should(HavePrefix(pod + "_"))
 	Eventually(ctx, func(g Gomega) {
 		metrics, err := kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -215,8 +222,8 @@ func sum(metrics string, samples *regexp.Regexp) int {
 // jobKinds are the kinds of jobs.
 const jobKinds = "ptjob,tfjob,dsjob"
 
-// startWaiting creates a job of each kind that waits until it is told to end, in a namespace of their own. One is a gang of a queue and
-// has a TensorBoard.
+// startWaiting creates a job of each kind that waits until it is told to end, in a namespace of their own. One is a
+// gang of a queue and has a TensorBoard.
 func startWaiting(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -240,7 +247,8 @@ func (n namespace) waits(ctx context.Context) {
 func (n namespace) eachIs(ctx context.Context, phase string, states ...string) {
 	GinkgoHelper()
 	for _, job := range now(n.names(ctx, jobKinds)) {
-		Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.tasks[*].replicas[*].containers[*].state}")).
+		Eventually(ctx,
+			n.output(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.tasks[*].replicas[*].containers[*].state}")).
 			Should(WithTransform(strings.Fields, Equal(append([]string{phase}, states...))), job)
 	}
 }
@@ -249,7 +257,8 @@ func (n namespace) eachIs(ctx context.Context, phase string, states ...string) {
 func (n namespace) pause(ctx context.Context, paused bool) {
 	GinkgoHelper()
 	for _, job := range now(n.names(ctx, jobKinds)) {
-		n.kubectl(ctx, "patch", job, "--type=merge", "-p", fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
+		n.kubectl(ctx, "patch", job, "--type=merge", "-p",
+			fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
 	}
 }
 
@@ -267,7 +276,10 @@ func (n namespace) haveFailed(ctx context.Context, times map[string]int) {
 	GinkgoHelper()
 	for _, job := range now(n.names(ctx, jobKinds)) {
 		_, name, _ := strings.Cut(job, "/")
-		Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.backoffCount}")).Should(Equal(strconv.Itoa(times[name])), job)
+		Eventually(
+			ctx,
+			n.output(ctx, "get", job, "-o", "jsonpath={.status.backoffCount}"),
+		).Should(Equal(strconv.Itoa(times[name])), job)
 		failure := HavePrefix(name + "-worker-0 Error 1 counted=true on ")
 		Eventually(ctx, n.failures(ctx, job)).Should(HaveExactElements(slices.Repeat([]any{failure}, times[name])...), job)
 	}
@@ -289,15 +301,18 @@ func (n namespace) ends(ctx context.Context) {
 // onlyInNewCRDs matches what the API server shows by the CRDs of this version alone, without a write of the object.
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*)\n`)
 
-// objects returns the jobs and what they own, as they are stored: any write to one of them makes it another. Of pods it returns what is not
-// the kubelet's, which writes their status now and then, and which containers run, so that one that restarts is another.
+// objects returns the jobs and what they own, as they are stored: any write to one of them makes it another. Of pods it
+// returns what is not the kubelet's, which writes their status now and then, and which containers run, so that one that
+// restarts is another.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
-	stored := now(n.output(ctx, "get", jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets",
+	stored := now(n.output(ctx, "get",
+		jobKinds+",tb,podgroups.scheduler.tensorstack.dev,podgroups.scheduling.k8s.io,services,secrets",
 		"--show-managed-fields", "-o", "yaml"))
 	return onlyInNewCRDs.ReplaceAllString(stored, "") + "\n" +
-		now(n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
-			` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))
+		now(n.output(ctx, "get", "pods", "-o",
+			`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
+				` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))
 }
 
 // localClusterOrSkip returns the local cluster. It skips the test on any other, and says why.
@@ -313,7 +328,8 @@ func localClusterOrSkip(reason string) *localcluster.Cluster {
 	return localcluster.New(repo, localcluster.DefaultKubernetes, paths, localcluster.NewProgress(GinkgoWriter))
 }
 
-// loadBuilt builds a program of a source tree into an image whose last name is that of the program, and loads that into the node.
+// loadBuilt builds a program of a source tree into an image whose last name is that of the program, and loads that into
+// the node.
 func loadBuilt(ctx context.Context, cluster *localcluster.Cluster, source, program, image string) {
 	GinkgoHelper()
 	folder, packed := GinkgoT().TempDir(), GinkgoT().TempDir()
@@ -322,7 +338,10 @@ func loadBuilt(ctx context.Context, cluster *localcluster.Cluster, source, progr
 		folder, environment string
 		args                []string
 	}{
-		{source, "CGO_ENABLED=0", []string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(folder, filepath.Base(program)), program}},
+		{
+			source, "CGO_ENABLED=0",
+			[]string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(folder, filepath.Base(program)), program},
+		},
 		{filepath.Join(root, "hack/tools"), "GOWORK=off", []string{
 			"run", "./image", "-name", image, "-folders", "linux/" + runtime.GOARCH + "=" + folder,
 			"-layout", filepath.Join(packed, "layout"), "-archive", archive,

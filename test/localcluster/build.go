@@ -82,8 +82,8 @@ func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) 
 	return c.out, b.Progress.Step(what, func() error { return c.build(ctx, missing) })
 }
 
-// SourceDir returns the folder with the source of the project that a components folder pins, for files that it ships, such
-// as CRDs.
+// SourceDir returns the folder with the source of the project that a components folder pins, for files that it ships,
+// such as CRDs.
 func (b *Builder) SourceDir(ctx context.Context, folder string) (string, error) {
 	c, err := b.component(folder)
 	if err != nil {
@@ -209,7 +209,8 @@ func (c component) goCommand(ctx context.Context, args ...string) (*exec.Cmd, er
 	}
 	cmd := exec.CommandContext(ctx, goTool, args...)
 	cmd.Dir = c.dir
-	// With less garbage collection, the compiler is a sixth faster and the linker twice as fast. The linker then needs 3 GB instead of 2.5.
+	// With less garbage collection, the compiler is a sixth faster and the linker twice as fast. The linker then needs 3
+	// GB instead of 2.5.
 	gc := "GOGC=" + cmp.Or(os.Getenv("GOGC"), "400")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=", gc)
 	return cmd, nil
@@ -223,7 +224,8 @@ func ldflags(project, version string) string {
 	}
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 	const pkg = "k8s.io/component-base/version."
-	return fmt.Sprintf("%s -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", flags, pkg, version, pkg, major, pkg, minor)
+	return fmt.Sprintf("%s -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", flags, pkg, version, pkg, major, pkg,
+		minor)
 }
 
 // Assets builds what envtest needs and returns the folder for KUBEBUILDER_ASSETS.

@@ -49,8 +49,8 @@ func sizeOf(folder string) (size int64, err error) {
 	return size, err
 }
 
-// ClearCache deletes everything in the cache, and waits for a command that changes the cluster to end. A cluster that is up runs on, and
-// is built again when it is brought up.
+// ClearCache deletes everything in the cache, and waits for a command that changes the cluster to end. A cluster that
+// is up runs on, and is built again when it is brought up.
 func (p Paths) ClearCache() error {
 	unlock, err := p.lock()
 	if err != nil {

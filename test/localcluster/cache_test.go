@@ -12,7 +12,9 @@ import (
 func TestTheCacheTellsHowLargeItIsAndCanBeCleared(t *testing.T) {
 	t.Parallel()
 	p := Paths{Cache: t.TempDir(), State: t.TempDir()}
-	for file, size := range map[string]int{"bin/etcd-1/etcd": 3 << 20, "images/a.tar": 1 << 20, "images/b/c.tar": 1 << 20} {
+	for file, size := range map[string]int{
+		"bin/etcd-1/etcd": 3 << 20, "images/a.tar": 1 << 20, "images/b/c.tar": 1 << 20,
+	} {
 		path := filepath.Join(p.Cache, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

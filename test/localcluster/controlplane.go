@@ -47,7 +47,8 @@ func (p Paths) etcd(bin string) Daemon {
 	}
 }
 
-// gangGates turn gang scheduling on, in every component that has to do with it. Kubernetes before 1.37 does not know it.
+// gangGates turn gang scheduling on, in every component that has to do with it. Kubernetes before 1.37 does not know
+// it.
 func (b Builder) gangGates() flags {
 	if b.Kubernetes != DefaultKubernetes {
 		return nil

@@ -218,8 +218,8 @@ func removeShimSockets(state string) {
 	}
 }
 
-// removeCNIResults removes what the CNI library remembers of our pods: <network>-<pod>-<interface>, and for the loopback
-// network, which others have too, the same pods.
+// removeCNIResults removes what the CNI library remembers of our pods: <network>-<pod>-<interface>, and for the
+// loopback network, which others have too, the same pods.
 func removeCNIResults(dir string) {
 	ours, _ := filepath.Glob(filepath.Join(dir, cniNetwork+"-*"))
 	for _, result := range ours {

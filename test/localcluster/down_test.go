@@ -45,7 +45,8 @@ func TestForeignStateFolderIsSafe(t *testing.T) {
 	if err := os.MkdirAll(precious, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := New("", DefaultKubernetes, Paths{Cache: filepath.Join(dir, "cache"), State: filepath.Dir(precious)}, NewProgress(io.Discard))
+	c := New("", DefaultKubernetes, Paths{Cache: filepath.Join(dir, "cache"), State: filepath.Dir(precious)},
+		NewProgress(io.Discard))
 	if err := c.Down(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,9 @@ func writeTar(path string, files ...file) error {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: time.Unix(0, 0), Typeflag: tar.TypeReg}
+		h := &tar.Header{
+			Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: time.Unix(0, 0), Typeflag: tar.TypeReg,
+		}
 		switch {
 		case f.link != "":
 			h.Typeflag, h.Linkname = tar.TypeSymlink, f.link
@@ -121,7 +123,8 @@ func writeImage(path, tag string, config v1.Config, layers ...string) error {
 	return os.Rename(tmp, path)
 }
 
-// ComponentImages builds the images of the named components, which pods run, each once, and loads them into the real node.
+// ComponentImages builds the images of the named components, which pods run, each once, and loads them into the real
+// node.
 func (c *Cluster) ComponentImages(ctx context.Context, folders ...string) error {
 	kind, err := c.NodeKind()
 	if err != nil {
@@ -261,5 +264,6 @@ func (c *Cluster) hasImage(ctx context.Context, full string) bool {
 }
 
 func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
-	return run(ctx, "ctr", append([]string{"--address", c.Paths.state("run", "containerd.sock"), "--namespace", "k8s.io"}, args...)...)
+	return run(ctx, "ctr",
+		append([]string{"--address", c.Paths.state("run", "containerd.sock"), "--namespace", "k8s.io"}, args...)...)
 }

@@ -17,14 +17,25 @@ import (
 
 func TestWriteImage(t *testing.T) {
 	dir := t.TempDir()
-	base, extra, archive := filepath.Join(dir, "base.tar"), filepath.Join(dir, "extra.tar"), filepath.Join(dir, "image.tar")
-	if err := writeTar(base, file{name: "bin/", mode: 0o755}, file{name: "bin/hi", mode: 0o755, data: []byte("hi")}); err != nil {
+	base, extra, archive := filepath.Join(
+		dir,
+		"base.tar",
+	), filepath.Join(
+		dir,
+		"extra.tar",
+	), filepath.Join(
+		dir,
+		"image.tar",
+	)
+	if err := writeTar(base, file{name: "bin/", mode: 0o755},
+		file{name: "bin/hi", mode: 0o755, data: []byte("hi")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeTar(extra, file{name: "bin/hello", link: "hi"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeImage(archive, "example/hi:1", v1.Config{User: "1:1", Entrypoint: []string{"/bin/hi"}}, base, extra); err != nil {
+	if err := writeImage(archive, "example/hi:1", v1.Config{User: "1:1", Entrypoint: []string{"/bin/hi"}}, base,
+		extra); err != nil {
 		t.Fatal(err)
 	}
 	img, err := tarball.ImageFromPath(archive, nil)

@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// Large images are unpacked once: into a containerd store in the cache that never runs a container. A new cluster begins with a copy of it
-// that shares the files by hard links. Neither changes them: containerd writes new files for whatever is new, and overlayfs copies what
-// a container changes.
+// Large images are unpacked once: into a containerd store in the cache that never runs a container. A new cluster
+// begins with a copy of it that shares the files by hard links. Neither changes them: containerd writes new files for
+// whatever is new, and overlayfs copies what a container changes.
 
 func (p Paths) imageStore(elem ...string) string {
 	return p.cache(append([]string{"containerd"}, elem...)...)
 }
 
-// unpackedMarks is the folder, in a store of the cache and in that of the cluster, with an empty file for each archive that it has unpacked.
+// unpackedMarks is the folder, in a store of the cache and in that of the cluster, with an empty file for each archive
+// that it has unpacked.
 const unpackedMarks = "unpacked"
 
 // unpack unpacks an archive into the store of the cache, once.
@@ -86,8 +87,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
 	return ctr("images", "import", archive)
 }
 
-// linkImages gives a new cluster the images of the store in the cache. It does nothing if the cluster has a store already, or where files
-// cannot be linked: then images are imported when they are loaded.
+// linkImages gives a new cluster the images of the store in the cache. It does nothing if the cluster has a store
+// already, or where files cannot be linked: then images are imported when they are loaded.
 func (c *Cluster) linkImages(ctx context.Context) error {
 	if exists(c.Paths.state("containerd")) || !exists(c.Paths.imageStore(unpackedMarks)) {
 		return nil

@@ -32,7 +32,8 @@ func inode(t *testing.T, elem ...string) uint64 {
 func TestANewClusterBeginsWithTheImagesOfTheCache(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir() // links need one file system
-	c := New("", DefaultKubernetes, Paths{Cache: filepath.Join(folder, "cache"), State: filepath.Join(folder, "state")}, NewProgress(io.Discard))
+	c := New("", DefaultKubernetes, Paths{Cache: filepath.Join(folder, "cache"), State: filepath.Join(folder, "state")},
+		NewProgress(io.Discard))
 	if err := os.Mkdir(c.Paths.State, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func TestANewClusterBeginsWithTheImagesOfTheCache(t *testing.T) {
 	if !exists(c.Paths.state("containerd", unpackedMarks, "image.tar")) {
 		t.Error("the cluster does not know that it has the image")
 	}
-	if inode(t, c.Paths.state("containerd/root/content/blobs/layer")) != inode(t, c.Paths.imageStore("root/content/blobs/layer")) {
+	if inode(t, c.Paths.state("containerd/root/content/blobs/layer")) != inode(t,
+		c.Paths.imageStore("root/content/blobs/layer")) {
 		t.Error("a layer is copied, and not linked")
 	}
 	write(t, "changed", c.Paths.state("containerd/root/metadata/meta.db"))
@@ -58,7 +60,8 @@ func TestANewClusterBeginsWithTheImagesOfTheCache(t *testing.T) {
 	if err := c.linkImages(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if content, err := os.ReadFile(c.Paths.state("containerd/root/metadata/meta.db")); err != nil || string(content) != "changed" {
+	if content, err := os.ReadFile(c.Paths.state("containerd/root/metadata/meta.db")); err != nil ||
+		string(content) != "changed" {
 		t.Errorf("the database of the cluster is %q (%v): it was linked once more", content, err)
 	}
 }

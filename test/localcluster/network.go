@@ -63,8 +63,9 @@ table ip %[1]s {
 	return allowForward(ctx)
 }
 
-// ensureBridge makes a bridge with that hardware address. Without one of its own it has the lowest of those of its ports, which changes as pods
-// come and go, and then pods that run lose what they send to the node, such as their questions for names, for seconds.
+// ensureBridge makes a bridge with that hardware address. Without one of its own it has the lowest of those of its
+// ports, which changes as pods come and go, and then pods that run lose what they send to the node, such as their
+// questions for names, for seconds.
 func ensureBridge(ctx context.Context, name, mac string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
 		if _, err := run(ctx, "ip", "link", "add", name, "type", "bridge"); err != nil {

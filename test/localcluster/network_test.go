@@ -14,7 +14,8 @@ func TestBridgeKeepsItsHardwareAddress(t *testing.T) {
 		t.Skip("only root may add network interfaces")
 	}
 	const name, port, peer = "tsjobs-test0", "tsjobs-test1", "tsjobs-test2"
-	if _, err := run(t.Context(), "ip", "link", "add", port, "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", peer); err != nil {
+	if _, err := run(t.Context(), "ip", "link", "add", port, "address", "02:00:00:00:00:01", "type", "veth", "peer",
+		"name", peer); err != nil {
 		t.Skip("network interfaces cannot be added here:", err)
 	}
 	t.Cleanup(func() {

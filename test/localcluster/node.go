@@ -42,10 +42,11 @@ func (c *Cluster) containerd(pauseImage string) (Daemon, error) {
 	}, nil
 }
 
-// criReady asks containerd for its version, as kubelet does first: the socket is there long before containerd, which may
-// have pods to recover, answers, and kubelet does not wait.
+// criReady asks containerd for its version, as kubelet does first: the socket is there long before containerd, which
+// may have pods to recover, answers, and kubelet does not wait.
 func (p Paths) criReady(ctx context.Context) error {
-	conn, err := grpc.NewClient("unix://"+p.state("run", "containerd.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+p.state("run", "containerd.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}

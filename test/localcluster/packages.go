@@ -29,7 +29,8 @@ var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin"}
 // cniFolder returns the folder with the plugins that the node uses, or "".
 func cniFolder() string {
 	for _, dir := range cniFolders {
-		if exists(filepath.Join(dir, "bridge")) && exists(filepath.Join(dir, "host-local")) && exists(filepath.Join(dir, "loopback")) {
+		if exists(filepath.Join(dir, "bridge")) && exists(filepath.Join(dir, "host-local")) &&
+			exists(filepath.Join(dir, "loopback")) {
 			return dir
 		}
 	}

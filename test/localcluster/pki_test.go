@@ -37,7 +37,9 @@ func TestPKI(t *testing.T) {
 				usages = append(usages, x509.ExtKeyUsageServerAuth)
 			}
 			for _, usage := range usages {
-				opts := x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: time.Now().AddDate(9, 0, 0)}
+				opts := x509.VerifyOptions{
+					Roots: roots, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: time.Now().AddDate(9, 0, 0),
+				}
 				if _, err := pair.Leaf.Verify(opts); err != nil {
 					t.Errorf("usage %v: %v", usage, err)
 				}

@@ -136,8 +136,13 @@ func (c *Cluster) ensure(ctx context.Context, d Daemon) error {
 		}
 		log := c.Paths.LogFile(d.Name)
 		tail, _ := os.ReadFile(log)
-		return fmt.Errorf("%s: %w\nThe end of %s:\n%s\nTo do: see the log above, then run `localcluster down` and `localcluster up`",
-			d.Name, err, log, lastLines(tail, 15))
+		return fmt.Errorf(
+			"%s: %w\nThe end of %s:\n%s\nTo do: see the log above, then run `localcluster down` and `localcluster up`",
+			d.Name,
+			err,
+			log,
+			lastLines(tail, 15),
+		)
 	}
 	c.Progress.Printf("%s: ready after %.1fs", d.Name, time.Since(began).Seconds())
 	return nil

@@ -62,7 +62,8 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.stopAll() })
-	if err := c.Kill(d.Name, "nonsense"); err == nil || !strings.Contains(err.Error(), `no "nonsense" runs, but: `+d.Name) {
+	if err := c.Kill(d.Name, "nonsense"); err == nil ||
+		!strings.Contains(err.Error(), `no "nonsense" runs, but: `+d.Name) {
 		t.Errorf("the error does not say what runs: %v", err)
 	}
 	killed := c.Paths.process(d.Name)
@@ -136,7 +137,8 @@ func TestFailureSaysWhy(t *testing.T) {
 	}
 	defer l.Close()
 	d.Listens = []string{l.Addr().String()}
-	if err := c.ensure(context.Background(), d); err == nil || !strings.Contains(err.Error(), l.Addr().String()+", which is taken") {
+	if err := c.ensure(context.Background(), d); err == nil ||
+		!strings.Contains(err.Error(), l.Addr().String()+", which is taken") {
 		t.Errorf("the error does not name the taken address: %v", err)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. So is that of
-// TensorBoard, but for the digits. Its content, with that of trainingBase, is the key of the cached image.
+// trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. So is that
+// of TensorBoard, but for the digits. Its content, with that of trainingBase, is the key of the cached image.
 type trainingImage struct {
 	Framework    string
 	Name         string   `json:",omitempty"` // of an image that no example runs: it has no digits
@@ -37,8 +37,8 @@ type trainingImage struct {
 	Env          []string       `json:",omitempty"` // as above, besides that of all images
 }
 
-// sourcePackage is a package of PyPI that is there as source only, so that it is built here. It must come out the same wherever
-// that is: it has no compiled parts, and its Env keeps it from looking around.
+// sourcePackage is a package of PyPI that is there as source only, so that it is built here. It must come out the same
+// wherever that is: it has no compiled parts, and its Env keeps it from looking around.
 type sourcePackage struct {
 	Name        string
 	Requirement string   // the package, as a line of a lock file of pip
@@ -128,9 +128,9 @@ var trainingBase = struct {
 	Strip: []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
 	},
-	// Programs that come from PyPI name the Python of this machine. Who runs the image cannot write the compiled files, and each
-	// start would take long without. Some of torch asks who it runs as. And nothing of how this machine reaches its packages
-	// belongs into an image.
+	// Programs that come from PyPI name the Python of this machine. Who runs the image cannot write the compiled files,
+	// and each start would take long without. Some of torch asks who it runs as. And nothing of how this machine reaches
+	// its packages belongs into an image.
 	Setup: `
 if [ -d "$2/bin" ]; then
 	sed -i '1s|^#!.*python.*|#!/usr/bin/python3|' "$2"/bin/*
@@ -185,8 +185,8 @@ func TrainingFrameworks() []string {
 	return names
 }
 
-// TrainingImages builds the training images of the named frameworks, or of all if none is named, each once, and loads them
-// into the real node, once.
+// TrainingImages builds the training images of the named frameworks, or of all if none is named, each once, and loads
+// them into the real node, once.
 func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) error {
 	if len(frameworks) == 0 {
 		frameworks = TrainingFrameworks()
@@ -212,14 +212,16 @@ func trainingImagesOf(frameworks []string) ([]trainingImage, error) {
 	for _, framework := range frameworks {
 		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool { return image.Framework == framework })
 		if i < 0 {
-			return nil, fmt.Errorf("no training image for %q: there are those for %s", framework, strings.Join(TrainingFrameworks(), ", "))
+			return nil, fmt.Errorf("no training image for %q: there are those for %s", framework,
+				strings.Join(TrainingFrameworks(), ", "))
 		}
 		images = append(images, trainingImages[i])
 	}
 	return images, nil
 }
 
-// eachTrainingImage builds images, each once, two at a time since they download much, and does something with the archive of each.
+// eachTrainingImage builds images, each once, two at a time since they download much, and does something with the
+// archive of each.
 func (c *Cluster) eachTrainingImage(
 	ctx context.Context, images []trainingImage, do func(ctx context.Context, image trainingImage, path string) error,
 ) error {
@@ -238,7 +240,8 @@ func (c *Cluster) eachTrainingImage(
 	return group.Wait()
 }
 
-// buildTrainingImage builds an image unless it is cached. It returns the path of its archive, which nothing else changes before the unlock.
+// buildTrainingImage builds an image unless it is cached. It returns the path of its archive, which nothing else
+// changes before the unlock.
 func (c *Cluster) buildTrainingImage(ctx context.Context, image trainingImage) (path string, unlock func(), err error) {
 	file, err := image.file()
 	if err != nil {
@@ -347,8 +350,8 @@ func installRequirements(ctx context.Context, image trainingImage, tmp, packages
 	if source == nil {
 		return pipInstall(ctx, tmp, image.Requirements, nil, options...)
 	}
-	// pip would take any version of what builds a package, and without a hash. Nor would it know whether a wheel that it has built
-	// before came out of the same tools.
+	// pip would take any version of what builds a package, and without a hash. Nor would it know whether a wheel that it
+	// has built before came out of the same tools.
 	tools := filepath.Join(tmp, "tools")
 	if err := pipInstall(ctx, tmp, strings.Join(source.Tools, "\n"), nil, "--target", tools); err != nil {
 		return err
@@ -357,8 +360,8 @@ func installRequirements(ctx context.Context, image trainingImage, tmp, packages
 	return pipInstall(ctx, tmp, image.Requirements+source.Requirement, append(source.Env, "PYTHONPATH="+tools), options...)
 }
 
-// pipInstall installs the packages of a lock file, from wherever the pip of this machine is set up to take them. The hashes say
-// that they are the right ones.
+// pipInstall installs the packages of a lock file, from wherever the pip of this machine is set up to take them. The
+// hashes say that they are the right ones.
 func pipInstall(ctx context.Context, tmp, requirements string, env []string, options ...string) error {
 	lock := filepath.Join(tmp, "requirements.txt")
 	if err := os.WriteFile(lock, []byte(requirements), 0o644); err != nil {
@@ -371,13 +374,14 @@ func pipInstall(ctx context.Context, tmp, requirements string, env []string, opt
 	cmd := exec.CommandContext(ctx, "pip3", append(args, options...)...)
 	cmd.Env = slices.Concat(os.Environ(), env, []string{"TMPDIR=" + tmp})
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("pip3 install: %w\n%s\nThe package index (pip3 config list) must be reachable for a first build", err, lastLines(out, 15))
+		return fmt.Errorf("pip3 install: %w\n%s\nThe package index (pip3 config list) must be reachable for a first build",
+			err, lastLines(out, 15))
 	}
 	return nil
 }
 
-// bootstrap makes a Debian root file system from this machine's own apt sources, proxy and keys, with a folder of Python
-// packages moved into it.
+// bootstrap makes a Debian root file system from this machine's own apt sources, proxy and keys, with a folder of
+// Python packages moved into it.
 func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs string) error {
 	sources, err := aptSources()
 	if err != nil {
@@ -391,7 +395,8 @@ func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs s
 	settings += "Dir::Etc::netrc \"/etc/apt/auth.conf\";\nDir::Etc::netrcparts \"/etc/apt/auth.conf.d\";\n"
 	apt, setup := filepath.Join(tmp, "apt.conf"), filepath.Join(tmp, "setup.sh")
 	script := "set -e\n" + image.Setup + trainingBase.Setup
-	if err := errors.Join(os.WriteFile(apt, []byte(settings), 0o644), os.WriteFile(setup, []byte(script), 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(apt, []byte(settings), 0o644),
+		os.WriteFile(setup, []byte(script), 0o755)); err != nil {
 		return err
 	}
 	args := []string{
@@ -409,7 +414,8 @@ func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs s
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must have Debian %s", err, lastLines(out, 15), trainingBase.Suite)
+		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must have Debian %s", err, lastLines(out, 15),
+			trainingBase.Suite)
 	}
 	return nil
 }
@@ -417,7 +423,9 @@ func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs s
 // aptSources lists the files that say where this machine gets its packages.
 func aptSources() ([]string, error) {
 	var found []string
-	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"} {
+	for _, pattern := range []string{
+		"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources",
+	} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err
@@ -435,7 +443,8 @@ func aptSources() ([]string, error) {
 	return found, nil
 }
 
-// packageFile returns the content of the one file of a Debian package whose path ends so, without installing the package.
+// packageFile returns the content of the one file of a Debian package whose path ends so, without installing the
+// package.
 func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
 	fetch := func() error {
 		cmd := exec.CommandContext(ctx, "apt-get", "-q", "download", pkg)

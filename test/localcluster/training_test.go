@@ -73,7 +73,9 @@ func TestTrainingImageKeys(t *testing.T) {
 
 func TestRemoveOthersKeepsOtherImages(t *testing.T) {
 	dir := t.TempDir()
-	for _, file := range []string{"pytorch-example-1.tar", "pytorch-example-2.tar", "tensorflow-example-1.tar", "pytorch-example-1.tar.lock"} {
+	for _, file := range []string{
+		"pytorch-example-1.tar", "pytorch-example-2.tar", "tensorflow-example-1.tar", "pytorch-example-1.tar.lock",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -94,8 +96,8 @@ func TestRemoveOthersKeepsOtherImages(t *testing.T) {
 	}
 }
 
-// pip is told not to look for what packages require: the lock file must have it all, pinned, and with hashes. So must what is
-// built, and what builds it.
+// pip is told not to look for what packages require: the lock file must have it all, pinned, and with hashes. So must
+// what is built, and what builds it.
 func TestTrainingRequirementsAreLocked(t *testing.T) {
 	pinned := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) \\$`)
 	pinnedInOneLine := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) --hash=sha256:[0-9a-f]{64}$`)
@@ -127,7 +129,8 @@ func TestTrainingRequirementsAreLocked(t *testing.T) {
 		if image.Framework == "pytorch" {
 			continue // that of Debian
 		}
-		if image.Requirements != "" && !slices.Contains([]string{versions[image.Framework], versions[image.Framework+"-cpu"]}, image.Version) {
+		if image.Requirements != "" &&
+			!slices.Contains([]string{versions[image.Framework], versions[image.Framework+"-cpu"]}, image.Version) {
 			t.Errorf("the image for %s %s has %v", image.Framework, image.Version, versions)
 		}
 	}

@@ -111,14 +111,17 @@ func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record,
 		return nil, err
 	}
 	if r != nil && r.Kubernetes != c.Kubernetes {
-		return nil, fmt.Errorf("the cluster runs %s: run `localcluster down` before you bring up %s", r.Kubernetes, c.Kubernetes)
+		return nil, fmt.Errorf("the cluster runs %s: run `localcluster down` before you bring up %s", r.Kubernetes,
+			c.Kubernetes)
 	}
 	if r != nil && r.Kind != kind {
-		return nil, fmt.Errorf("the cluster's nodes are %s: run `localcluster down` before you bring up %s ones", r.Kind, kind)
+		return nil, fmt.Errorf("the cluster's nodes are %s: run `localcluster down` before you bring up %s ones", r.Kind,
+			kind)
 	}
 	if r == nil {
 		if entries, err := os.ReadDir(c.Paths.State); err == nil && len(entries) > 0 {
-			return nil, fmt.Errorf("%s holds other files: set TENSORSTACK_STATE to an empty folder, which down deletes", c.Paths.State)
+			return nil, fmt.Errorf("%s holds other files: set TENSORSTACK_STATE to an empty folder, which down deletes",
+				c.Paths.State)
 		}
 	}
 	if kind == Real {
@@ -143,8 +146,9 @@ func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record,
 	return r, c.Paths.save(r)
 }
 
-// Build builds what Up builds, and the training images of the named frameworks, which clusters that are brought up later begin with. Programs,
-// which are mostly compiled, are built beside images, which are mostly downloaded. Where no real node can run, no image is built.
+// Build builds what Up builds, and the training images of the named frameworks, which clusters that are brought up
+// later begin with. Programs, which are mostly compiled, are built beside images, which are mostly downloaded. Where no
+// real node can run, no image is built.
 func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
 	images, err := trainingImagesOf(frameworks)
 	if err != nil {
@@ -164,7 +168,8 @@ func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
 		if err := c.installPackages(ctx, missingPackages()...); err != nil {
 			return err
 		}
-		return c.eachTrainingImage(ctx, images, func(ctx context.Context, _ trainingImage, path string) error { return c.unpack(ctx, path) })
+		return c.eachTrainingImage(ctx, images,
+			func(ctx context.Context, _ trainingImage, path string) error { return c.unpack(ctx, path) })
 	})
 	return group.Wait()
 }
@@ -176,7 +181,8 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 		kubernetes = append(kubernetes, "kubelet", "kube-proxy")
 		other = "coredns"
 	}
-	// Kubernetes goes first: side by side, each build would compile the packages that they share. The others mostly link then.
+	// Kubernetes goes first: side by side, each build would compile the packages that they share. The others mostly link
+	// then.
 	if _, err := c.Binaries(ctx, c.Kubernetes, kubernetes...); err != nil {
 		return err
 	}
@@ -289,7 +295,8 @@ func (c *Cluster) waitUsable(ctx context.Context, client kubernetes.Interface) e
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster is not usable in time: %w\nTo do: see the logs in %s", err, filepath.Dir(c.Paths.LogFile("x")))
+			return fmt.Errorf("the cluster is not usable in time: %w\nTo do: see the logs in %s", err,
+				filepath.Dir(c.Paths.LogFile("x")))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -50,7 +50,8 @@ func TestAlertsAreRulesThatPrometheusTakes(t *testing.T) {
 	}
 }
 
-// situations are, of each alert, those in which it has to fire, and those in which it has not, as Prometheus would see them: a value a minute.
+// situations are, of each alert, those in which it has to fire, and those in which it has not, as Prometheus would see
+// them: a value a minute.
 var situations = map[string]struct{ bad, good []string }{
 	"TensorStackControllerDown": {
 		bad: []string{
@@ -73,13 +74,21 @@ var situations = map[string]struct{ bad, good []string }{
 			`leader_election_master_status{job="pytorch-controller-metrics", pod="b"} 1x100`},
 	},
 	"TensorStackReconcileErrors": {
-		bad:  []string{`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+30x100`},
-		good: []string{`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+1x100`},
+		bad: []string{
+			`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+30x100`,
+		},
+		good: []string{
+			`controller_runtime_reconcile_errors_total{job="pytorch-controller-metrics", controller="pytorchtrainingjob"} 0+1x100`,
+		},
 	},
 	"TensorStackControllerBehind": {
-		bad: []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 60x100` + "\n" +
-			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="-100"} 60x100`},
-		good: []string{`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 5x100`},
+		bad: []string{
+			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 60x100` + "\n" +
+				`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="-100"} 60x100`,
+		},
+		good: []string{
+			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 5x100`,
+		},
 	},
 	"TensorStackJobsNotStarting": {
 		bad: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" +
@@ -96,7 +105,9 @@ var situations = map[string]struct{ bad, good []string }{
 		good: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Unknown"} 0x100`},
 	},
 	"TensorStackNodesLoseJobs": {
-		bad:  []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="NodeLost", counted="false"} 0+1x100`},
+		bad: []string{
+			`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="NodeLost", counted="false"} 0+1x100`,
+		},
 		good: []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="Error", counted="true"} 0+1x100`},
 	},
 	"TensorStackRecoveryTakesLong": {
@@ -107,7 +118,10 @@ var situations = map[string]struct{ bad, good []string }{
 			`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="+Inf"} 0+1x100`},
 	},
 	"TensorStackQueueStuck": {
-		bad: []string{`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" + `tensorstack_queue_quota{queue="lab", resource="cpu"} 8x100`},
+		bad: []string{
+			`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" +
+				`tensorstack_queue_quota{queue="lab", resource="cpu"} 8x100`,
+		},
 		good: []string{`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" + // the queue is full
 			`tensorstack_queue_allocated{queue="lab", resource="cpu"} 8x100`},
 	},

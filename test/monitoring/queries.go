@@ -1,4 +1,5 @@
-// Package monitoring reads what deploy/monitoring asks of Prometheus, for tests that compare it with the metrics that there are.
+// Package monitoring reads what deploy/monitoring asks of Prometheus, for tests that compare it with the metrics that
+// there are.
 package monitoring
 
 import (
@@ -49,7 +50,8 @@ type Target struct {
 	Expr string `json:"expr"`
 }
 
-// Rules returns the alerts of the repository at the root. It returns an error if the file has something that a PrometheusRule has not.
+// Rules returns the alerts of the repository at the root. It returns an error if the file has something that a
+// PrometheusRule has not.
 func Rules(root string) (*monitoringv1.PrometheusRule, error) {
 	content, err := os.ReadFile(filepath.Join(root, Folder, "prometheusrule.yaml"))
 	if err != nil {

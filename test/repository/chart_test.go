@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// templated returns the objects that Helm installs of the chart of a controller, in a namespace, with values as --set takes them.
+// templated returns the objects that Helm installs of the chart of a controller, in a namespace, with values as --set
+// takes them.
 func templated(t *testing.T, controller, namespace, values string) []unstructured.Unstructured {
 	t.Helper()
-	return printed(t, program(t, "helm"), "template", "release", chart(controller), "--namespace", namespace, "--set", values)
+	return printed(t, program(t, "helm"), "template", "release", chart(controller), "--namespace", namespace, "--set",
+		values)
 }
 
 func chart(controller string) string { return "../../bin/charts/" + controller + "-controller" }
@@ -87,7 +89,8 @@ func TestChartHasTheServiceMonitorOfTheComponent(t *testing.T) {
 	t.Parallel()
 	for _, controller := range readVersions(t).Controllers() {
 		component := kustomized(t, controller+"/config/servicemonitor")
-		same(t, append(component, templated(t, controller, "team", "")...), templated(t, controller, "team", "serviceMonitor.enabled=true"))
+		same(t, append(component, templated(t, controller, "team", "")...),
+			templated(t, controller, "team", "serviceMonitor.enabled=true"))
 	}
 }
 
@@ -173,18 +176,33 @@ func TestValuesChangeTheDeployment(t *testing.T) {
 		path   []string
 		want   any
 	}{
-		"copies":              {"replicas=2", []string{"replicas"}, int64(2)},
-		"nodes":               {"nodeSelector.pool=system", []string{"template", "spec", "nodeSelector"}, map[string]any{"pool": "system"}},
-		"priority":            {"priorityClassName=system-cluster-critical", []string{"template", "spec", "priorityClassName"}, "system-cluster-critical"},
-		"credentials to pull": {"imagePullSecrets[0].name=registry", []string{"template", "spec", "imagePullSecrets"}, []any{map[string]any{"name": "registry"}}},
-		"annotations of pods": {"podAnnotations.team=ml", []string{"template", "metadata", "annotations"}, map[string]any{"team": "ml"}},
+		"copies": {"replicas=2", []string{"replicas"}, int64(2)},
+		"nodes": {
+			"nodeSelector.pool=system", []string{"template", "spec", "nodeSelector"}, map[string]any{"pool": "system"},
+		},
+		"priority": {
+			"priorityClassName=system-cluster-critical",
+			[]string{"template", "spec", "priorityClassName"},
+			"system-cluster-critical",
+		},
+		"credentials to pull": {
+			"imagePullSecrets[0].name=registry",
+			[]string{"template", "spec", "imagePullSecrets"},
+			[]any{map[string]any{"name": "registry"}},
+		},
+		"annotations of pods": {
+			"podAnnotations.team=ml", []string{"template", "metadata", "annotations"}, map[string]any{"team": "ml"},
+		},
 		"labels of pods, beside those it is found by": {
-			"podLabels.team=ml", []string{"template", "metadata", "labels"}, map[string]any{"app.kubernetes.io/name": "pytorch-controller", "team": "ml"},
+			"podLabels.team=ml",
+			[]string{"template", "metadata", "labels"},
+			map[string]any{"app.kubernetes.io/name": "pytorch-controller", "team": "ml"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, _, err := unstructured.NestedFieldNoCopy(deploymentOf(t, templated(t, "pytorch", "t9k-pytorch", tc.values)), append([]string{"spec"}, tc.path...)...)
+			got, _, err := unstructured.NestedFieldNoCopy(deploymentOf(t, templated(t, "pytorch", "t9k-pytorch", tc.values)),
+				append([]string{"spec"}, tc.path...)...)
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("unexpected value (-want +got):\n%s%v", diff, err)
 			}
@@ -229,21 +247,30 @@ func TestChartPinsAnImageByItsDigest(t *testing.T) {
 func TestChartRefusesValuesThatItDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ controller, values, want string }{
-		"an unknown engine":                     {"scheduler", "engine=slurm", "at '/engine': value must be one of 'native', 'volcano'"},
-		"queues of one namespace":               {"scheduler", "namespaced=true", "additional properties 'namespaced' not allowed"},
-		"Volcano elsewhere than where it looks": {"scheduler", "engine=volcano", "looks for the controller in namespace t9k-scheduler"},
+		"an unknown engine": {
+			"scheduler", "engine=slurm", "at '/engine': value must be one of 'native', 'volcano'",
+		},
+		"queues of one namespace": {
+			"scheduler", "namespaced=true", "additional properties 'namespaced' not allowed",
+		},
+		"Volcano elsewhere than where it looks": {
+			"scheduler", "engine=volcano", "looks for the controller in namespace t9k-scheduler",
+		},
 		"NetworkPolicies of queues": {
 			"scheduler", "networkPolicies.enabled=true", "additional properties 'networkPolicies' not allowed",
 		},
 		"secure metrics that are written wrong": {
 			"pytorch", "metrics.tls=true", "at '/metrics': additional properties 'tls' not allowed",
 		},
-		"half a digest":                 {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
-		"a value that is written wrong": {"pytorch", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
+		"half a digest": {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
+		"a value that is written wrong": {
+			"pytorch", "image.tags=v1", "at '/image': additional properties 'tags' not allowed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			output, err := exec.CommandContext(t.Context(), program(t, "helm"), "template", chart(tc.controller), "--set", tc.values).CombinedOutput()
+			output, err := exec.CommandContext(t.Context(), program(t, "helm"), "template", chart(tc.controller), "--set",
+				tc.values).CombinedOutput()
 			if err == nil || !strings.Contains(string(output), tc.want) {
 				t.Errorf("it does not say %q but: %.2000s", tc.want, output)
 			}

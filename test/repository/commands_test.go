@@ -24,8 +24,8 @@ type runElsewhere struct {
 	Text string `json:"text"`
 }
 
-// What a document tells its reader to type has been typed: the end-to-end tests follow the console blocks of a section, and testdata/commands.yaml
-// says of other commands where they are run.
+// What a document tells its reader to type has been typed: the end-to-end tests follow the console blocks of a section,
+// and testdata/commands.yaml says of other commands where they are run.
 func TestCommandsOfDocumentsAreRun(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/commands.yaml")
@@ -58,8 +58,13 @@ func TestCommandsOfDocumentsAreRun(t *testing.T) {
 				continue
 			}
 			if _, known := elsewhere[c.text]; !known {
-				t.Errorf("%s, section %q: no test types %q. Show it in a console block of a section that an end-to-end test follows, "+
-					"or say in testdata/commands.yaml where it is run", document, c.section, c.text)
+				t.Errorf(
+					"%s, section %q: no test types %q. Show it in a console block of a section that an end-to-end test follows, "+
+						"or say in testdata/commands.yaml where it is run",
+					document,
+					c.section,
+					c.text,
+				)
 			}
 			elsewhere[c.text] = true
 		}
@@ -71,7 +76,8 @@ func TestCommandsOfDocumentsAreRun(t *testing.T) {
 	}
 }
 
-// documents returns those that people read from their beginning, with what they show. Others are generated, or tell what has changed.
+// documents returns those that people read from their beginning, with what they show. Others are generated, or tell
+// what has changed.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var names []string

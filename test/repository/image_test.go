@@ -30,8 +30,13 @@ func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building: %v\n%s", err, output)
 		}
-		pack := exec.CommandContext(t.Context(), "go", "run", "./image", "-name", "tensorstack/pytorch-controller:v0.1.0", "-revision", "1cc8f15",
-			"-folders", "linux/amd64="+filepath.Join(sources, "bin"), "-layout", filepath.Join(sources, "image.oci"), "-archive", filepath.Join(sources, "image.tar"))
+		pack := exec.CommandContext(t.Context(), "go", "run", "./image", "-name", "tensorstack/pytorch-controller:v0.1.0",
+			"-revision", "1cc8f15",
+			"-folders", "linux/amd64="+
+				filepath.Join(
+					sources,
+					"bin",
+				), "-layout", filepath.Join(sources, "image.oci"), "-archive", filepath.Join(sources, "image.tar"))
 		pack.Dir = filepath.Join(sources, "hack/tools")
 		pack.Env = append(os.Environ(), "GOWORK=off")
 		output, err := pack.Output()
@@ -95,7 +100,10 @@ func TestDockerfileBuildsWhatMakeImagesBuilds(t *testing.T) {
 		}
 	}
 	for _, module := range readVersions(t).Controllers() {
-		if stage := "FROM scratch AS " + module + "\nENTRYPOINT [\"/" + module + "-controller\"]\n"; !strings.Contains(string(dockerfile), stage) {
+		if stage := "FROM scratch AS " + module + "\nENTRYPOINT [\"/" + module + "-controller\"]\n"; !strings.Contains(
+			string(dockerfile),
+			stage,
+		) {
 			t.Errorf("the Dockerfile has no stage for %s", module)
 		}
 	}

@@ -153,7 +153,9 @@ func TestInstallationIsConfinedAndCanBeDrained(t *testing.T) {
 				t.Errorf("%s of %s has not the restricted Pod Security", object.GetName(), controller)
 			}
 		}
-		for _, kind := range []string{"Namespace", "ServiceAccount", "Deployment", "Role", "NetworkPolicy", "PodDisruptionBudget"} {
+		for _, kind := range []string{
+			"Namespace", "ServiceAccount", "Deployment", "Role", "NetworkPolicy", "PodDisruptionBudget",
+		} {
 			if found[kind] != 1 {
 				t.Errorf("%s has %d of kind %s, want 1", controller, found[kind], kind)
 			}
@@ -204,8 +206,8 @@ func containerOf(t *testing.T, objects []unstructured.Unstructured) map[string]a
 	return containers[0].(map[string]any)
 }
 
-// onTop returns the objects of a kustomization on top of a folder of the repository, as users write one. In the content, ROOT
-// stands for the path to the repository.
+// onTop returns the objects of a kustomization on top of a folder of the repository, as users write one. In the
+// content, ROOT stands for the path to the repository.
 func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
 	t.Helper()
 	own := t.TempDir()
@@ -227,37 +229,43 @@ func TestNamespacedInstallationHasNothingOutside(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {
 		for _, object := range kustomized(t, "deploy/"+controller+"/namespaced") {
-			if !slices.Contains([]string{"ServiceAccount", "Role", "RoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget"}, object.GetKind()) {
+			if !slices.Contains([]string{
+				"ServiceAccount", "Role", "RoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget",
+			}, object.GetKind()) {
 				t.Errorf("the installation of %s for one namespace has %s", controller, id(object))
 			}
 		}
 	}
 }
 
-// A webhook needs a certificate and a Service, and what it has to admit is refused while any of them is not as it should be.
+// A webhook needs a certificate and a Service, and what it has to admit is refused while any of them is not as it
+// should be.
 func TestInstallationHasNoWebhook(t *testing.T) {
 	t.Parallel()
 	allowed := []string{
-		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget",
+		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
+		"Deployment", "NetworkPolicy", "PodDisruptionBudget",
 		// The API server carries these out by itself.
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
 	for controller, objects := range installations(t) {
 		for _, object := range objects {
-			called := controller == "volcano" && object.GetKind() == "Service" // where Volcano's scheduler asks, which works without
+			// where Volcano's scheduler asks, which works without
+			called := controller == "volcano" && object.GetKind() == "Service"
 			if !called && !slices.Contains(allowed, object.GetKind()) {
 				t.Errorf("the installation of %s has the %s %s", controller, object.GetKind(), object.GetName())
 			}
-			if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+			if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "conversion",
+				"strategy"); strategy == "Webhook" {
 				t.Errorf("the CRD %s of %s needs a webhook to convert", object.GetName(), controller)
 			}
 		}
 	}
 }
 
-// What the API server's garbage collector deletes with a job or a TensorBoard cannot be left behind. A right to create something else, such as
-// an autoscaler, would be a reason to look who deletes it.
+// What the API server's garbage collector deletes with a job or a TensorBoard cannot be left behind. A right to create
+// something else, such as an autoscaler, would be a reason to look who deletes it.
 func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
@@ -530,7 +538,8 @@ func TestVolcanoFindsTheController(t *testing.T) {
 	for _, object := range installations(t)["volcano"] {
 		if object.GetKind() == "Service" {
 			services++
-			if url := "http://" + object.GetName() + "." + object.GetNamespace() + ".svc\n"; !bytes.Contains(configuration, []byte(url)) {
+			if url := "http://" + object.GetName() + "." + object.GetNamespace() + ".svc\n"; !bytes.Contains(configuration,
+				[]byte(url)) {
 				t.Errorf("%s is not in the configuration", url)
 			}
 		}

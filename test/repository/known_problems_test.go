@@ -1,5 +1,5 @@
-// Package repository checks what spans the modules: documents and manifests. It is run uncached, since Go does not see that a file
-// of another module has changed.
+// Package repository checks what spans the modules: documents and manifests. It is run uncached, since Go does not see
+// that a file of another module has changed.
 package repository
 
 import (
@@ -98,8 +98,8 @@ func tableRows(document string) [][]string {
 	return rows
 }
 
-// testNames returns the names of the tests in a file: test functions, what Ginkgo and Run are told, and the names of the cases
-// of a table, which are its keys or its fields called name.
+// testNames returns the names of the tests in a file: test functions, what Ginkgo and Run are told, and the names of
+// the cases of a table, which are its keys or its fields called name.
 func testNames(t *testing.T, file string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// link is a link to a file of the repository, with the heading that it leads to, if any: [text](target), or the definition of a target.
+// link is a link to a file of the repository, with the heading that it leads to, if any: [text](target), or the
+// definition of a target.
 var link = regexp.MustCompile(`(?m)\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$`)
 
 // A link leads to a file that is there, and to a heading that is in it.
@@ -48,8 +49,8 @@ func linksOf(t *testing.T, document string) []string {
 	return targets
 }
 
-// hasHeading says whether a document has a heading of which the anchor is made, as GitHub does: in lower case, with hyphens for spaces and without
-// other signs.
+// hasHeading says whether a document has a heading of which the anchor is made, as GitHub does: in lower case, with
+// hyphens for spaces and without other signs.
 func hasHeading(t *testing.T, file, anchor string) bool {
 	t.Helper()
 	content, err := os.ReadFile(file)

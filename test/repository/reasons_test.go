@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What users read as the reason of a condition or of an event is a constant of an API, with a comment that says when it occurs: docs/reference
-// is generated from these.
+// What users read as the reason of a condition or of an event is a constant of an API, with a comment that says when it
+// occurs: docs/reference is generated from these.
 func TestReasonsAreConstants(t *testing.T) {
 	t.Parallel()
 	fset := token.NewFileSet()

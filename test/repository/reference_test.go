@@ -51,8 +51,8 @@ func TestReferenceHasEveryField(t *testing.T) {
 // described are the fields of core types that have descriptions inside nevertheless.
 var described = []string{"conditions", "dependent", "reference", "nodeSelector", "namespaceSelector"}
 
-// ourFields returns the names of the fields below a property, as deep as they are of our own types: those of embedded core types have
-// no description, but for those that are described.
+// ourFields returns the names of the fields below a property, as deep as they are of our own types: those of embedded
+// core types have no description, but for those that are described.
 func ourFields(schema apiextensionsv1.JSONSchemaProps) []string {
 	var fields []string
 	if schema.Items != nil {

@@ -30,7 +30,8 @@ func TestTroubleshootingKnowsEveryReason(t *testing.T) {
 					if !strings.Contains(document, "\n## "+value+"\n") {
 						t.Errorf("the phase %s has no section", value)
 					}
-				case strings.HasPrefix(heading, "Reasons") && !strings.Contains(heading, "events") && isTrouble(value) && !strings.Contains(document, "`"+value+"`"):
+				case strings.HasPrefix(heading, "Reasons") && !strings.Contains(heading, "events") && isTrouble(value) &&
+					!strings.Contains(document, "`"+value+"`"):
 					t.Errorf("%s: %q: nothing is said of %s", page, heading, value)
 				}
 			}
@@ -45,7 +46,8 @@ func TestTroubleshootingKnowsEveryReason(t *testing.T) {
 func isTrouble(reason string) bool {
 	switch reason {
 	case "Admitted", "EnoughPods", "Scheduled", "Open", "Serving", // all is well
-		"RecentRequest", "NoRequest", "NotRunning", "ProbeFailed", "AllAvailable": // a TensorBoard that somebody looks at, or nobody
+		// a TensorBoard that somebody looks at, or nobody
+		"RecentRequest", "NoRequest", "NotRunning", "ProbeFailed", "AllAvailable":
 		return false
 	}
 	return true

@@ -97,7 +97,8 @@ func TestScriptsSeeTheModules(t *testing.T) {
 	}
 }
 
-// A library of another version is compiled again, with all that imports it, and controllers are tested with other libraries than they ship.
+// A library of another version is compiled again, with all that imports it, and controllers are tested with other
+// libraries than they ship.
 func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	t.Parallel()
 	want := requirements(t, filepath.Join(components, "kubernetes"))
@@ -118,8 +119,13 @@ func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 			}
 		}
 		if slices.Sort(updates); len(updates) > 0 {
-			t.Errorf("%s has other versions than %s/kubernetes. If they are newer, update that first. Then: cd %s && GOWORK=off go get %s",
-				folder, components, folder, strings.Join(updates, " "))
+			t.Errorf(
+				"%s has other versions than %s/kubernetes. If they are newer, update that first. Then: cd %s && GOWORK=off go get %s",
+				folder,
+				components,
+				folder,
+				strings.Join(updates, " "),
+			)
 		}
 	}
 }
@@ -153,7 +159,8 @@ func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 	}
 	var tested []string
 	for _, component := range folders {
-		if version := requirements(t, filepath.Join(components, filepath.Base(component)))["k8s.io/kubernetes"]; version != "" {
+		if version := requirements(t,
+			filepath.Join(components, filepath.Base(component)))["k8s.io/kubernetes"]; version != "" {
 			tested = append(tested, semver.MajorMinor(version))
 		}
 	}
@@ -161,7 +168,10 @@ func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 	got := want
 	got.Oldest, got.Newest = strings.TrimPrefix(tested[0], "v"), strings.TrimPrefix(tested[len(tested)-1], "v")
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("versions.yaml does not name the oldest and the newest Kubernetes of test/localcluster/components (-versions.yaml +components):\n%s", diff)
+		t.Errorf(
+			"versions.yaml does not name the oldest and the newest Kubernetes of test/localcluster/components (-versions.yaml +components):\n%s",
+			diff,
+		)
 	}
 
 	document, err := os.ReadFile(filepath.Join(folder, "upgrading.md"))

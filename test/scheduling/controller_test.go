@@ -102,7 +102,8 @@ func startScheduler(ctx context.Context, kind simulated.Kind) cluster {
 	GinkgoHelper()
 	c := startPlane(ctx, kind, "scheduler", "pytorch", "tensorboard")
 	if kind != simulated.Plain {
-		c.scheduler = startController(c.ControlPlane, "scheduler", "--engine="+string(kind), "--extender-bind-address="+c.ExtenderAddress)
+		c.scheduler = startController(c.ControlPlane, "scheduler", "--engine="+string(kind),
+			"--extender-bind-address="+c.ExtenderAddress)
 	}
 	c.queue(ctx, "default", v1beta1.QueueSpec{})
 	return c
@@ -206,13 +207,17 @@ func requests(cpu, gpu string) corev1.ResourceList {
 }
 
 // pod makes a pod of a group, as job controllers do.
-func (c cluster) pod(ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, cpu string) *corev1.Pod {
+func (c cluster) pod(
+	ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, cpu string,
+) *corev1.Pod {
 	GinkgoHelper()
 	return c.podOf(ctx, group, name, member, requests(cpu, ""))
 }
 
 // podOf makes a pod of a group that asks for any resources.
-func (c cluster) podOf(ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, requests corev1.ResourceList) *corev1.Pod {
+func (c cluster) podOf(
+	ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, requests corev1.ResourceList,
+) *corev1.Pod {
 	GinkgoHelper()
 	Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
 	pod := &corev1.Pod{
@@ -251,7 +256,8 @@ func (c cluster) reason(ctx context.Context, group *v1beta1.PodGroup, condition 
 func (c cluster) delete(ctx context.Context, group *v1beta1.PodGroup) {
 	GinkgoHelper()
 	Expect(c.Client.Delete(ctx, group)).To(Succeed())
-	Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(group.Namespace), client.MatchingLabels{v1beta1.LabelGroupName: group.Name})).To(Succeed())
+	Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(group.Namespace),
+		client.MatchingLabels{v1beta1.LabelGroupName: group.Name})).To(Succeed())
 }
 
 // makeRoom deletes a group with its pods so that all that waits competes for the room. kube-scheduler tries a pod that

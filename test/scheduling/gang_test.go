@@ -106,8 +106,8 @@ func (g gang) create(ctx context.Context, c *simulated.ControlPlane) {
 	}
 }
 
-// openDefaultQueue opens the queue that Volcano's scheduler makes for itself, without a state: in a queue that is not open nothing is
-// scheduled, and no controller runs that would open it.
+// openDefaultQueue opens the queue that Volcano's scheduler makes for itself, without a state: in a queue that is not
+// open nothing is scheduled, and no controller runs that would open it.
 func openDefaultQueue(ctx context.Context, c *simulated.ControlPlane) {
 	GinkgoHelper()
 	queue := &volcanov1beta1.Queue{}

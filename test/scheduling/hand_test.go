@@ -42,33 +42,38 @@ var _ = Describe("A PodGroup and pods that are made by hand, with nothing but th
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 	})...)
 
-	DescribeTable("wait for the group, and for the quota of its queue, if the pods come first", onBoth(func(ctx context.Context, c cluster) {
-		c.admitHandMade(ctx)
-		_, err := c.AddNodes(ctx, "8")
-		Expect(err).NotTo(HaveOccurred())
-		queue := c.queue(ctx, "small", v1beta1.QueueSpec{Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}})
-		for i := range 2 {
-			Expect(c.Client.Create(ctx, handMade("gang", i))).To(Succeed())
-		}
-		group := c.group(ctx, members{name: "gang", queue: "small", min: 2})
-		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty())
-		change(ctx, c, queue, func(q *v1beta1.Queue) { q.Spec.Quota.Requests[corev1.ResourceCPU] = resource.MustParse("2") })
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
+	DescribeTable(
+		"wait for the group, and for the quota of its queue, if the pods come first",
+		onBoth(func(ctx context.Context, c cluster) {
+			c.admitHandMade(ctx)
+			_, err := c.AddNodes(ctx, "8")
+			Expect(err).NotTo(HaveOccurred())
+			queue := c.queue(ctx, "small", v1beta1.QueueSpec{
+				Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+			})
+			for i := range 2 {
+				Expect(c.Client.Create(ctx, handMade("gang", i))).To(Succeed())
+			}
+			group := c.group(ctx, members{name: "gang", queue: "small", min: 2})
+			Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+			Expect(c.bound(ctx, "gang")()).To(BeEmpty())
+			change(ctx, c, queue, func(q *v1beta1.Queue) { q.Spec.Quota.Requests[corev1.ResourceCPU] = resource.MustParse("2") })
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
 
-		By("replacing one, as a controller of theirs would")
-		Expect(c.Client.Delete(ctx, handMade("gang", 0))).To(Succeed())
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
-		Expect(c.Client.Create(ctx, handMade("gang", 0))).To(Succeed())
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
-	})...)
+			By("replacing one, as a controller of theirs would")
+			Expect(c.Client.Delete(ctx, handMade("gang", 0))).To(Succeed())
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
+			Expect(c.Client.Create(ctx, handMade("gang", 0))).To(Succeed())
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
+		})...)
 })
 
 // handMade is a pod as a user writes it.
 func handMade(group string, i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: corev1.NamespaceDefault, Name: fmt.Sprintf("%s-%d", group, i), Labels: map[string]string{v1beta1.LabelGroupName: group},
+			Namespace: corev1.NamespaceDefault, Name: fmt.Sprintf("%s-%d", group, i),
+			Labels: map[string]string{v1beta1.LabelGroupName: group},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", Image: "image",
@@ -77,7 +82,8 @@ func handMade(group string, i int) *corev1.Pod {
 	}
 }
 
-// admitHandMade applies the policies for pods that are made by hand, as the installation does, and returns when they are in force.
+// admitHandMade applies the policies for pods that are made by hand, as the installation does, and returns when they
+// are in force.
 func (c cluster) admitHandMade(ctx context.Context) {
 	GinkgoHelper()
 	for _, folder := range []string{"base", string(c.Kind) + "/controller"} {

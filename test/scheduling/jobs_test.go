@@ -38,24 +38,26 @@ func withJobs(body func(ctx context.Context, c cluster)) []any {
 const released = "5s"
 
 var _ = Describe("A job of a Queue", func() {
-	DescribeTable("waits as a whole for a place for its last pod, says so, and then runs", withJobs(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 3))
-		Eventually(ctx, j.pods(ctx)).Should(HaveLen(4))
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, j.name)).To(Succeed())
-		Expect(c.bound(ctx, j.name)()).To(BeEmpty())
-		Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonUnschedulable))
-		running := meta.FindStatusCondition(j.status(ctx).Conditions, batchv1beta1.ConditionRunning)
-		Expect(running.Status).To(Equal(metav1.ConditionFalse))
-		Expect(running.Message).To(ContainSubstring("0 of 4 pods are on nodes"))
+	DescribeTable(
+		"waits as a whole for a place for its last pod, says so, and then runs",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 3))
+			Eventually(ctx, j.pods(ctx)).Should(HaveLen(4))
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, j.name)).To(Succeed())
+			Expect(c.bound(ctx, j.name)()).To(BeEmpty())
+			Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonUnschedulable))
+			running := meta.FindStatusCondition(j.status(ctx).Conditions, batchv1beta1.ConditionRunning)
+			Expect(running.Status).To(Equal(metav1.ConditionFalse))
+			Expect(running.Message).To(ContainSubstring("0 of 4 pods are on nodes"))
 
-		_, err = c.AddNodes(ctx, "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(4))
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
-	})...)
+			_, err = c.AddNodes(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(4))
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
+		})...)
 
 	DescribeTable("runs as the examples stand", withJobs(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1")
@@ -111,7 +113,9 @@ var _ = Describe("A job of a Queue", func() {
 		Eventually(ctx, j.pods(ctx)).Should(BeEmpty())
 	})...)
 
-	DescribeTable("is another gang when it is resumed at once, with more replicas", withJobs(func(ctx context.Context, c cluster) {
+	DescribeTable("is another gang when it is resumed at once, with more replicas", withJobs(func(ctx context.Context,
+		c cluster,
+	) {
 		_, err := c.AddNodes(ctx, "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
@@ -128,37 +132,39 @@ var _ = Describe("A job of a Queue", func() {
 		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
 	})...)
 
-	DescribeTable("is known to the engine as another gang however often it is paused and resumed at once", withJobs(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		for round := range 5 {
-			before := j.group(ctx).UID
-			j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
-			Eventually(ctx, func() bool {
-				err := c.Client.Get(ctx, j.key(), &v1beta1.PodGroup{})
-				return apierrors.IsNotFound(err)
-			}).Should(BeTrue(), "round %d", round)
-			j.edit(ctx, `spec: {runMode: {pause: {enabled: false}}}`)
-			Eventually(ctx, func() bool {
-				status := j.status(ctx)
-				return status.Phase == batchv1beta1.JobPhaseRunning && status.Reason == batchv1beta1.ReasonReplicasRunning
-			}).Should(BeTrue(), "round %d", round)
-			group, known := j.group(ctx), j.engineGroup()
-			Expect(group.UID).NotTo(Equal(before))
-			Eventually(ctx, func(g Gomega) {
-				g.Expect(c.Client.Get(ctx, j.key(), known)).To(Succeed())
-				g.Expect(metav1.IsControlledBy(known, group)).To(BeTrue(), "%+v", known)
-				g.Expect(known.GetDeletionTimestamp()).To(BeNil())
-			}).Should(Succeed(), "round %d", round)
-		}
-	})...)
+	DescribeTable("is known to the engine as another gang however often it is paused and resumed at once",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			for round := range 5 {
+				before := j.group(ctx).UID
+				j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
+				Eventually(ctx, func() bool {
+					err := c.Client.Get(ctx, j.key(), &v1beta1.PodGroup{})
+					return apierrors.IsNotFound(err)
+				}).Should(BeTrue(), "round %d", round)
+				j.edit(ctx, `spec: {runMode: {pause: {enabled: false}}}`)
+				Eventually(ctx, func() bool {
+					status := j.status(ctx)
+					return status.Phase == batchv1beta1.JobPhaseRunning && status.Reason == batchv1beta1.ReasonReplicasRunning
+				}).Should(BeTrue(), "round %d", round)
+				group, known := j.group(ctx), j.engineGroup()
+				Expect(group.UID).NotTo(Equal(before))
+				Eventually(ctx, func(g Gomega) {
+					g.Expect(c.Client.Get(ctx, j.key(), known)).To(Succeed())
+					g.Expect(metav1.IsControlledBy(known, group)).To(BeTrue(), "%+v", known)
+					g.Expect(known.GetDeletionTimestamp()).To(BeNil())
+				}).Should(Succeed(), "round %d", round)
+			}
+		})...)
 
 	DescribeTable("has a replacement bound after a peer has succeeded", withJobs(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 3), `spec: {runPolicy: {restartScope: Replica}}`)
+		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 3),
+			`spec: {runPolicy: {restartScope: Replica}}`)
 		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		j.end(ctx, "job-worker-0", 0)
 		Eventually(ctx, func() int32 { return j.status(ctx).Aggregate.Succeeded }).Should(Equal(int32(1)))
@@ -172,77 +178,85 @@ var _ = Describe("A job of a Queue", func() {
 		Expect(j.status(ctx).BackoffCount).To(Equal(int32(1)))
 	})...)
 
-	DescribeTable("trains with what fits of it if it is elastic: none of 7 on 3 CPUs if 4 are needed, 5 on 5 CPUs, 7 on 7", withJobs(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("worker", 7), `spec: {torchrunConfig: {enabled: true, maxRestarts: 3}}`,
-			`spec: {elastic: {enabled: true, minReplicas: 4, maxReplicas: 8, expectedReplicas: 7}}`)
-		Eventually(ctx, j.pods(ctx)).Should(HaveLen(7))
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, j.name)).To(Succeed())
-		Expect(c.bound(ctx, j.name)()).To(BeEmpty())
-		Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonUnschedulable))
+	DescribeTable("trains with what fits of it if it is elastic: none of 7 on 3 CPUs if 4 are needed, 5 on 5 CPUs, 7 on 7",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			j := c.job(ctx, "job", inDefault, replicaSpecs("worker", 7),
+				`spec: {torchrunConfig: {enabled: true, maxRestarts: 3}}`,
+				`spec: {elastic: {enabled: true, minReplicas: 4, maxReplicas: 8, expectedReplicas: 7}}`)
+			Eventually(ctx, j.pods(ctx)).Should(HaveLen(7))
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, j.name)).To(Succeed())
+			Expect(c.bound(ctx, j.name)()).To(BeEmpty())
+			Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonUnschedulable))
 
-		_, err = c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(5))
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		_, err = c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(7))
+			_, err = c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(5))
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			_, err = c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(7))
 
-		group := j.group(ctx)
-		Expect(group.Spec.MinMember).To(Equal(int32(4)))
-		for _, expected := range []int{8, 5} {
-			By(fmt.Sprintf("scaling to %d", expected))
-			scale := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, expected))
-			Expect(c.Client.SubResource("scale").Patch(ctx, j.object(), scale)).To(Succeed())
-			Eventually(ctx, j.pods(ctx)).Should(HaveLen(expected))
-			Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(min(expected, 7)))
-			Expect(j.group(ctx).Generation).To(Equal(group.Generation), "how many it needs does not depend on how many are expected")
-		}
-	})...)
-
-	DescribeTable("writes nothing while nothing changes, and neither does what is below it", withJobs(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "2")
-		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		Eventually(ctx, func() int32 { return j.group(ctx).Status.Running }).Should(Equal(int32(2)))
-		if c.Kind == simulated.Volcano {
-			Eventually(ctx, func() int32 {
-				group := &volcanov1beta1.PodGroup{}
-				Expect(c.Client.Get(ctx, j.key(), group)).To(Succeed())
-				return group.Status.Running
-			}).Should(Equal(int32(2)))
-		}
-		versions := func(g Gomega) map[string]string {
-			found := map[string]string{}
-			for name, object := range j.below() {
-				g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
-				found[name] = object.GetResourceVersion()
+			group := j.group(ctx)
+			Expect(group.Spec.MinMember).To(Equal(int32(4)))
+			for _, expected := range []int{8, 5} {
+				By(fmt.Sprintf("scaling to %d", expected))
+				scale := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, expected))
+				Expect(c.Client.SubResource("scale").Patch(ctx, j.object(), scale)).To(Succeed())
+				Eventually(ctx, j.pods(ctx)).Should(HaveLen(expected))
+				Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(min(expected, 7)))
+				Expect(j.group(ctx).Generation).To(Equal(group.Generation),
+					"how many it needs does not depend on how many are expected")
 			}
-			return found
-		}
-		before := versions(Default)
-		for round := range 3 {
-			j.edit(ctx, fmt.Sprintf(`spec: {runPolicy: {ttlSecondsAfterFinished: %d}}`, 100+round))
-			Eventually(ctx, func() bool {
-				object := j.object()
-				Expect(c.Client.Get(ctx, j.key(), object)).To(Succeed())
-				return j.status(ctx).ObservedGeneration == object.GetGeneration()
-			}).Should(BeTrue(), "the job is reconciled")
-			j.annotate(ctx, "job-worker-0", "round", fmt.Sprint(round)) // wakes both controllers
-			Consistently(ctx, versions, "1s").Should(Equal(before))
-		}
-	})...)
+		})...)
 
-	DescribeTable("has no pods, and says why, as long as its queue does not take it", withJobs(func(ctx context.Context, c cluster) {
+	DescribeTable(
+		"writes nothing while nothing changes, and neither does what is below it",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "2")
+			Expect(err).NotTo(HaveOccurred())
+			j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			Eventually(ctx, func() int32 { return j.group(ctx).Status.Running }).Should(Equal(int32(2)))
+			if c.Kind == simulated.Volcano {
+				Eventually(ctx, func() int32 {
+					group := &volcanov1beta1.PodGroup{}
+					Expect(c.Client.Get(ctx, j.key(), group)).To(Succeed())
+					return group.Status.Running
+				}).Should(Equal(int32(2)))
+			}
+			versions := func(g Gomega) map[string]string {
+				found := map[string]string{}
+				for name, object := range j.below() {
+					g.Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+					found[name] = object.GetResourceVersion()
+				}
+				return found
+			}
+			before := versions(Default)
+			for round := range 3 {
+				j.edit(ctx, fmt.Sprintf(`spec: {runPolicy: {ttlSecondsAfterFinished: %d}}`, 100+round))
+				Eventually(ctx, func() bool {
+					object := j.object()
+					Expect(c.Client.Get(ctx, j.key(), object)).To(Succeed())
+					return j.status(ctx).ObservedGeneration == object.GetGeneration()
+				}).Should(BeTrue(), "the job is reconciled")
+				j.annotate(ctx, "job-worker-0", "round", fmt.Sprint(round)) // wakes both controllers
+				Consistently(ctx, versions, "1s").Should(Equal(before))
+			}
+		})...)
+
+	DescribeTable("has no pods, and says why, as long as its queue does not take it", withJobs(func(ctx context.Context,
+		c cluster,
+	) {
 		c.queue(ctx, "shut", v1beta1.QueueSpec{Closed: true})
 		Expect(c.Client.Create(ctx, &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "others"}, Spec: v1beta1.QueueSpec{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "others"}},
 		}})).To(Succeed())
 		for queue, reason := range map[string]string{
-			"shut": v1beta1.ReasonQueueClosed, "missing": v1beta1.ReasonQueueNotFound, "others": v1beta1.ReasonNamespaceNotSelected,
+			"shut": v1beta1.ReasonQueueClosed, "missing": v1beta1.ReasonQueueNotFound,
+			"others": v1beta1.ReasonNamespaceNotSelected,
 		} {
 			By("making a job of queue " + queue)
 			j := c.job(ctx, queue, inQueue(queue), replicaSpecs("worker", 1))
@@ -382,7 +396,8 @@ func (j job) reason(ctx context.Context) func() string {
 func (j job) pods(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
 		var pods corev1.PodList
-		err := j.Client.List(ctx, &pods, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{batchv1beta1.LabelJobName: j.name})
+		err := j.Client.List(ctx, &pods, client.InNamespace(corev1.NamespaceDefault),
+			client.MatchingLabels{batchv1beta1.LabelJobName: j.name})
 		var names []string
 		for i := range pods.Items {
 			names = append(names, pods.Items[i].Name)
@@ -426,7 +441,9 @@ func (j job) engineGroup() client.Object {
 // below names what a job is scheduled by.
 func (j job) below() map[string]client.Object {
 	objects := map[string]client.Object{
-		"PodGroup":            &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}},
+		"PodGroup": &v1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name},
+		},
 		"group of the engine": j.engineGroup(),
 		"Queue":               &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
 	}

@@ -37,7 +37,8 @@ func fails(kind simulated.Kind, failure string) TableEntry {
 	return Entry(string(kind), outcome{kind: kind, failure: failure}, SpecTimeout(timeout))
 }
 
-// withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have them.
+// withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have
+// them.
 func withoutGangs(failure string) TableEntry { return fails(simulated.Plain, failure) }
 
 // onEngines has a case come out as the entries say.
@@ -69,24 +70,28 @@ const (
 )
 
 var _ = Describe("A PodGroup and its pods", func() {
-	DescribeTable("all or nothing: 4 pods on 3 CPUs wait, and are bound together when a node is added", onBoth(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
-		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonUnschedulable))
-		_, err = c.AddNodes(ctx, "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
-		Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonScheduled))
-		Eventually(ctx, func() (int32, error) {
-			err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)
-			return group.Status.Running, err
-		}).Should(Equal(int32(4)))
-	}, withoutGangs(partBound))...)
+	DescribeTable(
+		"all or nothing: 4 pods on 3 CPUs wait, and are bound together when a node is added",
+		onBoth(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+			Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
+			Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonUnschedulable))
+			_, err = c.AddNodes(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
+			Eventually(ctx, c.reason(ctx, group, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonScheduled))
+			Eventually(ctx, func() (int32, error) {
+				err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group)
+				return group.Status.Running, err
+			}).Should(Equal(int32(4)))
+		}, withoutGangs(partBound))...)
 
-	DescribeTable("fragmentation: 2 pods of 2 CPUs do not fit nodes of 2, 1 and 1", onBoth(func(ctx context.Context, c cluster) {
+	DescribeTable("fragmentation: 2 pods of 2 CPUs do not fit nodes of 2, 1 and 1", onBoth(func(ctx context.Context,
+		c cluster,
+	) {
 		_, err := c.AddNodes(ctx, "2", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		c.gang(ctx, members{name: "gang", min: 2, pods: 2, cpu: "2"})
@@ -94,142 +99,159 @@ var _ = Describe("A PodGroup and its pods", func() {
 		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
 	}, withoutGangs(partBound))...)
 
-	DescribeTable("deadlock: of two gangs of 4 on 4 CPUs, made pod by pod, one runs, then the other, 20 times", onBoth(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		for round := range 20 {
-			var groups []*v1beta1.PodGroup
-			for _, name := range []string{"a", "b"} {
-				groups = append(groups, c.gang(ctx, members{name: fmt.Sprintf("%s%d", name, round), min: 4}))
-			}
-			for i := range 4 {
-				for _, group := range groups {
-					c.pod(ctx, group, fmt.Sprintf("%s-%d", group.Name, i), jobgang.Member{}, "")
+	DescribeTable("deadlock: of two gangs of 4 on 4 CPUs, made pod by pod, one runs, then the other, 20 times",
+		onBoth(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			for round := range 20 {
+				var groups []*v1beta1.PodGroup
+				for _, name := range []string{"a", "b"} {
+					groups = append(groups, c.gang(ctx, members{name: fmt.Sprintf("%s%d", name, round), min: 4}))
 				}
-			}
-			both := func(g Gomega) []int {
-				var counts []int
-				for _, group := range groups {
-					names, err := c.Bound(ctx, group.Namespace, group.Name)
-					g.Expect(err).NotTo(HaveOccurred())
-					counts = append(counts, len(names))
+				for i := range 4 {
+					for _, group := range groups {
+						c.pod(ctx, group, fmt.Sprintf("%s-%d", group.Name, i), jobgang.Member{}, "")
+					}
 				}
-				return counts
+				both := func(g Gomega) []int {
+					var counts []int
+					for _, group := range groups {
+						names, err := c.Bound(ctx, group.Namespace, group.Name)
+						g.Expect(err).NotTo(HaveOccurred())
+						counts = append(counts, len(names))
+					}
+					return counts
+				}
+				Eventually(ctx, both).Should(ConsistOf(0, 4), bothBound+", round %d", round)
+				first, second := groups[0], groups[1]
+				if both(Default)[0] == 0 {
+					first, second = second, first
+				}
+				c.delete(ctx, first)
+				Eventually(ctx, c.bound(ctx, second.Name)).Should(HaveLen(4), "round %d", round)
+				c.delete(ctx, second)
+				Eventually(ctx, c.bound(ctx, second.Name)).Should(BeEmpty(), "round %d", round)
 			}
-			Eventually(ctx, both).Should(ConsistOf(0, 4), bothBound+", round %d", round)
-			first, second := groups[0], groups[1]
-			if both(Default)[0] == 0 {
-				first, second = second, first
+		}, withoutGangs(bothBound))...)
+
+	DescribeTable(
+		"elastic: of 7 pods, of which 4 are needed, 5 run on 5 CPUs, 7 on 7, none on 3",
+		onBoth(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			c.gang(ctx, members{name: "gang", min: 4, pods: 7})
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+			Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
+			_, err = c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(5))
+			_, err = c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(7))
+		}, withoutGangs(partBound))...)
+
+	DescribeTable(
+		"roles: with room for 3 workers and none for the master, of 3 that are needed with the master none is bound",
+		onBoth(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "2")
+			Expect(err).NotTo(HaveOccurred())
+			c.gang(ctx, members{name: "other", min: 1, pods: 1})
+			Eventually(ctx, c.bound(ctx, "other")).Should(HaveLen(1))
+			_, err = c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			group := c.group(ctx, members{name: "gang", min: 3, roles: []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}})
+			c.admitted(ctx, group)
+			c.pod(ctx, group, "master", jobgang.Member{Role: "master"}, "2")
+			for i := range 3 {
+				c.pod(ctx, group, fmt.Sprintf("worker-%d", i), jobgang.Member{Role: "worker", Extra: i == 2}, "")
 			}
-			c.delete(ctx, first)
-			Eventually(ctx, c.bound(ctx, second.Name)).Should(HaveLen(4), "round %d", round)
-			c.delete(ctx, second)
-			Eventually(ctx, c.bound(ctx, second.Name)).Should(BeEmpty(), "round %d", round)
-		}
-	}, withoutGangs(bothBound))...)
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+			Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
+			_, err = c.AddNodes(ctx, "4") // in whatever order they are tried
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
+		}, withoutGangs(partBound))...)
 
-	DescribeTable("elastic: of 7 pods, of which 4 are needed, 5 run on 5 CPUs, 7 on 7, none on 3", onBoth(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		c.gang(ctx, members{name: "gang", min: 4, pods: 7})
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
-		_, err = c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(5))
-		_, err = c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(7))
-	}, withoutGangs(partBound))...)
-
-	DescribeTable("roles: with room for 3 workers and none for the master, of 3 that are needed with the master none is bound", onBoth(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "2")
-		Expect(err).NotTo(HaveOccurred())
-		c.gang(ctx, members{name: "other", min: 1, pods: 1})
-		Eventually(ctx, c.bound(ctx, "other")).Should(HaveLen(1))
-		_, err = c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		group := c.group(ctx, members{name: "gang", min: 3, roles: []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}})
-		c.admitted(ctx, group)
-		c.pod(ctx, group, "master", jobgang.Member{Role: "master"}, "2")
-		for i := range 3 {
-			c.pod(ctx, group, fmt.Sprintf("worker-%d", i), jobgang.Member{Role: "worker", Extra: i == 2}, "")
-		}
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
-		_, err = c.AddNodes(ctx, "4") // in whatever order they are tried
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
-	}, withoutGangs(partBound))...)
-
-	DescribeTable("restart: a replacement is bound after a peer has succeeded", onBoth(func(ctx context.Context, c cluster) {
+	DescribeTable("restart: a replacement is bound after a peer has succeeded", onBoth(func(ctx context.Context,
+		c cluster,
+	) {
 		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 		succeed(ctx, c, "gang-0")
-		Expect(c.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: "gang-1"}})).To(Succeed())
+		Expect(c.Client.Delete(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: "gang-1"},
+		})).To(Succeed())
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(3))
 		c.pod(ctx, group, "gang-1", jobgang.Member{}, "")
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 	})...)
 
-	DescribeTable("priority: of two that wait for one place in a queue, the greater priority goes first", onBoth(func(ctx context.Context, c cluster) {
-		nodes, err := c.AddNodes(ctx, "1")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(nodes).To(HaveLen(1))
-		first := c.gang(ctx, members{name: "first", min: 1, pods: 1})
-		Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(1))
-		c.gang(ctx, members{name: "low", priority: 10, min: 1, pods: 1})
-		c.gang(ctx, members{name: "high", priority: 90, min: 1, pods: 1})
-		for _, name := range []string{"low", "high"} {
-			Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, name)).To(Succeed())
-		}
-		Expect(c.bound(ctx, "first")()).To(HaveLen(1), "nothing is taken away inside a queue")
-		c.makeRoom(ctx, first)
-		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
-		Expect(c.bound(ctx, "low")()).To(BeEmpty())
-	})...)
+	DescribeTable(
+		"priority: of two that wait for one place in a queue, the greater priority goes first",
+		onBoth(func(ctx context.Context, c cluster) {
+			nodes, err := c.AddNodes(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(nodes).To(HaveLen(1))
+			first := c.gang(ctx, members{name: "first", min: 1, pods: 1})
+			Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(1))
+			c.gang(ctx, members{name: "low", priority: 10, min: 1, pods: 1})
+			c.gang(ctx, members{name: "high", priority: 90, min: 1, pods: 1})
+			for _, name := range []string{"low", "high"} {
+				Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, name)).To(Succeed())
+			}
+			Expect(c.bound(ctx, "first")()).To(HaveLen(1), "nothing is taken away inside a queue")
+			c.makeRoom(ctx, first)
+			Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
+			Expect(c.bound(ctx, "low")()).To(BeEmpty())
+		})...)
 })
 
 var _ = Describe("A TensorBoard", func() {
-	DescribeTable("is scheduled from its queue, and gives its place back when it is suspended", onBoth(func(ctx context.Context, c cluster) {
-		Expect(tensorboardv1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
-		_, err := c.AddNodes(ctx, "1")
-		Expect(err).NotTo(HaveOccurred())
-		c.queue(ctx, "small", v1beta1.QueueSpec{Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("150m")}}})
-		startController(c.ControlPlane, "tensorboard")
-		boards := map[string]*tensorboardv1beta1.TensorBoard{}
-		for _, name := range []string{"first", "second"} {
-			boards[name] = &tensorboardv1beta1.TensorBoard{
-				ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: name},
-				Spec: tensorboardv1beta1.TensorBoardSpec{
-					TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{"t9k://minio/secret/bucket"},
-					Scheduler:           &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "small"}},
-				},
+	DescribeTable(
+		"is scheduled from its queue, and gives its place back when it is suspended",
+		onBoth(func(ctx context.Context, c cluster) {
+			Expect(tensorboardv1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
+			_, err := c.AddNodes(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			c.queue(ctx, "small", v1beta1.QueueSpec{
+				Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("150m")}},
+			})
+			startController(c.ControlPlane, "tensorboard")
+			boards := map[string]*tensorboardv1beta1.TensorBoard{}
+			for _, name := range []string{"first", "second"} {
+				boards[name] = &tensorboardv1beta1.TensorBoard{
+					ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: name},
+					Spec: tensorboardv1beta1.TensorBoardSpec{
+						TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{"t9k://minio/secret/bucket"},
+						Scheduler:           &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "small"}},
+					},
+				}
+				Expect(c.Client.Create(ctx, boards[name])).To(Succeed())
+				if name == "first" {
+					Eventually(ctx, c.bound(ctx, "first-tb")).Should(HaveLen(1))
+				}
 			}
-			Expect(c.Client.Create(ctx, boards[name])).To(Succeed())
-			if name == "first" {
-				Eventually(ctx, c.bound(ctx, "first-tb")).Should(HaveLen(1))
-			}
-		}
-		Eventually(ctx, func() (string, error) {
-			err := c.Client.Get(ctx, client.ObjectKeyFromObject(boards["second"]), boards["second"])
-			if err != nil || len(boards["second"].Status.Conditions) == 0 {
-				return "", err
-			}
-			return boards["second"].Status.Conditions[0].Reason, nil
-		}).Should(Equal(v1beta1.ReasonQuotaExceeded))
-		change(ctx, c, boards["first"], func(tb *tensorboardv1beta1.TensorBoard) { tb.Spec.Suspend = true })
-		Eventually(ctx, c.bound(ctx, "second-tb")).Should(HaveLen(1))
-	})...)
+			Eventually(ctx, func() (string, error) {
+				err := c.Client.Get(ctx, client.ObjectKeyFromObject(boards["second"]), boards["second"])
+				if err != nil || len(boards["second"].Status.Conditions) == 0 {
+					return "", err
+				}
+				return boards["second"].Status.Conditions[0].Reason, nil
+			}).Should(Equal(v1beta1.ReasonQuotaExceeded))
+			change(ctx, c, boards["first"], func(tb *tensorboardv1beta1.TensorBoard) { tb.Spec.Suspend = true })
+			Eventually(ctx, c.bound(ctx, "second-tb")).Should(HaveLen(1))
+		})...)
 })
 
 var _ = Describe("A Queue", func() {
 	DescribeTable("never exceeds its quota, and says who waits for it", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "8")
 		Expect(err).NotTo(HaveOccurred())
-		queue := c.queue(ctx, "small", v1beta1.QueueSpec{Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}}})
+		queue := c.queue(ctx, "small", v1beta1.QueueSpec{
+			Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}},
+		})
 		first := c.gang(ctx, members{name: "first", queue: "small", min: 2, pods: 2})
 		Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(2))
 		second := c.gang(ctx, members{name: "second", queue: "small", min: 2, pods: 2})
@@ -270,7 +292,9 @@ var _ = Describe("A Queue", func() {
 		Expect(err).NotTo(HaveOccurred())
 		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"pool": "training"}}}`))
 		Expect(c.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodes[1]}}, label)).To(Succeed())
-		c.queue(ctx, "pool", v1beta1.QueueSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}})
+		c.queue(ctx, "pool", v1beta1.QueueSpec{
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}},
+		})
 		c.gang(ctx, members{name: "gang", queue: "pool", min: 1, pods: 2})
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
 		var pods corev1.PodList

@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// amongQueues has a case pass on Volcano, whatever becomes of the scheduler-controller, and come out on kube-scheduler, which knows no queues, as
-// it must.
+// amongQueues has a case pass on Volcano, whatever becomes of the scheduler-controller, and come out on kube-scheduler,
+// which knows no queues, as it must.
 func amongQueues(body func(ctx context.Context, c cluster), onNative TableEntry) []any {
 	return onEngines(body, onNative, passes(simulated.Volcano),
 		Entry("volcano, with a crash of the controller", outcome{kind: simulated.Volcano, crash: true}, SpecTimeout(timeout)))
@@ -30,90 +30,96 @@ const (
 
 // The queue that must come second has the name that Volcano puts first: by names it orders what is equal to it.
 var _ = Describe("Of queues", func() {
-	DescribeTable("the one of the greatest priority is served first, though it asked last", amongQueues(func(ctx context.Context, c cluster) {
-		c.nodes(ctx, "1")
-		c.queue(ctx, "held", v1beta1.QueueSpec{Preemptible: new(false)})
-		c.queue(ctx, "bottom", v1beta1.QueueSpec{Priority: 1})
-		c.queue(ctx, "top", v1beta1.QueueSpec{Priority: 2})
-		held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
-		c.gang(ctx, members{name: "bottom", queue: "bottom", priority: 90, min: 1, pods: 1})
-		c.stillWaits(ctx, "bottom")
-		c.gang(ctx, members{name: "top", queue: "top", priority: 10, min: 1, pods: 1})
-		c.stillWaits(ctx, "top")
-		c.crash()
-		c.makeRoom(ctx, held)
-		Eventually(ctx, c.bound(ctx, "top")).Should(HaveLen(1))
-		c.stillWaits(ctx, "bottom")
-	}, passes(simulated.Native))...)
+	DescribeTable(
+		"the one of the greatest priority is served first, though it asked last",
+		amongQueues(func(ctx context.Context, c cluster) {
+			c.nodes(ctx, "1")
+			c.queue(ctx, "held", v1beta1.QueueSpec{Preemptible: new(false)})
+			c.queue(ctx, "bottom", v1beta1.QueueSpec{Priority: 1})
+			c.queue(ctx, "top", v1beta1.QueueSpec{Priority: 2})
+			held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
+			c.gang(ctx, members{name: "bottom", queue: "bottom", priority: 90, min: 1, pods: 1})
+			c.stillWaits(ctx, "bottom")
+			c.gang(ctx, members{name: "top", queue: "top", priority: 10, min: 1, pods: 1})
+			c.stillWaits(ctx, "top")
+			c.crash()
+			c.makeRoom(ctx, held)
+			Eventually(ctx, c.bound(ctx, "top")).Should(HaveLen(1))
+			c.stillWaits(ctx, "bottom")
+		}, passes(simulated.Native))...)
 
-	DescribeTable("of the same priority, the one that has less of its quota is served first, though it asked last", amongQueues(func(ctx context.Context, c cluster) {
-		c.nodes(ctx, "10")
-		c.queue(ctx, "held", v1beta1.QueueSpec{})
-		held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
-		for _, name := range []string{"ahead", "behind"} {
-			c.queue(ctx, name, v1beta1.QueueSpec{Quota: quota("cpu", "8")})
-		}
-		c.running(ctx, members{name: "ahead", queue: "ahead", min: 5, pods: 5})
-		c.running(ctx, members{name: "behind", queue: "behind", min: 4, pods: 4})
-		c.gang(ctx, members{name: "ahead-more", queue: "ahead", min: 1, pods: 1})
-		c.stillWaits(ctx, "ahead-more")
-		c.gang(ctx, members{name: "behind-more", queue: "behind", min: 1, pods: 1})
-		c.stillWaits(ctx, "behind-more")
-		c.crash()
-		c.delete(ctx, held)
-		Eventually(ctx, c.bound(ctx, "behind-more")).Should(HaveLen(1), byAge)
-		c.stillWaits(ctx, "ahead-more")
-	}, fails(simulated.Native, byAge))...)
+	DescribeTable("of the same priority, the one that has less of its quota is served first, though it asked last",
+		amongQueues(func(ctx context.Context, c cluster) {
+			c.nodes(ctx, "10")
+			c.queue(ctx, "held", v1beta1.QueueSpec{})
+			held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
+			for _, name := range []string{"ahead", "behind"} {
+				c.queue(ctx, name, v1beta1.QueueSpec{Quota: quota("cpu", "8")})
+			}
+			c.running(ctx, members{name: "ahead", queue: "ahead", min: 5, pods: 5})
+			c.running(ctx, members{name: "behind", queue: "behind", min: 4, pods: 4})
+			c.gang(ctx, members{name: "ahead-more", queue: "ahead", min: 1, pods: 1})
+			c.stillWaits(ctx, "ahead-more")
+			c.gang(ctx, members{name: "behind-more", queue: "behind", min: 1, pods: 1})
+			c.stillWaits(ctx, "behind-more")
+			c.crash()
+			c.delete(ctx, held)
+			Eventually(ctx, c.bound(ctx, "behind-more")).Should(HaveLen(1), byAge)
+			c.stillWaits(ctx, "ahead-more")
+		}, fails(simulated.Native, byAge))...)
 
-	DescribeTable("without a quota, the one that has less of the cluster, in what it has most of, is served first", amongQueues(func(ctx context.Context, c cluster) {
-		c.nodes(ctx, "10") // and 8 GPUs
-		for _, name := range []string{"held", "ahead", "behind"} {
-			c.queue(ctx, name, v1beta1.QueueSpec{})
-		}
-		held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
-		// 6 of 8 GPUs and 3 of 10 CPUs are more than 6 of 10 CPUs.
-		c.running(ctx, members{name: "ahead", queue: "ahead", min: 3, pods: 3, gpu: "2"})
-		c.running(ctx, members{name: "behind", queue: "behind", min: 6, pods: 6})
-		c.gang(ctx, members{name: "ahead-more", queue: "ahead", min: 1, pods: 1})
-		c.stillWaits(ctx, "ahead-more")
-		c.gang(ctx, members{name: "behind-more", queue: "behind", min: 1, pods: 1})
-		c.stillWaits(ctx, "behind-more")
-		c.crash()
-		c.delete(ctx, held)
-		Eventually(ctx, c.bound(ctx, "behind-more")).Should(HaveLen(1), byAge)
-		c.stillWaits(ctx, "ahead-more")
-	}, fails(simulated.Native, byAge))...)
+	DescribeTable("without a quota, the one that has less of the cluster, in what it has most of, is served first",
+		amongQueues(func(ctx context.Context, c cluster) {
+			c.nodes(ctx, "10") // and 8 GPUs
+			for _, name := range []string{"held", "ahead", "behind"} {
+				c.queue(ctx, name, v1beta1.QueueSpec{})
+			}
+			held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
+			// 6 of 8 GPUs and 3 of 10 CPUs are more than 6 of 10 CPUs.
+			c.running(ctx, members{name: "ahead", queue: "ahead", min: 3, pods: 3, gpu: "2"})
+			c.running(ctx, members{name: "behind", queue: "behind", min: 6, pods: 6})
+			c.gang(ctx, members{name: "ahead-more", queue: "ahead", min: 1, pods: 1})
+			c.stillWaits(ctx, "ahead-more")
+			c.gang(ctx, members{name: "behind-more", queue: "behind", min: 1, pods: 1})
+			c.stillWaits(ctx, "behind-more")
+			c.crash()
+			c.delete(ctx, held)
+			Eventually(ctx, c.bound(ctx, "behind-more")).Should(HaveLen(1), byAge)
+			c.stillWaits(ctx, "ahead-more")
+		}, fails(simulated.Native, byAge))...)
 })
 
 var _ = Describe("Resources", func() {
-	DescribeTable("are taken back from a queue of a smaller priority, and from no other", amongQueues(func(ctx context.Context, c cluster) {
-		c.nodes(ctx, "300")
-		for _, q := range []struct {
-			name     string
-			cpu      string
-			priority int32
-			pods     int
-		}{
-			{"a", "200", 1, 3}, {"b", "100", 1, 1}, {"c", "50", 2, 1}, {"d", "200", 2, 1},
-		} {
-			c.queue(ctx, q.name, v1beta1.QueueSpec{Quota: quota("cpu", q.cpu), Priority: q.priority})
-			c.running(ctx, members{name: q.name, queue: q.name, min: int32(q.pods), pods: q.pods, cpu: "50"})
-		}
-		By("adding a pod to b, which is above nobody")
-		c.gang(ctx, members{name: "more-b", queue: "b", min: 1, pods: 1, cpu: "50"})
-		c.stillWaits(ctx, "more-b")
-		By("adding a pod to c, which has its quota")
-		inC := c.gang(ctx, members{name: "more-c", queue: "c", min: 1, pods: 1, cpu: "50"})
-		Eventually(ctx, c.reason(ctx, inC, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
-		c.haveOnNodes(ctx, map[string]int{"a": 3, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0})
+	DescribeTable(
+		"are taken back from a queue of a smaller priority, and from no other",
+		amongQueues(func(ctx context.Context, c cluster) {
+			c.nodes(ctx, "300")
+			for _, q := range []struct {
+				name     string
+				cpu      string
+				priority int32
+				pods     int
+			}{
+				{"a", "200", 1, 3}, {"b", "100", 1, 1}, {"c", "50", 2, 1}, {"d", "200", 2, 1},
+			} {
+				c.queue(ctx, q.name, v1beta1.QueueSpec{Quota: quota("cpu", q.cpu), Priority: q.priority})
+				c.running(ctx, members{name: q.name, queue: q.name, min: int32(q.pods), pods: q.pods, cpu: "50"})
+			}
+			By("adding a pod to b, which is above nobody")
+			c.gang(ctx, members{name: "more-b", queue: "b", min: 1, pods: 1, cpu: "50"})
+			c.stillWaits(ctx, "more-b")
+			By("adding a pod to c, which has its quota")
+			inC := c.gang(ctx, members{name: "more-c", queue: "c", min: 1, pods: 1, cpu: "50"})
+			Eventually(ctx, c.reason(ctx, inC, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+			c.haveOnNodes(ctx, map[string]int{"a": 3, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0})
 
-		c.crash()
-		By("adding a pod to d, which is above a and b, of which a has the greater share")
-		c.gang(ctx, members{name: "more-d", queue: "d", min: 1, pods: 1, cpu: "50"})
-		Eventually(ctx, c.bound(ctx, "more-d")).Should(HaveLen(1), notTakenBack)
-		c.stillWaits(ctx, "more-b")
-		c.haveOnNodes(ctx, map[string]int{"a": 2, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0, "more-d": 1})
-	}, fails(simulated.Native, notTakenBack))...)
+			c.crash()
+			By("adding a pod to d, which is above a and b, of which a has the greater share")
+			c.gang(ctx, members{name: "more-d", queue: "d", min: 1, pods: 1, cpu: "50"})
+			Eventually(ctx, c.bound(ctx, "more-d")).Should(HaveLen(1), notTakenBack)
+			c.stillWaits(ctx, "more-b")
+			c.haveOnNodes(ctx, map[string]int{"a": 2, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0, "more-d": 1})
+		}, fails(simulated.Native, notTakenBack))...)
 
 	DescribeTable("go up through three levels of priority", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "3")
@@ -134,67 +140,71 @@ var _ = Describe("Resources", func() {
 		c.haveOnNodes(ctx, map[string]int{"low": 0, "middle": 0, "middle-2": 0, "middle-3": 0, "high": 1, "high-2": 2})
 	}, fails(simulated.Native, notTakenBack))...)
 
-	DescribeTable("are never taken from a queue that is not preemptible, until it is", amongQueues(func(ctx context.Context, c cluster) {
-		c.nodes(ctx, "1")
-		kept := c.queue(ctx, "kept", v1beta1.QueueSpec{Preemptible: new(false)})
-		c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
-		c.running(ctx, members{name: "kept", queue: "kept", min: 1, pods: 1})
-		c.gang(ctx, members{name: "high", queue: "high", min: 1, pods: 1})
-		c.crash()
-		c.stillWaits(ctx, "high")
-		c.haveOnNodes(ctx, map[string]int{"kept": 1})
-		change(ctx, c, kept, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
-		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1), notTakenBack)
-		c.haveOnNodes(ctx, map[string]int{"kept": 0})
-	}, fails(simulated.Native, notTakenBack))...)
+	DescribeTable(
+		"are never taken from a queue that is not preemptible, until it is",
+		amongQueues(func(ctx context.Context, c cluster) {
+			c.nodes(ctx, "1")
+			kept := c.queue(ctx, "kept", v1beta1.QueueSpec{Preemptible: new(false)})
+			c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
+			c.running(ctx, members{name: "kept", queue: "kept", min: 1, pods: 1})
+			c.gang(ctx, members{name: "high", queue: "high", min: 1, pods: 1})
+			c.crash()
+			c.stillWaits(ctx, "high")
+			c.haveOnNodes(ctx, map[string]int{"kept": 1})
+			change(ctx, c, kept, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
+			Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1), notTakenBack)
+			c.haveOnNodes(ctx, map[string]int{"kept": 0})
+		}, fails(simulated.Native, notTakenBack))...)
 
-	DescribeTable("that a quota does not name are taken back too, but for nobody whose quota has too little left", amongQueues(func(ctx context.Context, c cluster) {
-		c.nodes(ctx, "4") // and 8 GPUs
-		low := c.queue(ctx, "low", v1beta1.QueueSpec{Preemptible: new(false)})
-		high := c.queue(ctx, "high", v1beta1.QueueSpec{Quota: quota("nvidia.com/gpu", "3"), Priority: 1})
-		c.running(ctx, members{name: "high", queue: "high", min: 1, pods: 1, gpu: "2"})
-		c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 3, gpu: "1"})
-		gpus := c.gang(ctx, members{name: "gpus", queue: "high", min: 1, pods: 1, gpu: "1"})
-		c.stillWaits(ctx, "gpus")
+	DescribeTable("that a quota does not name are taken back too, but for nobody whose quota has too little left",
+		amongQueues(func(ctx context.Context, c cluster) {
+			c.nodes(ctx, "4") // and 8 GPUs
+			low := c.queue(ctx, "low", v1beta1.QueueSpec{Preemptible: new(false)})
+			high := c.queue(ctx, "high", v1beta1.QueueSpec{Quota: quota("nvidia.com/gpu", "3"), Priority: 1})
+			c.running(ctx, members{name: "high", queue: "high", min: 1, pods: 1, gpu: "2"})
+			c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 3, gpu: "1"})
+			gpus := c.gang(ctx, members{name: "gpus", queue: "high", min: 1, pods: 1, gpu: "1"})
+			c.stillWaits(ctx, "gpus")
 
-		By("lowering the quota before anything may be taken back")
-		change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "2") })
-		Eventually(ctx, c.reason(ctx, gpus, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
-		c.crash()
-		change(ctx, c, low, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
-		c.gang(ctx, members{name: "cpus", queue: "high", min: 1, pods: 1})
-		Eventually(ctx, c.bound(ctx, "cpus")).Should(HaveLen(1), notTakenBack)
-		c.stillWaits(ctx, "gpus")
-		c.haveOnNodes(ctx, map[string]int{"low": 2, "high": 1, "cpus": 1})
+			By("lowering the quota before anything may be taken back")
+			change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "2") })
+			Eventually(ctx, c.reason(ctx, gpus, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+			c.crash()
+			change(ctx, c, low, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
+			c.gang(ctx, members{name: "cpus", queue: "high", min: 1, pods: 1})
+			Eventually(ctx, c.bound(ctx, "cpus")).Should(HaveLen(1), notTakenBack)
+			c.stillWaits(ctx, "gpus")
+			c.haveOnNodes(ctx, map[string]int{"low": 2, "high": 1, "cpus": 1})
 
-		By("raising the quota")
-		change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "3") })
-		Eventually(ctx, c.bound(ctx, "gpus")).Should(HaveLen(1))
-		c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 1, "cpus": 1})
-	}, fails(simulated.Native, notTakenBack))...)
+			By("raising the quota")
+			change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "3") })
+			Eventually(ctx, c.bound(ctx, "gpus")).Should(HaveLen(1))
+			c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 1, "cpus": 1})
+		}, fails(simulated.Native, notTakenBack))...)
 
-	It("are not taken back on Volcano while the scheduler-controller is down, and are when it is back", func(ctx context.Context) {
-		c := startScheduler(ctx, simulated.Volcano)
-		c.nodes(ctx, "1")
-		c.queue(ctx, "low", v1beta1.QueueSpec{})
-		c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
-		c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 1})
-		By("having a group wait that no node could hold, so that Volcano asks from now on")
-		c.gang(ctx, members{name: "huge", queue: "high", min: 1, pods: 1, cpu: "2"})
-		Eventually(ctx, func() (*bool, error) {
-			var queue volcanov1beta1.Queue
-			err := c.Client.Get(ctx, client.ObjectKey{Name: "low"}, &queue)
-			return queue.Spec.Reclaimable, err
-		}).Should(HaveValue(BeTrue()))
-		high := c.gang(ctx, members{name: "high", queue: "high", min: 1})
-		c.scheduler.kill()
-		c.pod(ctx, high, "high-0", jobgang.Member{}, "")
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "high")).To(Succeed())
-		c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 0})
-		c.scheduler.start()
-		Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
-		c.haveOnNodes(ctx, map[string]int{"low": 0, "huge": 0})
-	}, SpecTimeout(timeout))
+	It("are not taken back on Volcano while the scheduler-controller is down, and are when it is back",
+		func(ctx context.Context) {
+			c := startScheduler(ctx, simulated.Volcano)
+			c.nodes(ctx, "1")
+			c.queue(ctx, "low", v1beta1.QueueSpec{})
+			c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
+			c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 1})
+			By("having a group wait that no node could hold, so that Volcano asks from now on")
+			c.gang(ctx, members{name: "huge", queue: "high", min: 1, pods: 1, cpu: "2"})
+			Eventually(ctx, func() (*bool, error) {
+				var queue volcanov1beta1.Queue
+				err := c.Client.Get(ctx, client.ObjectKey{Name: "low"}, &queue)
+				return queue.Spec.Reclaimable, err
+			}).Should(HaveValue(BeTrue()))
+			high := c.gang(ctx, members{name: "high", queue: "high", min: 1})
+			c.scheduler.kill()
+			c.pod(ctx, high, "high-0", jobgang.Member{}, "")
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "high")).To(Succeed())
+			c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 0})
+			c.scheduler.start()
+			Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
+			c.haveOnNodes(ctx, map[string]int{"low": 0, "huge": 0})
+		}, SpecTimeout(timeout))
 })
 
 var _ = Describe("A quota", func() {
@@ -240,7 +250,10 @@ func (c cluster) running(ctx context.Context, m members) *v1beta1.PodGroup {
 func (c cluster) stillWaits(ctx context.Context, group string) {
 	GinkgoHelper()
 	waiting := &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: group}}
-	Eventually(ctx, c.reason(ctx, waiting, v1beta1.ConditionGroupScheduled)).Should(BeElementOf(v1beta1.ReasonUnschedulable, v1beta1.ReasonQuotaExceeded))
+	Eventually(
+		ctx,
+		c.reason(ctx, waiting, v1beta1.ConditionGroupScheduled),
+	).Should(BeElementOf(v1beta1.ReasonUnschedulable, v1beta1.ReasonQuotaExceeded))
 	Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, group)).To(Succeed())
 	Expect(c.bound(ctx, group)()).To(BeEmpty(), group)
 }
@@ -251,7 +264,8 @@ func (c cluster) haveOnNodes(ctx context.Context, want map[string]int) {
 	got := map[string]int{}
 	for name := range want {
 		var pods corev1.PodList
-		Expect(c.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{v1beta1.LabelGroupName: name})).To(Succeed())
+		Expect(c.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault),
+			client.MatchingLabels{v1beta1.LabelGroupName: name})).To(Succeed())
 		got[name] = 0
 		for i := range pods.Items {
 			if pods.Items[i].Spec.NodeName != "" && pods.Items[i].DeletionTimestamp.IsZero() {

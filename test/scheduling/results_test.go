@@ -35,7 +35,8 @@ var _ = ReportAfterSuite("results", func(report Report) {
 	Expect(found).To(BeTrue())
 	_, after, found := bytes.Cut(rest, []byte(resultsEnd))
 	Expect(found).To(BeTrue())
-	written := slices.Concat(before, []byte(resultsBegin), []byte(resultTables(report.SpecReports)), []byte(resultsEnd), after)
+	written := slices.Concat(before, []byte(resultsBegin), []byte(resultTables(report.SpecReports)), []byte(resultsEnd),
+		after)
 	Expect(os.WriteFile(resultsFile, written, 0o600)).To(Succeed())
 })
 
@@ -50,7 +51,8 @@ func resultTables(specs types.SpecReports) string {
 	var rows []*row
 	for _, spec := range specs {
 		kind := simulated.Kind(spec.LeafNodeText)
-		if len(spec.ContainerHierarchyTexts) != 2 || !slices.Contains([]simulated.Kind{simulated.Native, simulated.Volcano, simulated.Plain}, kind) {
+		if len(spec.ContainerHierarchyTexts) != 2 ||
+			!slices.Contains([]simulated.Kind{simulated.Native, simulated.Volcano, simulated.Plain}, kind) {
 			continue
 		}
 		subject, name := spec.ContainerHierarchyTexts[0], spec.ContainerHierarchyTexts[1]
@@ -78,9 +80,11 @@ func resultTables(specs types.SpecReports) string {
 	for _, r := range rows {
 		if r.subject != subject {
 			subject = r.subject
-			fmt.Fprintf(&text, "\n**%s**\n\n| | kube-scheduler | Volcano | kube-scheduler without gangs |\n| --- | --- | --- | --- |\n", subject)
+			fmt.Fprintf(&text,
+				"\n**%s**\n\n| | kube-scheduler | Volcano | kube-scheduler without gangs |\n| --- | --- | --- | --- |\n", subject)
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", r.name, r.cells[simulated.Native], r.cells[simulated.Volcano], r.cells[simulated.Plain])
+		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", r.name, r.cells[simulated.Native], r.cells[simulated.Volcano],
+			r.cells[simulated.Plain])
 	}
 	return text.String() + "\n"
 }

@@ -46,8 +46,8 @@ func build(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// start starts a control plane with an engine, which stops after the test or container of tests. If one failed, the end of the
-// engine's log is in the report.
+// start starts a control plane with an engine, which stops after the test or container of tests. If one failed, the end
+// of the engine's log is in the report.
 func start(ctx context.Context, kind simulated.Kind, crds ...string) *simulated.ControlPlane {
 	GinkgoHelper()
 	c, err := simulated.Start(ctx, simulated.Options{Kind: kind, CRDs: crds, Dir: GinkgoT().TempDir(), Programs: programs})

@@ -18,9 +18,10 @@ import (
 
 const retryTimeout = 30 * time.Second
 
-// Retry makes the engine try to place what waits of a group, as often as told, and returns when it has given up each time. What
-// is bound meanwhile need not be tried again. It returns an error if nothing waits at the start, or if the engine does not try:
-// since members, the group or its queue are missing, or since no node could hold the pods even if it were empty.
+// Retry makes the engine try to place what waits of a group, as often as told, and returns when it has given up each
+// time. What is bound meanwhile need not be tried again. It returns an error if nothing waits at the start, or if the
+// engine does not try: since members, the group or its queue are missing, or since no node could hold the pods even if
+// it were empty.
 //
 // So a test can say that pods stay unbound without waiting for a time in which they might have been bound.
 func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group string) error {
@@ -73,8 +74,8 @@ func (c *ControlPlane) retry(ctx context.Context, pods []corev1.Pod) error {
 	})
 }
 
-// nudge gives the largest node a thousandth of a CPU more: kube-scheduler tries a pod again only when something has changed that
-// could help it.
+// nudge gives the largest node a thousandth of a CPU more: kube-scheduler tries a pod again only when something has
+// changed that could help it.
 func (c *ControlPlane) nudge(ctx context.Context) error {
 	if c.Kind == Volcano {
 		return nil // it tries everything that waits in each of its sessions
@@ -83,7 +84,10 @@ func (c *ControlPlane) nudge(ctx context.Context) error {
 	if err := c.Client.List(ctx, nodes); err != nil || len(nodes.Items) == 0 {
 		return err
 	}
-	node := slices.MaxFunc(nodes.Items, func(a, b corev1.Node) int { return a.Status.Allocatable.Cpu().Cmp(*b.Status.Allocatable.Cpu()) })
+	node := slices.MaxFunc(
+		nodes.Items,
+		func(a, b corev1.Node) int { return a.Status.Allocatable.Cpu().Cmp(*b.Status.Allocatable.Cpu()) },
+	)
 	base := node.DeepCopy()
 	cpu := node.Status.Allocatable[corev1.ResourceCPU]
 	cpu.Add(resource.MustParse("1m"))
@@ -98,8 +102,8 @@ type attempts struct {
 	more int
 }
 
-// logAttempts counts the attempts that kube-scheduler's log speaks of: neither its metrics nor events nor conditions tell, for a
-// pod, that it failed as it had failed before.
+// logAttempts counts the attempts that kube-scheduler's log speaks of: neither its metrics nor events nor conditions
+// tell, for a pod, that it failed as it had failed before.
 func logAttempts(file string) attempts {
 	return attempts{more: 1, count: func(_ context.Context, pod *corev1.Pod) (int, error) {
 		log, err := os.ReadFile(file)
@@ -110,7 +114,8 @@ func logAttempts(file string) attempts {
 		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
 		for line := range bytes.Lines(log) {
 			// The second is said of members that are not tried any more, since too few are left for the group.
-			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) || bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
+			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) ||
+				bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
 			if isAttempt && bytes.Contains(line, name) {
 				count++
 			}
@@ -119,8 +124,8 @@ func logAttempts(file string) attempts {
 	}}
 }
 
-// sessionAttempts counts the sessions of Volcano, by its metrics: it tries everything that waits in each of them. What it has not
-// seen yet, or does not try since it lacks a group or a queue, has no condition.
+// sessionAttempts counts the sessions of Volcano, by its metrics: it tries everything that waits in each of them. What
+// it has not seen yet, or does not try since it lacks a group or a queue, has no condition.
 func sessionAttempts(metricsURL string) attempts {
 	return attempts{more: 2, count: func(ctx context.Context, pod *corev1.Pod) (int, error) {
 		tried := func(c corev1.PodCondition) bool {

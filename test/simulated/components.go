@@ -33,7 +33,9 @@ options:
 const extenderURL = "http://volcano-extender.t9k-scheduler.svc"
 
 func (c *ControlPlane) newProgram(name, dir string, ready func(context.Context) error, args ...string) *program {
-	return &program{name: name, argv: append([]string{filepath.Join(dir, name)}, args...), log: c.logFile(name), ready: ready}
+	return &program{
+		name: name, argv: append([]string{filepath.Join(dir, name)}, args...), log: c.logFile(name), ready: ready,
+	}
 }
 
 // file writes a configuration and returns its path.
@@ -55,8 +57,9 @@ func (c *ControlPlane) Kubeconfig(component, user string, groups ...string) (str
 	return c.file(component+".kubeconfig", content)
 }
 
-// RunControllerManager starts a kube-controller-manager of the given name and returns when it is ready. Without other flags it runs all
-// controllers of Kubernetes: the garbage collector, that of namespaces, and what else could get in the way of a scheduler.
+// RunControllerManager starts a kube-controller-manager of the given name and returns when it is ready. Without other
+// flags it runs all controllers of Kubernetes: the garbage collector, that of namespaces, and what else could get in
+// the way of a scheduler.
 func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, flags ...string) error {
 	kubeconfig, err := c.Kubeconfig(name, "system:"+name, "system:masters")
 	if err != nil {
@@ -77,8 +80,8 @@ func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, fl
 	return c.Run(ctx, name, argv, Probe("https://"+address.String()+"/healthz", certificate))
 }
 
-// kwokOfAllNodes returns the kwok that plays all nodes, or nil if each has its own. It lets many pods go on at once: a kubelet of each node
-// would.
+// kwokOfAllNodes returns the kwok that plays all nodes, or nil if each has its own. It lets many pods go on at once: a
+// kubelet of each node would.
 func (c *ControlPlane) kwokOfAllNodes() (*program, error) {
 	if c.options.KwokPerNode {
 		return nil, nil
@@ -86,7 +89,8 @@ func (c *ControlPlane) kwokOfAllNodes() (*program, error) {
 	return c.kwok(Kwok, "--manage-all-nodes=true", 16)
 }
 
-// kwokOfNode returns the kwok that plays a node, or nil if one plays all. It lets one pod go on after the other, as a kubelet does.
+// kwokOfNode returns the kwok that plays a node, or nil if one plays all. It lets one pod go on after the other, as a
+// kubelet does.
 func (c *ControlPlane) kwokOfNode(node string) (*program, error) {
 	if !c.options.KwokPerNode {
 		return nil, nil
@@ -115,7 +119,9 @@ func (c *ControlPlane) kwok(name, nodes string, atOnce int) (*program, error) {
 		"--node-lease-duration-seconds=40",
 		"--server-address=" + address.String(),
 	}
-	return &program{name: name, argv: argv, log: c.logFile(name), ready: Probe("http://"+address.String()+"/healthz", "")}, nil
+	return &program{
+		name: name, argv: argv, log: c.logFile(name), ready: Probe("http://"+address.String()+"/healthz", ""),
+	}, nil
 }
 
 // kubeScheduler runs as the user whose rights Kubernetes ships, as the real one does.
@@ -138,7 +144,8 @@ func (c *ControlPlane) kubeScheduler() (*program, error) {
 		return nil, err
 	}
 	c.attempts = logAttempts(c.logFile(c.Engine))
-	return c.newProgram(c.Engine, c.options.Programs.kubernetes, Probe("https://"+address.String()+"/readyz", c.certificate(c.Engine)),
+	return c.newProgram(c.Engine, c.options.Programs.kubernetes, Probe("https://"+address.String()+"/readyz",
+		c.certificate(c.Engine)),
 		"--config="+config,
 		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(c.Engine),
 		"--feature-gates="+strings.Join(gates, ","),
@@ -165,7 +172,8 @@ func (c *ControlPlane) volcano() (*program, error) {
 		return nil, err
 	}
 	c.ExtenderAddress = extender.String()
-	config, err := c.file("volcano-scheduler.conf", bytes.ReplaceAll(shipped, []byte(extenderURL), []byte("http://"+c.ExtenderAddress)))
+	config, err := c.file("volcano-scheduler.conf",
+		bytes.ReplaceAll(shipped, []byte(extenderURL), []byte("http://"+c.ExtenderAddress)))
 	if err != nil {
 		return nil, err
 	}

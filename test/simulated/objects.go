@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// AddNodes adds a simulated node for each quantity of CPU, and returns their names when all are ready. Of memory and the like they
-// have more than tests need.
+// AddNodes adds a simulated node for each quantity of CPU, and returns their names when all are ready. Of memory and
+// the like they have more than tests need.
 func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, error) {
 	var names []string
 	for _, cpu := range cpus {
@@ -51,7 +51,8 @@ func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, 
 	return names, nil
 }
 
-// schedulable says whether pods may be bound to the node: controllers take away the taints of a new node when it is ready.
+// schedulable says whether pods may be bound to the node: controllers take away the taints of a new node when it is
+// ready.
 func schedulable(node *corev1.Node) bool {
 	ready := false
 	for _, condition := range node.Status.Conditions {
@@ -82,7 +83,8 @@ func (c *ControlPlane) waiting(ctx context.Context, namespace, group string) ([]
 	pods, err := c.pods(ctx, namespace, group)
 	var waiting []corev1.Pod
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && pod.Spec.SchedulerName == SchedulerName && len(pod.Spec.SchedulingGates) == 0 {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() && pod.Spec.SchedulerName == SchedulerName &&
+			len(pod.Spec.SchedulingGates) == 0 {
 			waiting = append(waiting, pod)
 		}
 	}

@@ -133,7 +133,8 @@ func Listen() (Address, error) {
 	return Address{host, port}, err
 }
 
-// Probe returns a check whether a GET of the URL answers 200. The file is the certificate that the server shows, if it uses TLS.
+// Probe returns a check whether a GET of the URL answers 200. The file is the certificate that the server shows, if it
+// uses TLS.
 func Probe(url, certificate string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := get(ctx, url, certificate)

@@ -11,7 +11,8 @@ import (
 // Programs are those of a control plane, as folders that they are in, and how Volcano's scheduler is configured.
 type Programs struct{ assets, kubernetes, kwok, volcano, volcanoSource, volcanoConfig string }
 
-// Build builds what is missing of the programs that control planes of the given kinds need, which takes many minutes the first time.
+// Build builds what is missing of the programs that control planes of the given kinds need, which takes many minutes
+// the first time.
 func Build(ctx context.Context, b *localcluster.Builder, kinds ...Kind) (p Programs, err error) {
 	if p.assets, err = b.Assets(ctx); err != nil {
 		return p, err

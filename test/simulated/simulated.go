@@ -1,6 +1,6 @@
-// Package simulated runs control planes of Kubernetes with simulated nodes: real API server, etcd, controllers and scheduler, the scheduling
-// engines that the scheduler-controller may stand on among them; nodes that kwok plays. Several may run beside each other and beside the local
-// cluster.
+// Package simulated runs control planes of Kubernetes with simulated nodes: real API server, etcd, controllers and
+// scheduler, the scheduling engines that the scheduler-controller may stand on among them; nodes that kwok plays.
+// Several may run beside each other and beside the local cluster.
 package simulated
 
 import (
@@ -42,7 +42,8 @@ const (
 	LabelGroup = "scheduler.tensorstack.dev/group-name"
 )
 
-// Names of the components that may be killed and restarted, beside that of the engine. Kwok is one unless there is one for each node.
+// Names of the components that may be killed and restarted, beside that of the engine. Kwok is one unless there is one
+// for each node.
 const (
 	ControllerManager = "kube-controller-manager"
 	Kwok              = "kwok"
@@ -61,9 +62,9 @@ type Options struct {
 	APIServer map[string]string
 	// ControllerManager are flags of the kube-controller-manager, beside those that it needs.
 	ControllerManager []string
-	// KwokPerNode has a kwok of its own play each node, named kwok-<node>, which sees the pods of that node alone, as a kubelet does. One
-	// for all nodes takes less, but every few minutes it begins its watch again with all pods that there are, and with 10,000 and more it
-	// then falls behind.
+	// KwokPerNode has a kwok of its own play each node, named kwok-<node>, which sees the pods of that node alone, as a
+	// kubelet does. One for all nodes takes less, but every few minutes it begins its watch again with all pods that there
+	// are, and with 10,000 and more it then falls behind.
 	KwokPerNode bool
 }
 
@@ -180,7 +181,8 @@ func (c *ControlPlane) program(name string) (*program, error) {
 
 func (c *ControlPlane) start(ctx context.Context) (err error) {
 	if c.Kind == Volcano {
-		c.environment.CRDDirectoryPaths = append(c.environment.CRDDirectoryPaths, volcanoCRDs(c.options.Programs.volcanoSource)...)
+		c.environment.CRDDirectoryPaths = append(c.environment.CRDDirectoryPaths,
+			volcanoCRDs(c.options.Programs.volcanoSource)...)
 	}
 	apiServer := c.environment.ControlPlane.GetAPIServer().Configure()
 	for name, value := range c.options.APIServer {

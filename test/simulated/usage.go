@@ -42,8 +42,9 @@ func (c *ControlPlane) Usage(component string) (Usage, error) {
 
 // parseUsage reads the files stat and status of a process; see proc(5).
 func parseUsage(stat, status string) (Usage, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // the name of the program may have spaces and parentheses
-	const utime, stime = 11, 12                                         // without the pid and the name
+	// the name of the program may have spaces and parentheses
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const utime, stime = 11, 12 // without the pid and the name
 	if len(fields) <= stime {
 		return Usage{}, fmt.Errorf("unexpected stat of a process: %q", stat)
 	}

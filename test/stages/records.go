@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Records remember between runs, in a folder of this machine, which stages failed and which trees they passed on. An empty folder is
-// an empty record, so that the folder can be deleted at any time.
+// Records remember between runs, in a folder of this machine, which stages failed and which trees they passed on. An
+// empty folder is an empty record, so that the folder can be deleted at any time.
 type Records struct{ Folder string }
 
 // keptTrees is how many trees the records remember.

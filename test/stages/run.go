@@ -34,8 +34,8 @@ func (r *Runner) Once(ctx context.Context) error {
 	return r.run(ctx, tree, groups(due), false)
 }
 
-// All runs the stages that have not passed on the files as they are: those of the names, or all if none is given. A stage
-// that fails does not stop the others. The error names all that failed.
+// All runs the stages that have not passed on the files as they are: those of the names, or all if none is given. A
+// stage that fails does not stop the others. The error names all that failed.
 func (r *Runner) All(ctx context.Context, only ...string) error {
 	stages := r.List.All()
 	for _, name := range only {
@@ -146,7 +146,8 @@ func (r *Runner) command(ctx context.Context, group []Stage) error {
 	return cmd.Run()
 }
 
-// Tree returns the hash that git gives the files of a working tree, with changes that are not committed and without files that it ignores.
+// Tree returns the hash that git gives the files of a working tree, with changes that are not committed and without
+// files that it ignores.
 func Tree(ctx context.Context, root string) (string, error) {
 	folder, err := os.MkdirTemp("", "tree-")
 	if err != nil {

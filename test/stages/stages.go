@@ -1,4 +1,5 @@
-// Package stages runs the checks of the repository in stages: some for every change, the others in turn. stages.yaml lists them.
+// Package stages runs the checks of the repository in stages: some for every change, the others in turn. stages.yaml
+// lists them.
 package stages
 
 import (
@@ -21,7 +22,8 @@ type Stage struct {
 	Name string `json:"name"`
 	// Run is the shell command of the stage, which is run at the root of the repository.
 	Run string `json:"run,omitempty"`
-	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. The stages of one run share an installation.
+	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. The stages of one run
+	// share an installation.
 	E2E string `json:"e2e,omitempty"`
 	// Each is the role of the modules of versions.yaml that have a stage each. $module in the name and in the command
 	// stands for the module. Empty: the stage is a single one.
@@ -43,8 +45,8 @@ type List struct {
 	Exhaustive []Stage `json:"exhaustive"`
 }
 
-// Read reads a list from a file, with a stage for each of the modules that a stage is for. It returns an error if a stage
-// has no name, shares one, or does not have either a command or a filter.
+// Read reads a list from a file, with a stage for each of the modules that a stage is for. It returns an error if a
+// stage has no name, shares one, or does not have either a command or a filter.
 func Read(file string, registry modules.File) (List, error) {
 	var list List
 	content, err := os.ReadFile(file)
@@ -95,9 +97,9 @@ func each(stages []Stage, registry modules.File) []Stage {
 // All returns all stages: those of each run first.
 func (l List) All() []Stage { return slices.Concat(l.Always, l.InTurn, l.Exhaustive) }
 
-// Due returns the stages of a run: those of each run, those in turn that failed before and have not passed since, and the turns that the
-// tree selects. The tree is the hexadecimal hash of all files, so that the same tree gets the same turn wherever it is checked out. Commands
-// come before end-to-end specs.
+// Due returns the stages of a run: those of each run, those in turn that failed before and have not passed since, and
+// the turns that the tree selects. The tree is the hexadecimal hash of all files, so that the same tree gets the same
+// turn wherever it is checked out. Commands come before end-to-end specs.
 func (l List) Due(tree string, failed func(name string) bool) ([]Stage, error) {
 	hash, err := hex.DecodeString(tree)
 	if err != nil || len(hash) < 16 {

@@ -115,11 +115,15 @@ func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
 		failed func(string) bool
 		want   string
 	}{
-		"the first of both":                      {tree(0, 0), never, "test a b e2e-always e2e-x"},
-		"the second of both":                     {tree(1, 1), never, "test c e2e-always e2e-y"},
-		"a number beyond the last starts again":  {tree(2, 3), never, "test a b e2e-always e2e-y"},
-		"what failed before comes with any turn": {tree(0, 0), func(s string) bool { return s == "c" || s == "e2e-y" }, "test a b c e2e-always e2e-x e2e-y"},
-		"what failed before comes once":          {tree(0, 0), func(s string) bool { return s == "a" }, "test a b e2e-always e2e-x"},
+		"the first of both":                     {tree(0, 0), never, "test a b e2e-always e2e-x"},
+		"the second of both":                    {tree(1, 1), never, "test c e2e-always e2e-y"},
+		"a number beyond the last starts again": {tree(2, 3), never, "test a b e2e-always e2e-y"},
+		"what failed before comes with any turn": {
+			tree(0, 0), func(s string) bool { return s == "c" || s == "e2e-y" }, "test a b c e2e-always e2e-x e2e-y",
+		},
+		"what failed before comes once": {
+			tree(0, 0), func(s string) bool { return s == "a" }, "test a b e2e-always e2e-x",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +168,9 @@ func newRepository(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(root, "file"), []byte("first"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "file"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "first"}} {
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "file"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "first"},
+	} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = root
 		if output, err := cmd.CombinedOutput(); err != nil {
@@ -203,7 +209,8 @@ func TestTheTreeChangesWithTheFilesAndNotWithTheirCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("file", "first")
-	cmd := exec.Command("git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "--allow-empty", "-m", "second")
+	cmd := exec.Command("git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "--allow-empty",
+		"-m", "second")
 	cmd.Dir = root
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

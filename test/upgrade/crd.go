@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Broken lists what a CRD takes away from those who use the one before it: of its names, of its versions, and of the objects
-// that the one before took and this one would refuse or shorten. CEL rules are left out, since their text does not tell what they
-// refuse; stored objects show it.
+// Broken lists what a CRD takes away from those who use the one before it: of its names, of its versions, and of the
+// objects that the one before took and this one would refuse or shorten. CEL rules are left out, since their text does
+// not tell what they refuse; stored objects show it.
 func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var broken []string
 	changed := func(what string, before, after any) {
@@ -28,14 +28,16 @@ func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	broken = append(broken, missing("shortName", before.Spec.Names.ShortNames, after.Spec.Names.ShortNames)...)
 	broken = append(broken, missing("category", before.Spec.Names.Categories, after.Spec.Names.Categories)...)
 	for _, old := range before.Spec.Versions {
-		i := slices.IndexFunc(after.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == old.Name })
+		i := slices.IndexFunc(after.Spec.Versions,
+			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == old.Name })
 		switch {
 		case !old.Served:
 		case i < 0 || !after.Spec.Versions[i].Served:
 			broken = append(broken, fmt.Sprintf("version %s is no longer served", old.Name))
 		default:
 			changed(old.Name+": subresources", subresources(old), subresources(after.Spec.Versions[i]))
-			broken = append(broken, brokenSchema(old.Name+": ", old.Schema.OpenAPIV3Schema, after.Spec.Versions[i].Schema.OpenAPIV3Schema)...)
+			broken = append(broken,
+				brokenSchema(old.Name+": ", old.Schema.OpenAPIV3Schema, after.Spec.Versions[i].Schema.OpenAPIV3Schema)...)
 		}
 	}
 	slices.Sort(broken)
@@ -52,12 +54,14 @@ func subresources(version apiextensionsv1.CustomResourceDefinitionVersion) strin
 		found = append(found, "status")
 	}
 	if s := version.Subresources.Scale; s != nil {
-		found = append(found, fmt.Sprintf("scale %s %s %s", s.SpecReplicasPath, s.StatusReplicasPath, ptr.Deref(s.LabelSelectorPath, "")))
+		found = append(found,
+			fmt.Sprintf("scale %s %s %s", s.SpecReplicasPath, s.StatusReplicasPath, ptr.Deref(s.LabelSelectorPath, "")))
 	}
 	return strings.Join(found, ", ")
 }
 
-// brokenSchema lists what a schema refuses or drops that the one before took, and what it makes of fields that are not set.
+// brokenSchema lists what a schema refuses or drops that the one before took, and what it makes of fields that are not
+// set.
 func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
 	var broken []string
 	report := func(format string, args ...any) {
@@ -109,7 +113,10 @@ func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) [
 		{"exclusiveMaximum", after.ExclusiveMaximum && !before.ExclusiveMaximum},
 		{"uniqueItems", after.UniqueItems && !before.UniqueItems},
 		{"nullable", before.Nullable && !after.Nullable},
-		{"x-kubernetes-preserve-unknown-fields", ptr.Deref(before.XPreserveUnknownFields, false) && !ptr.Deref(after.XPreserveUnknownFields, false)},
+		{
+			"x-kubernetes-preserve-unknown-fields",
+			ptr.Deref(before.XPreserveUnknownFields, false) && !ptr.Deref(after.XPreserveUnknownFields, false),
+		},
 	} {
 		if limit.tighter {
 			report("has a tighter %s", limit.name)
@@ -119,7 +126,8 @@ func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) [
 		report("takes no more than some values")
 	}
 	for _, value := range before.Enum {
-		if len(after.Enum) > 0 && !slices.ContainsFunc(after.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
+		if len(after.Enum) > 0 &&
+			!slices.ContainsFunc(after.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
 			report("no longer takes %s", value.Raw)
 		}
 	}
@@ -165,8 +173,8 @@ func values(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchema
 	return schema.AdditionalProperties.Schema
 }
 
-// tightened returns what a limit takes away that is new, or further in the direction than it was: 1 for a lower limit, -1
-// for an upper one. It returns "" if it takes nothing.
+// tightened returns what a limit takes away that is new, or further in the direction than it was: 1 for a lower limit,
+// -1 for an upper one. It returns "" if it takes nothing.
 func tightened[N int64 | float64](name string, before, after *N, direction N) string {
 	switch {
 	case after == nil:

@@ -60,10 +60,12 @@ func TestBrokenSaysWhatUsersLose(t *testing.T) {
 		"nothing changes": {"kind: TestJob", "kind: TestJob", nil},
 		"what is added is optional": {
 			"mode: {type: string, enum: [Fast, Slow]}",
-			"mode: {type: string, enum: [Fast, Slow, Idle]}\n                added: {type: object, required: [a], properties: {a: {type: string}}}", nil,
+			"mode: {type: string, enum: [Fast, Slow, Idle]}\n                added: {type: object, required: [a], properties: {a: {type: string}}}",
+			nil,
 		},
 		"what is required has a default": {
-			"            spec:\n              type: object", "            spec:\n              type: object\n              required: [size]", nil,
+			"            spec:\n              type: object",
+			"            spec:\n              type: object\n              required: [size]", nil,
 		},
 		"what no controller has written has a default": {
 			"status: {type: object}", "status: {type: object, default: {size: 1}}", nil,
@@ -72,27 +74,56 @@ func TestBrokenSaysWhatUsersLose(t *testing.T) {
 		"any value is taken": {
 			"mode: {type: string, enum: [Fast, Slow]}", "mode: {type: string}", nil,
 		},
-		"another kind":               {"kind: TestJob", "kind: Job", []string{"kind was TestJob and is Job"}},
-		"another scope":              {"scope: Namespaced", "scope: Cluster", []string{"scope was Namespaced and is Cluster"}},
-		"a short name is gone":       {"[tj]", "[testj]", []string{"shortName tj is lost"}},
-		"a category is gone":         {"[training]", "[]", []string{"category training is lost"}},
-		"a version is not served":    {"served: true", "served: false", []string{"version v1 is no longer served"}},
-		"a version is gone":          {"name: v1", "name: v2", []string{"version v1 is no longer served"}},
-		"the scale subresource is":   {".spec.size, ", ".spec.replicas, ", []string{"v1: subresources was status, scale .spec.size .status.size  and is status, scale .spec.replicas .status.size "}},
-		"a property is gone":         {"port: {", "ports: {", []string{"v1: spec has lost port"}},
-		"a value is refused":         {"[Fast, Slow]", "[Fast]", []string{`v1: spec.mode no longer takes "Slow"`}},
-		"all but some are":           {"x-kubernetes-list-type: set\n                  items: {type: string", "x-kubernetes-list-type: set\n                  items: {enum: [a], type: string", []string{"v1: spec.names[] takes no more than some values"}},
-		"something is required":      {"            spec:\n              type: object", "            spec:\n              type: object\n              required: [mode]", []string{"v1: spec requires mode"}},
-		"a type is another":          {"port: {x-kubernetes-int-or-string: true}", "port: {type: integer}", []string{`v1: spec.port was of type "int-or-string" and is of type "integer"`}},
-		"a default is another":       {"default: 1", "default: 2", []string{"v1: spec.size has another default"}},
-		"a default is gone":          {", default: 1", "", []string{"v1: spec.size has another default"}},
-		"a lower limit is higher":    {"minimum: 1", "minimum: 2", []string{"v1: spec.size has a tighter minimum"}},
-		"an upper limit is lower":    {"maxLength: 5", "maxLength: 4", []string{"v1: spec.names[] has a tighter maxLength"}},
-		"a limit is new":             {"maxItems: 3", "maxItems: 3\n                  minItems: 1", []string{"v1: spec.names has a new minItems"}},
-		"values match less":          {"pattern: a+", "pattern: a", []string{"v1: spec.labels{} has another pattern"}},
-		"values have no schema":      {"additionalProperties: {type: string, pattern: a+}", "properties: {a: {type: string}}", []string{"v1: spec.labels{} has lost its schema"}},
-		"unknown fields are dropped": {", x-kubernetes-preserve-unknown-fields: true", "", []string{"v1: spec.free has a tighter x-kubernetes-preserve-unknown-fields"}},
-		"a list merges otherwise":    {"x-kubernetes-list-type: set", "x-kubernetes-list-type: atomic", []string{"v1: spec.names has another x-kubernetes-list-type"}},
+		"another kind": {"kind: TestJob", "kind: Job", []string{"kind was TestJob and is Job"}},
+		"another scope": {
+			"scope: Namespaced", "scope: Cluster", []string{"scope was Namespaced and is Cluster"},
+		},
+		"a short name is gone":    {"[tj]", "[testj]", []string{"shortName tj is lost"}},
+		"a category is gone":      {"[training]", "[]", []string{"category training is lost"}},
+		"a version is not served": {"served: true", "served: false", []string{"version v1 is no longer served"}},
+		"a version is gone":       {"name: v1", "name: v2", []string{"version v1 is no longer served"}},
+		"the scale subresource is": {
+			".spec.size, ", ".spec.replicas, ",
+			[]string{
+				"v1: subresources was status, scale .spec.size .status.size  and is status, scale .spec.replicas .status.size ",
+			},
+		},
+		"a property is gone": {"port: {", "ports: {", []string{"v1: spec has lost port"}},
+		"a value is refused": {"[Fast, Slow]", "[Fast]", []string{`v1: spec.mode no longer takes "Slow"`}},
+		"all but some are": {
+			"x-kubernetes-list-type: set\n                  items: {type: string",
+			"x-kubernetes-list-type: set\n                  items: {enum: [a], type: string",
+			[]string{"v1: spec.names[] takes no more than some values"},
+		},
+		"something is required": {
+			"            spec:\n              type: object",
+			"            spec:\n              type: object\n              required: [mode]",
+			[]string{"v1: spec requires mode"},
+		},
+		"a type is another": {
+			"port: {x-kubernetes-int-or-string: true}", "port: {type: integer}",
+			[]string{`v1: spec.port was of type "int-or-string" and is of type "integer"`},
+		},
+		"a default is another":    {"default: 1", "default: 2", []string{"v1: spec.size has another default"}},
+		"a default is gone":       {", default: 1", "", []string{"v1: spec.size has another default"}},
+		"a lower limit is higher": {"minimum: 1", "minimum: 2", []string{"v1: spec.size has a tighter minimum"}},
+		"an upper limit is lower": {"maxLength: 5", "maxLength: 4", []string{"v1: spec.names[] has a tighter maxLength"}},
+		"a limit is new": {
+			"maxItems: 3", "maxItems: 3\n                  minItems: 1", []string{"v1: spec.names has a new minItems"},
+		},
+		"values match less": {"pattern: a+", "pattern: a", []string{"v1: spec.labels{} has another pattern"}},
+		"values have no schema": {
+			"additionalProperties: {type: string, pattern: a+}", "properties: {a: {type: string}}",
+			[]string{"v1: spec.labels{} has lost its schema"},
+		},
+		"unknown fields are dropped": {
+			", x-kubernetes-preserve-unknown-fields: true", "",
+			[]string{"v1: spec.free has a tighter x-kubernetes-preserve-unknown-fields"},
+		},
+		"a list merges otherwise": {
+			"x-kubernetes-list-type: set", "x-kubernetes-list-type: atomic",
+			[]string{"v1: spec.names has another x-kubernetes-list-type"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,8 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 			}
 			err := s.try(t, "apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", "../../"+tc.folder)
 			if tc.without != "" {
-				if want := `no matches for kind "` + tc.without + `"`; err == nil || strings.Count(err.Error(), "no matches for kind") != 1 || !strings.Contains(err.Error(), want) {
+				if want := `no matches for kind "` + tc.without + `"`; err == nil ||
+					strings.Count(err.Error(), "no matches for kind") != 1 || !strings.Contains(err.Error(), want) {
 					t.Errorf("the error is %v, want %q and nothing else", err, want)
 				}
 			} else if err != nil {

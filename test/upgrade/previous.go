@@ -1,5 +1,5 @@
-// Package upgrade has what the tests of upgrades start from: the source of the version before, and what its CRDs must have in common
-// with those of the tree.
+// Package upgrade has what the tests of upgrades start from: the source of the version before, and what its CRDs must
+// have in common with those of the tree.
 package upgrade
 
 import (
@@ -18,9 +18,9 @@ import (
 // $WITHOUT_HISTORY accepts that.
 var ErrSkipped = errors.New("skipped for $WITHOUT_HISTORY")
 
-// WritePrevious writes the source of the version before, which versions.yaml names as upgradesFrom, into a folder, and returns its
-// name. A shallow repository fetches what it lacks of it from its origin; where that fails and $WITHOUT_HISTORY is set the error is an
-// ErrSkipped.
+// WritePrevious writes the source of the version before, which versions.yaml names as upgradesFrom, into a folder, and
+// returns its name. A shallow repository fetches what it lacks of it from its origin; where that fails and
+// $WITHOUT_HISTORY is set the error is an ErrSkipped.
 func WritePrevious(ctx context.Context, repo, folder string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(repo, "versions.yaml"))
 	if err != nil {
@@ -36,7 +36,8 @@ func WritePrevious(ctx context.Context, repo, folder string) (string, error) {
 	commit, err := git(ctx, repo, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
 		if _, err := git(ctx, repo, "fetch", "--quiet", "--depth=1", "origin", revision); err != nil {
-			err = fmt.Errorf("the repository has no %s, the upgradesFrom of versions.yaml; git fetch --unshallow gets it: %w", revision, err)
+			err = fmt.Errorf("the repository has no %s, the upgradesFrom of versions.yaml; git fetch --unshallow gets it: %w",
+				revision, err)
 			if os.Getenv("WITHOUT_HISTORY") != "" {
 				err = fmt.Errorf("%w: %w", ErrSkipped, err)
 			}

@@ -29,7 +29,8 @@ func TestWithoutTheVersionBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := WritePrevious(t.Context(), repo, t.TempDir())
-			if err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") || errors.Is(err, ErrSkipped) != tc.skipped {
+			if err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") ||
+				errors.Is(err, ErrSkipped) != tc.skipped {
 				t.Errorf("the error is %v, want one that says what to do, skipped: %t", err, tc.skipped)
 			}
 		})

@@ -47,8 +47,8 @@ func previous(t *testing.T) (folder, revision string) {
 	return folder, revision
 }
 
-// All that the version before has stored is there after an upgrade, for clients that know no type and for those of the tree, and may
-// be written again. The objects are the examples of that version, with each field of the status set.
+// All that the version before has stored is there after an upgrade, for clients that know no type and for those of the
+// tree, and may be written again. The objects are the examples of that version, with each field of the status set.
 func TestStoredObjectsSurvive(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -204,7 +204,9 @@ func (s *apiServer) try(t *testing.T, args ...string) error {
 }
 
 // applyCRDs applies the CRDs of a source tree, waits until they are served, and returns them by their kinds.
-func (s *apiServer) applyCRDs(t *testing.T, source string) map[schema.GroupVersionKind]*apiextensionsv1.CustomResourceDefinition {
+func (s *apiServer) applyCRDs(
+	t *testing.T, source string,
+) map[schema.GroupVersionKind]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(source, "*/config/crd/*_*.yaml"))
 	if err != nil {
@@ -230,7 +232,8 @@ func (s *apiServer) applyCRDs(t *testing.T, source string) map[schema.GroupVersi
 	if len(crds) == 0 {
 		t.Fatalf("%s has no CRD", source)
 	}
-	if err := envtest.WaitForCRDs(s.config, applied, envtest.CRDInstallOptions{MaxTime: time.Minute, PollInterval: 100 * time.Millisecond}); err != nil {
+	if err := envtest.WaitForCRDs(s.config, applied,
+		envtest.CRDInstallOptions{MaxTime: time.Minute, PollInterval: 100 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	return crds
@@ -267,7 +270,8 @@ func (s *apiServer) typed(t *testing.T, gvk schema.GroupVersionKind) client.Obje
 	return object.(client.Object)
 }
 
-// full returns a status with all fields that the first version of a CRD has. The variant chooses among the values of enums.
+// full returns a status with all fields that the first version of a CRD has. The variant chooses among the values of
+// enums.
 func full(crd *apiextensionsv1.CustomResourceDefinition, variant int) any {
 	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 	return value(&status, variant)
@@ -304,8 +308,8 @@ func value(schema *apiextensionsv1.JSONSchemaProps, variant int) any {
 	}
 }
 
-// content is what the user and the controller wrote of an object. Values that are empty are left out: that they are not there is the
-// same for all of our fields.
+// content is what the user and the controller wrote of an object. Values that are empty are left out: that they are not
+// there is the same for all of our fields.
 func content(object *unstructured.Unstructured) map[string]any {
 	return map[string]any{"spec": pruned(object.Object["spec"]), "status": pruned(object.Object["status"])}
 }

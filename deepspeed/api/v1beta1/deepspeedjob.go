@@ -51,8 +51,8 @@ type DeepSpeedJobList struct {
 
 // DeepSpeedJobSpec outlines the intended configuration and execution parameters for a DeepSpeedJob.
 //
-// Always mutable: runMode.pause.enabled, runPolicy, elastic.expectedReplicas. Mutable while the job is paused: worker, config.
-// Everything else never changes.
+// Always mutable: runMode.pause.enabled, runPolicy, elastic.expectedReplicas. Mutable while the job is paused: worker,
+// config. Everything else never changes.
 //
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?debug.?enabled.orValue(false) || has(self.config) && (has(self.config.customCommand) && size(self.config.customCommand) > 0 || has(self.config.run) && (size(self.config.run.?python.orValue([])) > 0 || size(self.config.run.?module.orValue([])) > 0 || size(self.config.run.?exec.orValue([])) > 0))",message="config.run must say what to run, as python, module or exec, unless config.customCommand or debug mode is there",fieldPath=".config"
 // +kubebuilder:validation:XValidation:rule="!self.?elastic.?enabled.orValue(false) || self.?config.?localRank.orValue(true)",message="config.localRank cannot be false with elastic training, whose launcher always passes the local rank",fieldPath=".config"
@@ -89,14 +89,15 @@ type DeepSpeedJobSpec struct {
 	// +optional
 	Elastic *batchv1beta1.ElasticConfig `json:"elastic,omitempty"`
 
-	// What to run, and how to launch it. Required unless the job is in debug mode. It can be changed only while the job is paused.
+	// What to run, and how to launch it. Required unless the job is in debug mode. It can be changed only while the job is
+	// paused.
 	//
 	// +optional
 	Config *Config `json:"config,omitempty"`
 
-	// Set true to keep the environment variables of the template to the container's entrypoint, so that the training processes
-	// do not have them. Defaults to false: every training process has the environment of its container, variables from Secrets
-	// and ConfigMaps included.
+	// Set true to keep the environment variables of the template to the container's entrypoint, so that the training
+	// processes do not have them. Defaults to false: every training process has the environment of its container,
+	// variables from Secrets and ConfigMaps included.
 	//
 	// +optional
 	DisableCustomEnv bool `json:"disableCustomEnv,omitempty"`
@@ -122,16 +123,16 @@ const (
 
 // Config is how to run a DeepSpeed job; see https://www.deepspeed.ai/getting-started/.
 type Config struct {
-	// A shell command that launches the training, on worker 0. If it is given, every other field of config but slotsPerWorker has
-	// no effect. The workers are in the hostfile /t9k/hostfile. As in every command of a container, Kubernetes replaces $(NAME) of the
-	// container's variables and $$ first. At most 65536 characters.
+	// A shell command that launches the training, on worker 0. If it is given, every other field of config but
+	// slotsPerWorker has no effect. The workers are in the hostfile /t9k/hostfile. As in every command of a container,
+	// Kubernetes replaces $(NAME) of the container's variables and $$ first. At most 65536 characters.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	CustomCommand string `json:"customCommand,omitempty"`
 
-	// The number of slots of each worker, which is how many training processes it runs: normally its number of GPUs. At least 1.
-	// Defaults to 1.
+	// The number of slots of each worker, which is how many training processes it runs: normally its number of GPUs. At
+	// least 1. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -139,14 +140,15 @@ type Config struct {
 	// +kubebuilder:validation:Maximum=1024
 	SlotsPerWorker *int32 `json:"slotsPerWorker,omitempty"`
 
-	// Whether the training program gets the parameter --local_rank. Defaults to true. It cannot be false with elastic training.
+	// Whether the training program gets the parameter --local_rank. Defaults to true. It cannot be false with elastic
+	// training.
 	//
 	// +optional
 	// +kubebuilder:default=true
 	LocalRank *bool `json:"localRank,omitempty"`
 
-	// Whether to use DeepSpeed's autotuner: none, run (find the best configuration and train with it) or tune (only find it).
-	// Defaults to none.
+	// Whether to use DeepSpeed's autotuner: none, run (find the best configuration and train with it) or tune (only find
+	// it). Defaults to none.
 	//
 	// +optional
 	// +kubebuilder:default=none
@@ -210,12 +212,11 @@ type Worker struct {
 	// +kubebuilder:validation:Maximum=2000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// The pod that is created for each worker. The container named `worker`, else the first one is the main container: its image
-	// must have DeepSpeed and pdsh. Its command and args are ignored, since config says what to run. restartPolicy is always
-	// set to Never, since the controller decides whether a replica is restarted; hostname, subdomain and the labels of the
-	// controller are overridden too.
-	// The main container cannot have restartPolicy or restartPolicyRules of its own, nor volumeMounts or volumeDevices at
-	// or below /t9k/agent, /t9k/ssh and /t9k/hostfile.
+	// The pod that is created for each worker. The container named `worker`, else the first one is the main container: its
+	// image must have DeepSpeed and pdsh. Its command and args are ignored, since config says what to run. restartPolicy
+	// is always set to Never, since the controller decides whether a replica is restarted; hostname, subdomain and the
+	// labels of the controller are overridden too. The main container cannot have restartPolicy or restartPolicyRules of
+	// its own, nor volumeMounts or volumeDevices at or below /t9k/agent, /t9k/ssh and /t9k/hostfile.
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// When a worker that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to OnFailure.

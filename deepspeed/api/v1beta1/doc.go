@@ -15,8 +15,8 @@ import (
 // GroupVersion of the API.
 var GroupVersion = schema.GroupVersion{Group: "batch.tensorstack.dev", Version: "v1beta1"}
 
-// AddToScheme registers the types of this package, and the PodGroups that its jobs may own. It returns no error unless the scheme
-// holds others under their names.
+// AddToScheme registers the types of this package, and the PodGroups that its jobs may own. It returns no error unless
+// the scheme holds others under their names.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &DeepSpeedJob{}, &DeepSpeedJobList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

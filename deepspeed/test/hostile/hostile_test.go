@@ -1,5 +1,5 @@
-// Package hostile_test asks a real API server about thousands of odd jobs. It keeps the processors busy, so that it has a
-// package of its own, which runs beside others.
+// Package hostile_test asks a real API server about thousands of odd jobs. It keeps the processors busy, so that it has
+// a package of its own, which runs beside others.
 package hostile_test
 
 import (

@@ -1,5 +1,5 @@
-// Image packs what a controller is into a container image, without a container runtime: one layer, a user that is not root, and the
-// same bytes for the same input. Each folder holds what hack/build.sh writes for a platform.
+// Image packs what a controller is into a container image, without a container runtime: one layer, a user that is not
+// root, and the same bytes for the same input. Each folder holds what hack/build.sh writes for a platform.
 //
 //	image -name NAME:TAG -revision REVISION -folders linux/amd64=DIR,linux/arm64=DIR -layout DIR -archive FILE.tar
 //
@@ -36,11 +36,17 @@ const (
 
 func main() {
 	o := options{}
-	flag.StringVar(&o.name, "name", "", "name and tag of the image; the last part of the name is that of the binary, which becomes the entrypoint")
+	flag.StringVar(&o.name, "name", "",
+		"name and tag of the image; the last part of the name is that of the binary, which becomes the entrypoint")
 	flag.StringVar(&o.revision, "revision", "", "commit that the binary was built from")
 	folders := flag.String("folders", "", "what to pack: PLATFORM=FOLDER, separated by commas")
 	flag.StringVar(&o.layout, "layout", "", "OCI layout to write, with all platforms")
-	flag.StringVar(&o.archive, "archive", "", "archive to write, as `docker load` and `ctr images import` read it, of the platform of this machine if that is among them")
+	flag.StringVar(
+		&o.archive,
+		"archive",
+		"",
+		"archive to write, as `docker load` and `ctr images import` read it, of the platform of this machine if that is among them",
+	)
 	flag.Parse()
 	for folder := range strings.SplitSeq(*folders, ",") {
 		o.folders = append(o.folders, folder)

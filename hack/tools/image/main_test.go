@@ -37,7 +37,10 @@ func folder(t *testing.T, content string) string {
 func built(t *testing.T, content string, platforms ...string) (options, v1.Hash) {
 	t.Helper()
 	dir := t.TempDir()
-	o := options{name: imageName, revision: "1cc8f15", layout: filepath.Join(dir, "image.oci"), archive: filepath.Join(dir, "image.tar")}
+	o := options{
+		name: imageName, revision: "1cc8f15", layout: filepath.Join(dir, "image.oci"),
+		archive: filepath.Join(dir, "image.tar"),
+	}
 	for _, p := range platforms {
 		o.folders = append(o.folders, p+"="+folder(t, content))
 	}
@@ -212,7 +215,11 @@ func TestArchiveIsOfThisMachine(t *testing.T) {
 func TestBuildRefuses(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*options){
-		"a folder that is not there":              func(o *options) { o.folders = []string{"linux/amd64=" + filepath.Join(o.layout, "none")} },
+		"a folder that is not there": func(o *options) {
+			o.folders = []string{
+				"linux/amd64=" + filepath.Join(o.layout, "none"),
+			}
+		},
 		"a folder without its platform":           func(o *options) { o.folders = []string{folder(t, content)} },
 		"a folder without what it is named after": func(o *options) { o.name = "tensorstack/tensorflow-controller:v0.1.0" },
 		"a name that is none":                     func(o *options) { o.name = "Not A Name" },

@@ -1,5 +1,5 @@
-// Pack puts the modules of the repository into a folder as a module proxy serves them, with the versions of versions.yaml: what is or
-// would be committed of each, and the license.
+// Pack puts the modules of the repository into a folder as a module proxy serves them, with the versions of
+// versions.yaml: what is or would be committed of each, and the license.
 //
 //	GOPROXY=file://FOLDER go get tensorstack.dev/jobs/pytorch@v0.1.0
 //
@@ -96,6 +96,7 @@ func packModule(root, name string, m module.Version, output string) error {
 		return os.WriteFile(filepath.Join(folder, name), content, 0o644)
 	}
 	return errors.Join(
-		listed, list.Close(), write(m.Version+".info", info), write(m.Version+".mod", goMod), write(m.Version+".zip", archive.Bytes()),
+		listed, list.Close(), write(m.Version+".info", info), write(m.Version+".mod", goMod),
+		write(m.Version+".zip", archive.Bytes()),
 	)
 }

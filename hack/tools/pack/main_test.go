@@ -70,7 +70,8 @@ func TestPackTakesWhatGitDoes(t *testing.T) {
 		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]string{
-		"list": "v0.2.0\nv0.1.0\n", "v0.1.0.info": `{"Version":"v0.1.0"}`, "v0.1.0.mod": "module tensorstack.dev/jobs/common\n\ngo 1.26.0\n",
+		"list": "v0.2.0\nv0.1.0\n", "v0.1.0.info": `{"Version":"v0.1.0"}`,
+		"v0.1.0.mod": "module tensorstack.dev/jobs/common\n\ngo 1.26.0\n",
 	} {
 		content, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {

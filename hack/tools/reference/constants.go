@@ -71,7 +71,9 @@ func constantsPage(title, folder string) (string, error) {
 // rank orders groups by what their constants are.
 func rank(g group) int {
 	name := g.constants[0].name
-	return slices.IndexFunc([]string{"JobPhase", "ReplicaPhase", "TensorBoard", "Condition", "Reason", "Event"}, func(prefix string) bool {
+	return slices.IndexFunc([]string{
+		"JobPhase", "ReplicaPhase", "TensorBoard", "Condition", "Reason", "Event",
+	}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
@@ -95,7 +97,10 @@ func groupsOf(file *ast.File) ([]group, error) {
 			}
 			literal, ok := value.Values[0].(*ast.BasicLit)
 			if !ok || value.Doc == nil || g.title == "" {
-				return nil, fmt.Errorf("%s: it must be a string in a block with a comment, and have a comment that says when it occurs", name)
+				return nil, fmt.Errorf(
+					"%s: it must be a string in a block with a comment, and have a comment that says when it occurs",
+					name,
+				)
 			}
 			text, err := strconv.Unquote(literal.Value)
 			if err != nil {

@@ -35,7 +35,8 @@ func optionsOf(help string) []option {
 	return options
 }
 
-// flagsPage returns the page of all flags, given what each controller prints. A flag is listed once for all controllers that have it alike.
+// flagsPage returns the page of all flags, given what each controller prints. A flag is listed once for all controllers
+// that have it alike.
 func flagsPage(help map[string]string) string {
 	having := map[option][]string{}
 	for _, controller := range slices.Sorted(maps.Keys(help)) {

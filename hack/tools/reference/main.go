@@ -1,5 +1,5 @@
-// Reference writes the reference of what is no field of an API: the flags of the controllers, as they print them, and the phases, conditions,
-// reasons and events of their objects, as the comments of the constants have it.
+// Reference writes the reference of what is no field of an API: the flags of the controllers, as they print them, and
+// the phases, conditions, reasons and events of their objects, as the comments of the constants have it.
 //
 //	reference -output docs/reference CONTROLLER...
 package main
@@ -61,9 +61,11 @@ func write(output string, controllers []string) error {
 	return nil
 }
 
-// helpOf returns what a controller prints of its flags. It is built as for its image, so that this costs the build of that nothing.
+// helpOf returns what a controller prints of its flags. It is built as for its image, so that this costs the build of
+// that nothing.
 func helpOf(controller string) (string, error) {
-	command := exec.Command("go", "run", "-trimpath", "-ldflags", "-s -w", fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller), "--help")
+	command := exec.Command("go", "run", "-trimpath", "-ldflags", "-s -w",
+		fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller), "--help")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var errors strings.Builder
 	command.Stderr = &errors

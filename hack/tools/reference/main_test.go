@@ -23,7 +23,8 @@ Flags:
 `
 	got := flagsPage(map[string]string{
 		"a-controller": common + "      --workers int      jobs at the same time (default 16)\n",
-		"b-controller": common + "      --workers int      queues at the same time (default 4)\n      --engine string    native | volcano (default \"native\")\n",
+		"b-controller": common +
+			"      --workers int      queues at the same time (default 4)\n      --engine string    native | volcano (default \"native\")\n",
 	})
 	want := `# Flags of the controllers
 
@@ -71,7 +72,11 @@ const (
 	// LabelName is the label.
 	LabelName = "name"
 )`,
-			want: []group{{"Reasons of ConditionRunning", "There are others.", []constant{{"ReasonQueued", "Queued", "no pods are created."}}}},
+			want: []group{
+				{
+					"Reasons of ConditionRunning", "There are others.", []constant{{"ReasonQueued", "Queued", "no pods are created."}},
+				},
+			},
 		},
 		"a condition": {
 			source: "// Types.\nconst (\n// ConditionReady is True while it answers.\nConditionReady = \"Ready\"\n)",

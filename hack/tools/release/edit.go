@@ -24,7 +24,8 @@ var (
 func datedChangelog(content, version, date string) (dated, entries string, err error) {
 	found := heading.FindAllStringIndex(content, 2)
 	if len(found) == 0 || !next.MatchString(content[found[0][0]:found[0][1]]) {
-		return "", "", fmt.Errorf("the changelog does not begin with a section `## %s (unreleased)`: write there what is new", version)
+		return "", "", fmt.Errorf("the changelog does not begin with a section `## %s (unreleased)`: write there what is new",
+			version)
 	}
 	start, end := found[0][1], len(content)
 	if len(found) == 2 {

@@ -79,8 +79,12 @@ func TestPinned(t *testing.T) {
 			content: "modules:\n  common:\n    version: v0.1.0\n", module: "common", to: versions.Module{Version: "v0.2.0"},
 			want: "modules:\n  common:\n    version: v0.2.0\n",
 		},
-		"a module that is not there": {content: content, module: "jax", to: versions.Module{Version: "v0.1.0"}, wantError: "no modules.jax.version"},
-		"what is no YAML":            {content: "{", module: "common", to: versions.Module{Version: "v0.1.0"}, wantError: "reading versions.yaml"},
+		"a module that is not there": {
+			content: content, module: "jax", to: versions.Module{Version: "v0.1.0"}, wantError: "no modules.jax.version",
+		},
+		"what is no YAML": {
+			content: "{", module: "common", to: versions.Module{Version: "v0.1.0"}, wantError: "reading versions.yaml",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,15 +145,23 @@ func TestReplacing(t *testing.T) {
 		"a module requires a newer one": {
 			goWork: before + v1 + after, common: map[string]bool{"v0.1.0": true, "v0.2.0": true}, want: before + v1 + v2 + after,
 		},
-		"none requires the old one more":    {goWork: before + v1 + v2 + after, common: map[string]bool{"v0.2.0": true}, want: before + v2 + after},
-		"the new one is instead of the old": {goWork: before + v1 + after, common: map[string]bool{"v0.2.0": true}, want: before + v2 + after},
-		"nothing changes":                   {goWork: before + v1 + after, common: map[string]bool{"v0.1.0": true}, want: before + v1 + after},
+		"none requires the old one more": {
+			goWork: before + v1 + v2 + after, common: map[string]bool{"v0.2.0": true}, want: before + v2 + after,
+		},
+		"the new one is instead of the old": {
+			goWork: before + v1 + after, common: map[string]bool{"v0.2.0": true}, want: before + v2 + after,
+		},
+		"nothing changes": {
+			goWork: before + v1 + after, common: map[string]bool{"v0.1.0": true}, want: before + v1 + after,
+		},
 		"it is a line by itself": {
 			goWork: use + "replace tensorstack.dev/jobs/common v0.1.0 => ./common\n", common: map[string]bool{"v0.2.0": true},
 			want: use + "replace tensorstack.dev/jobs/common v0.2.0 => ./common\n",
 		},
-		"common is not replaced": {goWork: before + after, common: map[string]bool{"v0.1.0": true}, wantError: "does not replace common"},
-		"what is no go.work":     {goWork: "require", wantError: "go.work:1"},
+		"common is not replaced": {
+			goWork: before + after, common: map[string]bool{"v0.1.0": true}, wantError: "does not replace common",
+		},
+		"what is no go.work": {goWork: "require", wantError: "go.work:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,10 @@
-// Release makes a release of one module: it dates the changelog, pins the versions, renders what is installed, commits and tags. It pushes
-// nothing. A dry run, which is the default, only shows it.
+// Release makes a release of one module: it dates the changelog, pins the versions, renders what is installed, commits
+// and tags. It pushes nothing. A dry run, which is the default, only shows it.
 //
 //	release -module pytorch -version v0.2.0 -dry-run=false
 //
-// All is done in a work tree of its own, from what is committed, so that a release that fails leaves nothing behind. docs/releasing.md
-// describes it for those who make one.
+// All is done in a work tree of its own, from what is committed, so that a release that fails leaves nothing behind.
+// docs/releasing.md describes it for those who make one.
 package main
 
 import (
@@ -123,7 +123,8 @@ func (r *release) run(ctx context.Context) (err error) {
 	files = append(files, statement)
 	const push = "Committed and tagged %[1]s. Nothing is pushed yet:\n\n  git push origin HEAD\n  git push origin %[1]s\n\n%[2]s"
 	fmt.Fprintf(r.out, push, r.tag(), written(files))
-	fmt.Fprintf(r.warnings, "Warning: nothing is signed. Who has the key signs it: make sign MODULE=%s KEY=cosign.key\n", r.module)
+	fmt.Fprintf(r.warnings, "Warning: nothing is signed. Who has the key signs it: make sign MODULE=%s KEY=cosign.key\n",
+		r.module)
 	return nil
 }
 
@@ -146,7 +147,11 @@ func (r *release) check() error {
 	}
 	path := versions.Prefix + r.module
 	if err := module.Check(path, r.version); err != nil {
-		return fmt.Errorf("%s does not go with the path of the module: rename the module first, or choose another version: %w", r.version, err)
+		return fmt.Errorf(
+			"%s does not go with the path of the module: rename the module first, or choose another version: %w",
+			r.version,
+			err,
+		)
 	}
 	return nil
 }
@@ -233,7 +238,8 @@ func (r *release) edit() (entries string, err error) {
 	if to.Kit != "" {
 		to.Kit = r.pins.Modules[versions.Kit].Version
 	}
-	if err := r.change("versions.yaml", func(content string) (string, error) { return pinned(content, r.module, to) }); err != nil {
+	if err := r.change("versions.yaml",
+		func(content string) (string, error) { return pinned(content, r.module, to) }); err != nil {
 		return "", err
 	}
 	if r.module == versions.Common {

@@ -29,11 +29,16 @@ func sh(t *testing.T, folder, command string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// copied returns a copy of this repository, with everything committed and nothing released, and with the programs that make charts.
+// copied returns a copy of this repository, with everything committed and nothing released, and with the programs that
+// make charts.
 func copied(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	sh(t, "../../..", "git ls-files -z --cached --others --exclude-standard | while read -rd '' f; do [ ! -f \"$f\" ] || cp --parents \"$f\" "+root+"; done")
+	sh(
+		t,
+		"../../..",
+		"git ls-files -z --cached --others --exclude-standard | while read -rd '' f; do [ ! -f \"$f\" ] || cp --parents \"$f\" "+root+"; done",
+	)
 	for _, program := range []string{"helm", "kustomize"} {
 		if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
 			t.Fatal(err)
@@ -86,7 +91,8 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 			t.Errorf("the dry run does not show %q:\n%s", shown, out)
 		}
 	}
-	if left := sh(t, root, "git rev-parse HEAD; git tag; git status --porcelain; git worktree list | wc -l"); left != first+"\n1" {
+	if left := sh(t, root,
+		"git rev-parse HEAD; git tag; git status --porcelain; git worktree list | wc -l"); left != first+"\n1" {
 		t.Errorf("the dry run leaves\n%s", left)
 	}
 
@@ -114,7 +120,8 @@ Warning: nothing is signed. Who has the key signs it: make sign MODULE=pytorch K
 	if diff := cmp.Diff("common/v0.1.0\nkit/v0.1.0\npytorch/v0.2.0", tags); diff != "" {
 		t.Errorf("unexpected tags, or a tree that is not clean (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease kit v0.1.0\nRelease common v0.1.0\nAll of it", sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
+	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease kit v0.1.0\nRelease common v0.1.0\nAll of it",
+		sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
 		t.Errorf("unexpected commits (-want +got):\n%s", diff)
 	}
 	want = strings.TrimSpace(`
@@ -122,28 +129,39 @@ Warning: nothing is signed. Who has the key signs it: make sign MODULE=pytorch K
 +image: tensorstack/pytorch-controller:v0.2.0
 +- {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.2.0}
 +pytorch: {version: v0.2.0, role: framework, common: v0.1.0, kit: v0.1.0}`)
-	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 kit/v0.1.0 pytorch/v0.2.0 | grep '^+[^+]' | sed 's/^+ */+/'")); diff != "" {
+	if diff := cmp.Diff(want,
+		sh(t, root, "git diff -U0 kit/v0.1.0 pytorch/v0.2.0 | grep '^+[^+]' | sed 's/^+ */+/'")); diff != "" {
 		t.Errorf("unexpected changes (-want +got):\n%s", diff)
 	}
-	if message := sh(t, root, "git tag --list --format='%(contents)' pytorch/v0.2.0"); !strings.HasPrefix(message, "pytorch v0.2.0\n\n- PyTorchTrainingJob") {
+	if message := sh(t, root, "git tag --list --format='%(contents)' pytorch/v0.2.0"); !strings.HasPrefix(message,
+		"pytorch v0.2.0\n\n- PyTorchTrainingJob") {
 		t.Errorf("the tag says %q", message)
 	}
 	components, err := os.ReadFile(filepath.Join(root, "bin/release/pytorch-components.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range []string{"kind: CustomResourceDefinition\n", "namespace: t9k-pytorch\n", "image: tensorstack/pytorch-controller:v0.2.0\n"} {
+	for _, object := range []string{
+		"kind: CustomResourceDefinition\n", "namespace: t9k-pytorch\n", "image: tensorstack/pytorch-controller:v0.2.0\n",
+	} {
 		if !strings.Contains(string(components), object) {
 			t.Errorf("the components have no %q", object)
 		}
 	}
 	checkProvenance(t, root)
 	// They are what the other way of installing it applies.
-	if diff := cmp.Diff(objects(sh(t, root, "bin/kustomize build deploy/pytorch")), objects(string(components))); diff != "" {
+	if diff := cmp.Diff(objects(sh(t, root, "bin/kustomize build deploy/pytorch")),
+		objects(string(components))); diff != "" {
 		t.Errorf("unexpected components (-of the folder +got):\n%s", diff)
 	}
-	chart := sh(t, root, "bin/helm show chart bin/release/pytorch-controller-0.2.0.tgz; bin/helm template bin/release/pytorch-controller-0.2.0.tgz --namespace t9k-pytorch")
-	for _, line := range []string{"version: 0.2.0\n", "appVersion: v0.2.0\n", "image: tensorstack/pytorch-controller:v0.2.0\n"} {
+	chart := sh(
+		t,
+		root,
+		"bin/helm show chart bin/release/pytorch-controller-0.2.0.tgz; bin/helm template bin/release/pytorch-controller-0.2.0.tgz --namespace t9k-pytorch",
+	)
+	for _, line := range []string{
+		"version: 0.2.0\n", "appVersion: v0.2.0\n", "image: tensorstack/pytorch-controller:v0.2.0\n",
+	} {
 		if !strings.Contains(chart, line) {
 			t.Errorf("the chart has no %q", line)
 		}
@@ -214,7 +232,10 @@ func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
 		{module: "kit", version: "v0.1.0"},
 		{module: "pytorch", version: "v0.1.0"},
 		{before: fmt.Sprintf(mend, "v0.2.0"), module: "pytorch", version: "v0.2.0"},
-		{before: "git checkout -q -b pytorch-0.1 pytorch/v0.1.0; " + fmt.Sprintf(mend, "v0.1.1"), module: "pytorch", version: "v0.1.1"},
+		{
+			before: "git checkout -q -b pytorch-0.1 pytorch/v0.1.0; " + fmt.Sprintf(mend, "v0.1.1"), module: "pytorch",
+			version: "v0.1.1",
+		},
 	} {
 		if step.before != "" {
 			sh(t, root, step.before)
@@ -224,8 +245,11 @@ func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
 		}
 	}
 	sh(t, root, fmt.Sprintf(mend, "v0.2.0"))
-	for version, want := range map[string]string{"v0.2.0": "pytorch/v0.2.0 is released already", "v0.1.0": "pytorch/v0.1.0 is released already"} {
-		if _, err := run(t, release{root: root, module: "pytorch", version: version}); err == nil || !strings.Contains(err.Error(), want) {
+	for version, want := range map[string]string{
+		"v0.2.0": "pytorch/v0.2.0 is released already", "v0.1.0": "pytorch/v0.1.0 is released already",
+	} {
+		if _, err := run(t, release{root: root, module: "pytorch", version: version}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %q", err, want)
 		}
 	}
@@ -260,7 +284,8 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 +## v0.1.0 (2026-12-24)
 +tensorstack.dev/jobs/common v0.2.0
 +tensorflow: {version: v0.1.0, role: framework, common: v0.2.0, kit: v0.1.0}`)
-	if diff := cmp.Diff(want, sh(t, root, "git diff -U0 common/v0.2.0 tensorflow/v0.1.0 | grep '^+[^+]' | sed 's/^+[\t ]*/+/'")); diff != "" {
+	if diff := cmp.Diff(want,
+		sh(t, root, "git diff -U0 common/v0.2.0 tensorflow/v0.1.0 | grep '^+[^+]' | sed 's/^+[\t ]*/+/'")); diff != "" {
 		t.Errorf("unexpected changes (-want +got):\n%s", diff)
 	}
 }
@@ -276,25 +301,34 @@ func TestReleaseRefuses(t *testing.T) {
 		{name: "a module that is not there", module: "jax", version: "v0.2.0", want: `no module "jax"`},
 		{name: "no version", module: "pytorch", want: `"" is no version`},
 		{name: "half a version", module: "pytorch", version: "v0.2", want: `"v0.2" is no version`},
-		{name: "a major version that the path does not have", module: "pytorch", version: "v2.0.0", want: "should be v0 or v1, not v2"},
+		{
+			name: "a major version that the path does not have", module: "pytorch", version: "v2.0.0",
+			want: "should be v0 or v1, not v2",
+		},
 		{name: "less than what is there", module: "common", version: "v0.0.9", want: "less than v0.1.0"},
 		{name: "common is not released", module: "pytorch", version: "v0.2.0", want: "release common first"},
 		{
-			name: "the tree is not clean", before: "git tag common/v0.1.0; touch common/new.go", module: "pytorch", version: "v0.2.0",
-			want: "not clean",
+			name: "the tree is not clean", before: "git tag common/v0.1.0; touch common/new.go", module: "pytorch",
+			version: "v0.2.0",
+			want:    "not clean",
 		},
 		{
-			name: "common has changed", before: "git add -A; git commit -qm 'Change common'", module: "pytorch", version: "v0.2.0",
-			want: "common has changed since common/v0.1.0",
+			name: "common has changed", before: "git add -A; git commit -qm 'Change common'", module: "pytorch",
+			version: "v0.2.0",
+			want:    "common has changed since common/v0.1.0",
 		},
 		{
 			name: "kit is not released", before: "git tag -f common/v0.1.0", module: "pytorch", version: "v0.2.0",
 			want: "release kit first",
 		},
 		{name: "it is released already", module: "common", version: "v0.1.0", want: "common/v0.1.0 is released already"},
-		{name: "a version before one that is released", module: "common", version: "v0.1.0-rc.1", want: "not greater than v0.1.0"},
 		{
-			name: "nothing is new", before: "sed -i 's/(unreleased)/(2026-11-22)/' common/CHANGELOG.md; git commit -qam 'Date it'",
+			name: "a version before one that is released", module: "common", version: "v0.1.0-rc.1",
+			want: "not greater than v0.1.0",
+		},
+		{
+			name:   "nothing is new",
+			before: "sed -i 's/(unreleased)/(2026-11-22)/' common/CHANGELOG.md; git commit -qam 'Date it'",
 			module: "common", version: "v0.2.0", want: "write there what is new",
 		},
 	} {

@@ -1,5 +1,5 @@
-// Sbom lists the Go modules that are in a binary, as a CycloneDX 1.6 document: the same bytes for the same binary, so that images that
-// hold it can be built again and compared.
+// Sbom lists the Go modules that are in a binary, as a CycloneDX 1.6 document: the same bytes for the same binary, so
+// that images that hold it can be built again and compared.
 //
 //	sbom -binary FILE -version VERSION -output FILE.json
 package main
@@ -41,7 +41,8 @@ func run(binary, version, output string) error {
 		return fmt.Errorf("listing the modules of %s: %w", binary, err)
 	}
 	var document bytes.Buffer
-	if err := cdx.NewBOMEncoder(&document, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
+	if err := cdx.NewBOMEncoder(&document,
+		cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
 		return err
 	}
 	return os.WriteFile(output, document.Bytes(), 0o644)
@@ -87,7 +88,9 @@ func component(module *debug.Module) (cdx.Component, error) {
 		module = replaced
 	}
 	url := "pkg:golang/" + module.Path + "@" + strings.ReplaceAll(module.Version, "+", "%2B")
-	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: module.Version, PackageURL: url}
+	c := cdx.Component{
+		BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: module.Version, PackageURL: url,
+	}
 	if sum, ok := strings.CutPrefix(module.Sum, "h1:"); ok {
 		hash, err := base64.StdEncoding.DecodeString(sum)
 		if err != nil {

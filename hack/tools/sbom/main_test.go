@@ -19,9 +19,15 @@ func TestBOMListsEveryModuleAsItIsRequired(t *testing.T) {
 		GoVersion: "go1.26.8",
 		Main:      debug.Module{Path: "tensorstack.dev/jobs/pytorch", Version: "(devel)"},
 		Deps: []*debug.Module{
-			{Path: "tensorstack.dev/jobs/common", Version: "v0.1.0", Replace: &debug.Module{Path: "../common", Version: "(devel)"}},
+			{
+				Path: "tensorstack.dev/jobs/common", Version: "v0.1.0",
+				Replace: &debug.Module{Path: "../common", Version: "(devel)"},
+			},
 			{Path: "sigs.k8s.io/controller-runtime", Version: "v0.25.2", Sum: "h1:AQID"},
-			{Path: "example.com/forked", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1+incompatible"}},
+			{
+				Path: "example.com/forked", Version: "v1.0.0",
+				Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1+incompatible"},
+			},
 		},
 	}, "v0.2.0")
 	if err != nil {
@@ -41,7 +47,8 @@ func TestBOMListsEveryModuleAsItIsRequired(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected components (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: "010203"}}, (*bom.Components)[1].Hashes); diff != "" {
+	if diff := cmp.Diff(&[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: "010203"}},
+		(*bom.Components)[1].Hashes); diff != "" {
 		t.Errorf("unexpected hashes (-want +got):\n%s", diff)
 	}
 }

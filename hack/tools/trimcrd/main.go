@@ -5,8 +5,9 @@
 // It drops the descriptions inside embedded core types: with the text of every field of a pod, a CRD would be too large
 // for the annotation that `kubectl apply` keeps.
 //
-// It narrows the schemas of ports and quantities to what Go reads: an object that the API server accepts and a controller
-// cannot read stops that controller for everybody, since it cannot read a list with that object in it either.
+// It narrows the schemas of ports and quantities to what Go reads: an object that the API server accepts and a
+// controller cannot read stops that controller for everybody, since it cannot read a list with that object in it
+// either.
 //
 // It takes from the schema the rules by which a container restarts all containers of its pod: the controller restarts
 // the main container.
@@ -66,8 +67,8 @@ func trimFile(file string, embedded map[string]bool) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// trim walks a schema. The description of a property that embeds a core type is ours and stays; those below it go. Only a
-// description that is a string is one; a property may be called description as well.
+// trim walks a schema. The description of a property that embeds a core type is ours and stays; those below it go. Only
+// a description that is a string is one; a property may be called description as well.
 func trim(node any, embedded map[string]bool, inside, below bool) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -94,12 +95,13 @@ func trim(node any, embedded map[string]bool, inside, below bool) {
 	}
 }
 
-// quantity matches what resource.ParseQuantity takes. The pattern that controller-gen writes allows an exponent with a fraction,
-// which it does not take, and one of any length, over which it takes minutes. No quantity needs more than two digits of it.
+// quantity matches what resource.ParseQuantity takes. The pattern that controller-gen writes allows an exponent with a
+// fraction, which it does not take, and one of any length, over which it takes minutes. No quantity needs more than two
+// digits of it.
 const quantity = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 
-// narrow bounds the schemas of whatever may be an integer or a string. One with a pattern is a resource.Quantity; one without
-// is an intstr.IntOrString, whose integer has 32 bits.
+// narrow bounds the schemas of whatever may be an integer or a string. One with a pattern is a resource.Quantity; one
+// without is an intstr.IntOrString, whose integer has 32 bits.
 func narrow(node any) {
 	switch node := node.(type) {
 	case map[string]any:

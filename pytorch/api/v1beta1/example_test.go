@@ -54,7 +54,8 @@ func ExamplePyTorchTrainingJob_JobStatus() {
 	}}
 
 	status := job.JobStatus()
-	if failed := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionFailed); status.Finished() && failed != nil {
+	if failed := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionFailed); status.Finished() &&
+		failed != nil {
 		fmt.Printf("%s: %s\n", failed.Reason, failed.Message)
 	}
 	// Output:

@@ -1,5 +1,5 @@
-// Package atrest checks that running jobs cost the API server nothing while nothing happens that matters. Most of the time it waits, so
-// that it has a package of its own, which runs beside others.
+// Package atrest checks that running jobs cost the API server nothing while nothing happens that matters. Most of the
+// time it waits, so that it has a package of its own, which runs beside others.
 package atrest
 
 import (
@@ -37,8 +37,8 @@ var (
 	rest = flag.Duration("for", 10*time.Second, "how long nothing is written")
 )
 
-// The Lease of the leader is in another namespace and is the only object that is written. Every job is reconciled in that time,
-// since its pod is changed in a way that does not matter.
+// The Lease of the leader is in another namespace and is the only object that is written. Every job is reconciled in
+// that time, since its pod is changed in a way that does not matter.
 func TestRunningJobsCostNoWrite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes most of a minute")
@@ -100,7 +100,8 @@ func runController(ctx context.Context, t *testing.T, plane *controlplane.Contro
 	ended := make(chan error, 1)
 	ctrl.SetLogger(logr.Discard())
 	go func() {
-		ended <- manager.Run(ctx, pytorch.Controller().Program(controller.DefaultOptions()), plane.Controller(), plane.Options(), logr.Discard())
+		ended <- manager.Run(ctx, pytorch.Controller().Program(controller.DefaultOptions()), plane.Controller(),
+			plane.Options(), logr.Discard())
 	}()
 	return ended
 }
@@ -111,8 +112,10 @@ func newJob(i int) *v1beta1.PyTorchTrainingJob {
 		Spec: v1beta1.PyTorchTrainingJobSpec{
 			RunPolicy: batchv1beta1.RunPolicy{ActiveDeadlineSeconds: new(int64(3600))},
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
-				Type:     "worker",
-				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch", Image: "training"}}}},
+				Type: "worker",
+				Template: corev1.PodTemplateSpec{
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch", Image: "training"}}},
+				},
 			}},
 		},
 	}
@@ -125,7 +128,8 @@ func runPod(pod *corev1.Pod) { kubelet.Run(pod, "node", time.Now()) }
 
 // touchPod changes the pod of a job in a way that wakes the controller and does not matter.
 func touchPod(pod *corev1.Pod) {
-	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/Touched", Status: corev1.ConditionTrue})
+	pod.Status.Conditions = append(pod.Status.Conditions,
+		corev1.PodCondition{Type: "example.com/Touched", Status: corev1.ConditionTrue})
 }
 
 // changePods changes the pod of every job.
@@ -173,11 +177,12 @@ func inParallel(t *testing.T, do func(i int) error) {
 func eventually(t *testing.T, what string, count func() (int, error)) {
 	t.Helper()
 	counted := 0
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 5*time.Minute, true, func(context.Context) (bool, error) {
-		var err error
-		counted, err = count()
-		return counted >= *jobs, err
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 5*time.Minute, true,
+		func(context.Context) (bool, error) {
+			var err error
+			counted, err = count()
+			return counted >= *jobs, err
+		})
 	if err != nil {
 		t.Fatalf("waiting for %s: %d of %d: %v", what, counted, *jobs, err)
 	}

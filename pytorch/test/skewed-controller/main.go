@@ -30,7 +30,8 @@ func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func main() {
 	if os.Getenv("CLOCK_OFFSET") == "" {
-		manager.Main(pytorch.Controller().Program(controller.DefaultOptions())) // as the init container of a replica, which only waits for its leader
+		// as the init container of a replica, which only waits for its leader
+		manager.Main(pytorch.Controller().Program(controller.DefaultOptions()))
 		return
 	}
 	if err := run(); err != nil {
@@ -52,5 +53,6 @@ func run() error {
 	options.Clock = skewed{offset: offset}
 	logger := zap.New()
 	ctrl.SetLogger(logger)
-	return manager.Run(signals.SetupSignalHandler(), pytorch.Controller().Program(options), config, manager.DefaultOptions(), logger)
+	return manager.Run(signals.SetupSignalHandler(), pytorch.Controller().Program(options), config,
+		manager.DefaultOptions(), logger)
 }

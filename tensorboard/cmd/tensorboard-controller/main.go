@@ -1,4 +1,5 @@
-// The tensorboard-controller runs the TensorBoards of a cluster. Its sidecar command is what it puts beside each of them.
+// The tensorboard-controller runs the TensorBoards of a cluster. Its sidecar command is what it puts beside each of
+// them.
 package main
 
 import (

@@ -64,8 +64,8 @@ type TensorFlowTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?pause.?resumeSpecs.hasValue() == oldSelf.?runMode.?pause.?resumeSpecs.hasValue()",message="runMode.pause.resumeSpecs cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?scheduler.hasValue() == oldSelf.?scheduler.hasValue()",message="scheduler cannot be changed"
 type TensorFlowTrainingJobSpec struct {
-	// The replicas of the TensorFlow cluster, at most 2000 in all. The chief, or worker 0 if there is no chief, is the leader:
-	// its success is the job's. The types cannot be changed; the rest only while the job is paused.
+	// The replicas of the TensorFlow cluster, at most 2000 in all. The chief, or worker 0 if there is no chief, is the
+	// leader: its success is the job's. The types cannot be changed; the rest only while the job is paused.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -130,12 +130,11 @@ type ReplicaSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// The pod that is created for each replica. The container named `tensorflow`, else the first one is the main container,
-	// whose exit is the replica's outcome; its port named `tfjob-port` is where the replica listens, by default 2222, and
-	// with hostNetwork a port that is chosen for the replica.
-	// restartPolicy is always set to Never, since the controller decides whether a replica is restarted; hostname, subdomain
-	// and the labels of the controller are overridden too.
-	// The main container cannot have restartPolicy or restartPolicyRules of its own.
+	// The pod that is created for each replica. The container named `tensorflow`, else the first one is the main
+	// container, whose exit is the replica's outcome; its port named `tfjob-port` is where the replica listens, by default
+	// 2222, and with hostNetwork a port that is chosen for the replica. restartPolicy is always set to Never, since the
+	// controller decides whether a replica is restarted; hostname, subdomain and the labels of the controller are
+	// overridden too. The main container cannot have restartPolicy or restartPolicyRules of its own.
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// When a replica of this type that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to Never.

@@ -52,8 +52,10 @@ the same on any machine, such as the number of writes, does not meet its bar.`,
 		},
 	}
 	cmd.Flags().BoolVar(&options.Quick, "quick", false, "measure with few jobs, and only what is the same on any machine")
-	cmd.Flags().StringVar(&only, "only", "", "take only the measurements whose names match the regular expression (default: all)")
-	cmd.Flags().StringVar(&options.Profiles, "profiles", "", "folder for profiles of the controller while it runs many jobs (default: none)")
+	cmd.Flags().StringVar(&only, "only", "",
+		"take only the measurements whose names match the regular expression (default: all)")
+	cmd.Flags().StringVar(&options.Profiles, "profiles", "",
+		"folder for profiles of the controller while it runs many jobs (default: none)")
 	return cmd
 }
 

@@ -50,7 +50,8 @@ TENSORSTACK_STATE (default: ~/.local/state/tensorstack-jobs/localcluster) and le
 			return nil
 		},
 	}
-	root.PersistentFlags().StringVar(&repo, "repo", "", "root of the repository (default: found from the working directory)")
+	root.PersistentFlags().StringVar(&repo, "repo", "",
+		"root of the repository (default: found from the working directory)")
 	root.PersistentFlags().StringVar(&kubernetes, "kubernetes", localcluster.DefaultKubernetes,
 		"folder of test/localcluster/components to take Kubernetes from")
 	root.AddCommand(append(simple(cluster), up(cluster), cache(cluster))...)

@@ -1,7 +1,7 @@
 package v1beta1
 
-// Types of the conditions of a job. Each has abnormal-false polarity unless it says otherwise; a condition that is absent
-// has not been true yet.
+// Types of the conditions of a job. Each has abnormal-false polarity unless it says otherwise; a condition that is
+// absent has not been true yet.
 const (
 	// ConditionInitialized is True once the job was accepted and all that its replicas need could be created. False says
 	// what stands in the way.
@@ -9,8 +9,8 @@ const (
 	// ConditionRunning is True while every replica runs or has done its part; of an elastic job at least minReplicas, the
 	// leader among them. False says what the job waits for.
 	ConditionRunning = "Running"
-	// ConditionReplicaFailure is True while a replica has failed and is not yet running again; an elastic job need not wait for
-	// it if all were restarted. Its normal state is absent or False.
+	// ConditionReplicaFailure is True while a replica has failed and is not yet running again; an elastic job need not
+	// wait for it if all were restarted. Its normal state is absent or False.
 	ConditionReplicaFailure = "ReplicaFailure"
 	// ConditionSuccessCriteriaMet is True once the leader has succeeded, as that of a batch/v1 Job. The job will be
 	// Completed. Until then its pods get some time to end, and are cleaned up. It is final.
@@ -122,9 +122,9 @@ const (
 	ReasonRecovered = "Recovered"
 )
 
-// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating and ReasonDeleted come to them, and those of the
-// condition Ready of the TensorBoard. They are reasons of ConditionInitialized, too, if they speak of the PodGroup or the NetworkPolicy
-// of the job.
+// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating and ReasonDeleted come to them,
+// and those of the condition Ready of the TensorBoard. They are reasons of ConditionInitialized, too, if they speak of
+// the PodGroup or the NetworkPolicy of the job.
 const (
 	// ReasonNotInstalled: the cluster does not know the kind of the object.
 	ReasonNotInstalled = "NotInstalled"

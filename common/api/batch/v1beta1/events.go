@@ -1,7 +1,7 @@
 package v1beta1
 
-// Reasons of the events of a job. Besides, whatever keeps a job from what its spec asks for is told by an event once, when it comes up, with
-// the reason that ConditionInitialized, ConditionRunning or status.tensorboard then has.
+// Reasons of the events of a job. Besides, whatever keeps a job from what its spec asks for is told by an event once,
+// when it comes up, with the reason that ConditionInitialized, ConditionRunning or status.tensorboard then has.
 const (
 	// EventCreated: replicas were created.
 	EventCreated = "Created"

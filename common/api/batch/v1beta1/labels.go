@@ -10,8 +10,9 @@ const (
 	LabelReplicaType = "batch.tensorstack.dev/replica-type"
 	// LabelReplicaIndex holds the index of the replica among those of its type, from 0.
 	LabelReplicaIndex = "batch.tensorstack.dev/replica-index"
-	// LabelAttempt holds the attempt that the pod belongs to: how often the pods of all replicas had been replaced together
-	// when it was created (status.attempt + status.pauses), then a dot and how often its replica had been by itself, if it had.
+	// LabelAttempt holds the attempt that the pod belongs to: how often the pods of all replicas had been replaced
+	// together when it was created (status.attempt + status.pauses), then a dot and how often its replica had been by
+	// itself, if it had.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
 )
 

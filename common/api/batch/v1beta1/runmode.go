@@ -75,8 +75,8 @@ type PauseMode struct {
 	ResumeSpecs []ResumeSpec `json:"resumeSpecs,omitempty"`
 }
 
-// ResumeSpec describes how the replicas of one type start after a pause. It holds for every later restart too. A job that
-// was created paused starts without it: there is nothing to resume yet.
+// ResumeSpec describes how the replicas of one type start after a pause. It holds for every later restart too. A job
+// that was created paused starts without it: there is nothing to resume yet.
 type ResumeSpec struct {
 	// Type of the replicas, one of spec.replicaSpecs[].type. At most 63 characters.
 	//
@@ -90,8 +90,8 @@ type ResumeSpec struct {
 	SkipInitContainer bool `json:"skipInitContainer,omitempty"`
 
 	// Replaces the command of the main container. Unset: the command of the template. Where the framework launches the
-	// training by a command of its own, such as torchrun, it replaces the whole command line, the args of the template too.
-	// At most 1024 items of 131072 characters.
+	// training by a command of its own, such as torchrun, it replaces the whole command line, the args of the template
+	// too. At most 1024 items of 131072 characters.
 	//
 	// +optional
 	// +listType=atomic

@@ -7,7 +7,8 @@ package v1beta1
 type RestartPolicy string
 
 const (
-	// RestartPolicyAlways restarts a replica whenever it ends, on success too. The leader's exit code 0 still ends the job.
+	// RestartPolicyAlways restarts a replica whenever it ends, on success too. The leader's exit code 0 still ends the
+	// job.
 	RestartPolicyAlways RestartPolicy = "Always"
 	// RestartPolicyOnFailure restarts a replica that failed.
 	RestartPolicyOnFailure RestartPolicy = "OnFailure"
@@ -85,8 +86,9 @@ type RunPolicy struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
 	// What one failure restarts: Replica (the failed one) or Job (every replica, as one counted attempt). Unset: Job where
-	// the replicas are one collective (PyTorch without elastic, TensorFlow without ps), else Replica. Of elastic PyTorch it is
-	// Job for a failure that ends torchrun's rendezvous: of the leader, or with an exit code of the replica's own (below 128).
+	// the replicas are one collective (PyTorch without elastic, TensorFlow without ps), else Replica. Of elastic PyTorch
+	// it is Job for a failure that ends torchrun's rendezvous: of the leader, or with an exit code of the replica's own
+	// (below 128).
 	//
 	// +optional
 	RestartScope RestartScope `json:"restartScope,omitempty"`

@@ -1,7 +1,7 @@
 package v1beta1
 
-// SchedulePolicy assigns the replicas to a scheduler. Without it they are scheduled by the scheduler that their template
-// names, else by the cluster's default one. It cannot be changed once the job is created.
+// SchedulePolicy assigns the replicas to a scheduler. Without it they are scheduled by the scheduler that their
+// template names, else by the cluster's default one. It cannot be changed once the job is created.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="scheduler cannot be changed"
 type SchedulePolicy struct {

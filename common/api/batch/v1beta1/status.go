@@ -16,7 +16,8 @@ type JobPhase string
 const (
 	// JobPhasePending: not every replica runs yet, or some are being replaced.
 	JobPhasePending JobPhase = "Pending"
-	// JobPhaseRunning: every replica runs or has done its part; of an elastic job at least minReplicas, the leader among them.
+	// JobPhaseRunning: every replica runs or has done its part; of an elastic job at least minReplicas, the leader among
+	// them.
 	JobPhaseRunning JobPhase = "Running"
 	// JobPhasePaused: the job is paused and none of its replicas is left.
 	JobPhasePaused JobPhase = "Paused"
@@ -173,7 +174,8 @@ type TaskStatus struct {
 	// Type of the replicas.
 	Type string `json:"type"`
 
-	// How often replicas of this type were restarted, counted or not. A restart of the whole job adds one for each replica.
+	// How often replicas of this type were restarted, counted or not. A restart of the whole job adds one for each
+	// replica.
 	//
 	// +optional
 	RestartCount int32 `json:"restartCount,omitempty"`
@@ -203,8 +205,8 @@ type ReplicaStatus struct {
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// How often this replica was restarted by itself, counted or not, since the last restart or pause of the whole job, which
-	// status.attempt and status.pauses count.
+	// How often this replica was restarted by itself, counted or not, since the last restart or pause of the whole job,
+	// which status.attempt and status.pauses count.
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
@@ -315,8 +317,8 @@ type ReplicaFailure struct {
 	// When the replica failed.
 	Time metav1.Time `json:"time"`
 
-	// Whether the failure counts towards runPolicy.backoffLimit. The one that finds it used up counts, and is followed by no
-	// restart.
+	// Whether the failure counts towards runPolicy.backoffLimit. The one that finds it used up counts, and is followed by
+	// no restart.
 	Counted bool `json:"counted"`
 
 	// The kubelet's message, if it has one, and the end of what the replica printed. If a launcher tells which process

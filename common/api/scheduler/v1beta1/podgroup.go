@@ -44,8 +44,8 @@ type PodGroupList struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.queue == oldSelf.queue",message="queue cannot be changed",fieldPath=".queue"
 type PodGroupSpec struct {
-	// Least number of pods that must fit at once, from 0 to 2000. Less than the sum of the roles' minMember counts as that sum.
-	// Defaults to 1.
+	// Least number of pods that must fit at once, from 0 to 2000. Less than the sum of the roles' minMember counts as that
+	// sum. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -122,15 +122,15 @@ type PodGroupStatus struct {
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
 
-	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue, which is taken off them when the
-	// queue has room for what the group needs, and confines them to the queue's nodes. Pods that the
-	// group can do without may have it in any case: they are let through once the others are on nodes.
+	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue, which is taken off them
+	// when the queue has room for what the group needs, and confines them to the queue's nodes. Pods that the group can do
+	// without may have it in any case: they are let through once the others are on nodes.
 	//
 	// +optional
 	Gated bool `json:"gated,omitempty"`
 
-	// The PriorityClass that new pods of the group must have. It stands for the priorities of the group and, where the engine does not
-	// know queues, of its queue. Unset until the group is admitted.
+	// The PriorityClass that new pods of the group must have. It stands for the priorities of the group and, where the
+	// engine does not know queues, of its queue. Unset until the group is admitted.
 	//
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
@@ -174,13 +174,13 @@ type PodCounts struct {
 
 // Types of the conditions of a PodGroup.
 const (
-	// ConditionAdmitted is True while the group may have pods: its queue is there, open, and takes it. False says what is in the
-	// way. Job controllers create no pod before it is True.
+	// ConditionAdmitted is True while the group may have pods: its queue is there, open, and takes it. False says what is
+	// in the way. Job controllers create no pod before it is True.
 	ConditionAdmitted = "Admitted"
 	// ConditionSufficientGroupMember is True while there are as many pods as the group needs, of every role.
 	ConditionSufficientGroupMember = "SufficientGroupMember"
-	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. False says what they
-	// wait for.
+	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. False says
+	// what they wait for.
 	ConditionGroupScheduled = "GroupScheduled"
 	// ConditionMaxDurationExceeded is True if the group of a job was on nodes for longer than spec.maxDuration of its
 	// Queue. The job ends. What runs half a minute later is deleted. It is absent otherwise, and for groups that no job
@@ -188,7 +188,8 @@ const (
 	ConditionMaxDurationExceeded = "MaxDurationExceeded"
 	// ConditionTopologyHonoured is False while topologyPolicy is set, which no engine honours yet. It is absent otherwise.
 	ConditionTopologyHonoured = "TopologyHonoured"
-	// ConditionRolesHonoured is False while the engine may place enough pods without those of every role. It is absent otherwise.
+	// ConditionRolesHonoured is False while the engine may place enough pods without those of every role. It is absent
+	// otherwise.
 	ConditionRolesHonoured = "RolesHonoured"
 )
 

@@ -49,8 +49,8 @@ type QueueSpec struct {
 	// +optional
 	Quota *QueueQuota `json:"quota,omitempty"`
 
-	// Priority of the queue, from 0 to 100: a queue of a greater one is served first, and takes resources back from preemptible
-	// queues of a smaller one. Defaults to 0.
+	// Priority of the queue, from 0 to 100: a queue of a greater one is served first, and takes resources back from
+	// preemptible queues of a smaller one. Defaults to 0.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -152,13 +152,14 @@ type QueuePodGroups struct {
 const (
 	// ConditionActive is True while the queue allocates: it is open.
 	ConditionActive = "Active"
-	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not honour in full. It is absent otherwise.
-	ConditionPriorityHonoured = "PriorityHonoured"
-	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by their shares. It is absent
-	// otherwise.
-	ConditionFairShareHonoured = "FairShareHonoured"
-	// ConditionClosedHonoured is False while the queue is closed and the engine may still place pods that were let through before. It is
+	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not honour in full. It is
 	// absent otherwise.
+	ConditionPriorityHonoured = "PriorityHonoured"
+	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by their shares. It
+	// is absent otherwise.
+	ConditionFairShareHonoured = "FairShareHonoured"
+	// ConditionClosedHonoured is False while the queue is closed and the engine may still place pods that were let through
+	// before. It is absent otherwise.
 	ConditionClosedHonoured = "ClosedHonoured"
 )
 

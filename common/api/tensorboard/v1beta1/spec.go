@@ -6,8 +6,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// FilesetURI names a folder of training logs: `t9k://pvc/<claim>/<path>` or `t9k://minio/<secret>/<bucket>/<path>`. A path stays in
-// its claim or bucket: `..` is refused. At most 1024 characters.
+// FilesetURI names a folder of training logs: `t9k://pvc/<claim>/<path>` or `t9k://minio/<secret>/<bucket>/<path>`. A
+// path stays in its claim or bucket: `..` is refused. At most 1024 characters.
 //
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="self.matches('^t9k://(pvc/[a-z0-9]([-a-z0-9.]*[a-z0-9])?|minio/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9][-a-z0-9.]*[a-z0-9])(/.*)?$')",message="a fileset must look like t9k://pvc/<claim>/<path> or t9k://minio/<secret>/<bucket>/<path>"
@@ -27,15 +27,15 @@ type TensorBoardSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	TrainingLogFilesets []FilesetURI `json:"trainingLogFilesets,omitempty"`
 
-	// The places of training logs to show, besides trainingLogFilesets. Each is shown as runs of its own, named after it. One of
-	// the two is required. What both name, with the names of the runs, may take 240 KiB as JSON, since an annotation of
-	// the pod holds it. A TensorBoard with more is Failed, with reason CreateFailed.
+	// The places of training logs to show, besides trainingLogFilesets. Each is shown as runs of its own, named after it.
+	// One of the two is required. What both name, with the names of the runs, may take 240 KiB as JSON, since an
+	// annotation of the pod holds it. A TensorBoard with more is Failed, with reason CreateFailed.
 	//
 	// +optional
 	LogDir *LogDir `json:"logDir,omitempty"`
 
-	// Image that runs TensorBoard, with the program `tensorboard` in it. Unset: the image that the TensorBoard controller is configured with.
-	// At most 4096 characters.
+	// Image that runs TensorBoard, with the program `tensorboard` in it. Unset: the image that the TensorBoard controller
+	// is configured with. At most 4096 characters.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096

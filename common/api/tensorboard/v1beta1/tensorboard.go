@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TensorBoard shows training logs in a browser. It runs in a pod of its own, `<name>-tb`, behind a Service of that name, and is
-// suspended when nobody has looked at it for long.
+// TensorBoard shows training logs in a browser. It runs in a pod of its own, `<name>-tb`, behind a Service of that
+// name, and is suspended when nobody has looked at it for long.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,7 +21,8 @@ type TensorBoard struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What to show and how to run it. Everything but scheduler can be changed at any time; TensorBoard starts anew with it.
+	// What to show and how to run it. Everything but scheduler can be changed at any time; TensorBoard starts anew with
+	// it.
 	Spec TensorBoardSpec `json:"spec"`
 
 	// The most recently observed status of the TensorBoard.
@@ -120,8 +121,8 @@ type TensorBoardCondition struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// When the TensorBoard was last asked before this status was written. That it is asked again and answers the same is not
-	// written.
+	// When the TensorBoard was last asked before this status was written. That it is asked again and answers the same is
+	// not written.
 	//
 	// +optional
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
@@ -136,17 +137,17 @@ type TensorBoardCondition struct {
 const (
 	// ConditionReady is True while TensorBoard answers at its URL. False says what it waits for.
 	ConditionReady = "Ready"
-	// ConditionIdle is True when nobody has sent TensorBoard a request for as long as the controller is configured with, and
-	// Unknown while there is no TensorBoard to ask.
+	// ConditionIdle is True when nobody has sent TensorBoard a request for as long as the controller is configured with,
+	// and Unknown while there is no TensorBoard to ask.
 	ConditionIdle = "Idle"
-	// ConditionSourcesAvailable is False while logs in S3 or on HTTP servers cannot be fetched; the message says which and why. It is
-	// Unknown while there is no TensorBoard to ask.
+	// ConditionSourcesAvailable is False while logs in S3 or on HTTP servers cannot be fetched; the message says which and
+	// why. It is Unknown while there is no TensorBoard to ask.
 	ConditionSourcesAvailable = "SourcesAvailable"
 )
 
-// Reasons of ConditionReady, which are those of its events, too. Others it shares with jobs: Creating, Pending, Restarting, Unschedulable,
-// ImagePull, ContainerConfig, NameConflict, CreateFailed, UpdateFailed, NotInstalled; and, with a queue, with
-// PodGroups.
+// Reasons of ConditionReady, which are those of its events, too. Others it shares with jobs: Creating, Pending,
+// Restarting, Unschedulable, ImagePull, ContainerConfig, NameConflict, CreateFailed, UpdateFailed, NotInstalled; and,
+// with a queue, with PodGroups.
 const (
 	// ReasonServing: TensorBoard answers.
 	ReasonServing = "Serving"
