@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// group is constants that are declared together.
+// group is a block of constants.
 type group struct {
-	// title is the first sentence of their comment, and note what follows it.
+	// title is the first sentence of the comment of the block. note is the rest of that comment.
 	title, note string
 	constants   []constant
 }
 
-// constant is a value of an API, and when an object has it.
+// constant is a value of an API field and its meaning.
 type constant struct {
 	name, value, meaning string
 }
 
-// isStatus says by the name of a constant whether users read it in a status or an event.
+// isStatus matches the names of constants that users see in a status or an event.
 var isStatus = regexp.MustCompile(`^(Condition|Reason|Event|JobPhase|ReplicaPhase|TensorBoard[A-Z])`)
 
-// constantsPage returns the page of the constants of a package that users read in a status or an event.
+// constantsPage returns the page of the constants of a package that users see in a status or an event.
 func constantsPage(title, folder string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -51,7 +51,7 @@ func constantsPage(title, folder string) (string, error) {
 			values[c.name] = c.value
 		}
 	}
-	// Phases are what a reader sees first.
+	// Phases come first because users see them first.
 	slices.SortStableFunc(groups, func(a, b group) int { return rank(a) - rank(b) })
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n", title)
@@ -68,7 +68,7 @@ func constantsPage(title, folder string) (string, error) {
 	return page.String(), nil
 }
 
-// rank orders groups by what their constants are.
+// rank returns the position of a group on the page, which depends on the kind of its constants.
 func rank(g group) int {
 	name := g.constants[0].name
 	return slices.IndexFunc([]string{
@@ -78,7 +78,8 @@ func rank(g group) int {
 	})
 }
 
-// groupsOf returns the constants of a file that users read. It returns an error for one that does not say when they do.
+// groupsOf returns the constants of a file that users see in a status or an event. It returns an error if one of them
+// has no comment that explains when it occurs.
 func groupsOf(file *ast.File) ([]group, error) {
 	var groups []group
 	for _, declaration := range file.Decls {
@@ -90,7 +91,7 @@ func groupsOf(file *ast.File) ([]group, error) {
 		title, note, _ := strings.Cut(unwrapped(declared.Doc), ". ")
 		g.title, g.note = strings.TrimSuffix(title, "."), note
 		for _, spec := range declared.Specs {
-			value := spec.(*ast.ValueSpec) //nolint:forcetypeassert // the declaration is one of constants
+			value := spec.(*ast.ValueSpec) //nolint:forcetypeassert // a declaration of constants has only these
 			name := value.Names[0].Name
 			if !isStatus.MatchString(name) {
 				continue
@@ -98,7 +99,7 @@ func groupsOf(file *ast.File) ([]group, error) {
 			literal, ok := value.Values[0].(*ast.BasicLit)
 			if !ok || value.Doc == nil || g.title == "" {
 				return nil, fmt.Errorf(
-					"%s: it must be a string in a block with a comment, and have a comment that says when it occurs",
+					"%s: it must be a string with a comment that explains when it occurs, in a block with a comment",
 					name,
 				)
 			}
@@ -116,12 +117,12 @@ func groupsOf(file *ast.File) ([]group, error) {
 	return groups, nil
 }
 
-// unwrapped returns a comment as one line.
+// unwrapped returns a comment as a single line.
 func unwrapped(comment *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(comment.Text()), " ")
 }
 
-// inWords puts the values of constants where a comment has their names, between quotes.
+// inWords replaces the names of constants in a comment with their values, between quotes.
 func inWords(comment string, values map[string]string, quote string) string {
 	return regexp.MustCompile(`\w+`).ReplaceAllStringFunc(comment, func(word string) string {
 		if value := values[word]; value != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// option is a flag, as a row of a table.
+// option is a row of the table of flags.
 type option struct {
 	name, fallback, meaning string
 }
@@ -18,7 +18,7 @@ var (
 	withFallback = regexp.MustCompile(`^(.*?) \(default:? (.*)\)$`)
 )
 
-// optionsOf reads the flags in what a controller prints.
+// optionsOf returns the flags in the help text of a controller, except --help.
 func optionsOf(help string) []option {
 	var options []option
 	for line := range strings.Lines(help) {
@@ -35,8 +35,8 @@ func optionsOf(help string) []option {
 	return options
 }
 
-// flagsPage returns the page of all flags, given what each controller prints. A flag is listed once for all controllers
-// that have it alike.
+// flagsPage returns the page of all flags, given the help text of each controller. A flag that several controllers have
+// with the same default and usage is listed once.
 func flagsPage(help map[string]string) string {
 	having := map[option][]string{}
 	for _, controller := range slices.Sorted(maps.Keys(help)) {
@@ -54,7 +54,7 @@ func flagsPage(help map[string]string) string {
 	}
 	var page strings.Builder
 	page.WriteString("# Flags of the controllers\n")
-	// What most of them have comes first.
+	// Sections of more controllers come first.
 	titles := slices.SortedFunc(maps.Keys(sections), func(a, b string) int {
 		if n := strings.Count(b, ",") - strings.Count(a, ","); n != 0 && a != "Every controller" && b != "Every controller" {
 			return n

@@ -1,5 +1,6 @@
-// Reference writes the reference of what is no field of an API: the flags of the controllers, as they print them, and
-// the phases, conditions, reasons and events of their objects, as the comments of the constants have it.
+// Reference writes the reference pages that are not about API fields. One page lists the flags of the controllers, as
+// their --help prints them. The others list the phases, conditions, reasons and events of the objects, with the
+// comments of the constants.
 //
 //	reference -output docs/reference CONTROLLER...
 package main
@@ -13,18 +14,18 @@ import (
 	"strings"
 )
 
-// header begins each page.
+// header is the beginning of each page.
 const header = "<!-- Written by `make generate`. -->\n\n"
 
-// api is a package whose constants get a page.
+// api is a package with constants that are listed on a page.
 type api struct {
 	page, title, folder string
 }
 
 var apis = []api{
-	{"jobs.md", "What the status of a job says", "common/api/batch/v1beta1"},
-	{"tensorboard.md", "What the status of a TensorBoard says", "common/api/tensorboard/v1beta1"},
-	{"scheduler.md", "What the status of a Queue or a PodGroup says", "common/api/scheduler/v1beta1"},
+	{"jobs.md", "Job status", "common/api/batch/v1beta1"},
+	{"tensorboard.md", "TensorBoard status", "common/api/tensorboard/v1beta1"},
+	{"scheduler.md", "Queue and PodGroup status", "common/api/scheduler/v1beta1"},
 }
 
 func main() {
@@ -41,7 +42,7 @@ func write(output string, controllers []string) error {
 	for _, controller := range controllers {
 		printed, err := helpOf(controller)
 		if err != nil {
-			return fmt.Errorf("asking the %s-controller for its flags: %w", controller, err)
+			return fmt.Errorf("getting the flags of the %s-controller: %w", controller, err)
 		}
 		help[controller+"-controller"] = printed
 	}
@@ -61,8 +62,8 @@ func write(output string, controllers []string) error {
 	return nil
 }
 
-// helpOf returns what a controller prints of its flags. It is built as for its image, so that this costs the build of
-// that nothing.
+// helpOf returns what a controller prints with --help. It builds the controller with the same flags as for the image,
+// so that both builds share the build cache.
 func helpOf(controller string) (string, error) {
 	command := exec.Command("go", "run", "-trimpath", "-ldflags", "-s -w",
 		fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller), "--help")

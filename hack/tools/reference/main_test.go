@@ -24,7 +24,8 @@ Flags:
 	got := flagsPage(map[string]string{
 		"a-controller": common + "      --workers int      jobs at the same time (default 16)\n",
 		"b-controller": common +
-			"      --workers int      queues at the same time (default 4)\n      --engine string    native | volcano (default \"native\")\n",
+			"      --workers int      queues at the same time (default 4)\n" +
+			"      --engine string    native | volcano (default \"native\")\n",
 	})
 	want := `# Flags of the controllers
 
@@ -61,7 +62,7 @@ func TestGroupsOf(t *testing.T) {
 		want    []group
 		wantErr string
 	}{
-		"a block with its comments": {
+		"the comments of a block and its constants become a group": {
 			source: `
 // Reasons of ConditionRunning. There are
 // others.
@@ -78,14 +79,14 @@ const (
 				},
 			},
 		},
-		"a condition": {
+		"the verb of the comment of a condition is cut off": {
 			source: "// Types.\nconst (\n// ConditionReady is True while it answers.\nConditionReady = \"Ready\"\n)",
 			want:   []group{{"Types", "", []constant{{"ConditionReady", "Ready", "True while it answers."}}}},
 		},
-		"what nobody reads": {source: "const DefaultLimit = 3"},
-		"a reason that does not say when it occurs": {
+		"constants that users do not see are left out": {source: "const DefaultLimit = 3"},
+		"a reason without a comment is an error": {
 			source:  "// Reasons.\nconst (\nReasonQueued = \"Queued\"\n)",
-			wantErr: "ReasonQueued: it must be a string in a block with a comment, and have a comment that says when it occurs",
+			wantErr: "ReasonQueued: it must be a string with a comment that explains when it occurs, in a block with a comment",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,22 +1,22 @@
-// Trimcrd trims CustomResourceDefinitions, and the objects that they accept, in place:
+// Trimcrd trims CustomResourceDefinitions in place, and restricts the objects that they accept:
 //
 //	trimcrd -core template,resources FILE...
 //
-// It drops the descriptions inside embedded core types: with the text of every field of a pod, a CRD would be too large
-// for the annotation that `kubectl apply` keeps.
+// It removes the descriptions inside embedded core types. With the description of every field of a pod, a CRD would be
+// too large for the annotation that `kubectl apply` sets.
 //
-// It narrows the schemas of ports and quantities to what Go reads: an object that the API server accepts and a
-// controller cannot read stops that controller for everybody, since it cannot read a list with that object in it
-// either.
+// It restricts the schemas of ports and quantities to values that Go can decode. If the API server accepted an object
+// that a controller cannot decode, the controller could not decode any list that contains the object. It would then
+// stop working for all users.
 //
-// It takes from the schema the rules by which a container restarts all containers of its pod: the controller restarts
-// the main container.
+// It removes the restart rules with which a container restarts all containers of its pod, because the controller
+// restarts replicas itself.
 //
-// It makes what Go writes of unset fields their default, so that a client that reads an object into Go's types and
-// writes it back has changed nothing.
+// It sets the defaults of some fields to the values that Go encodes for unset fields. A client that decodes an object
+// into Go types and writes it back then changes nothing.
 //
-// It limits the lists, maps and strings of a spec that have no limits of their own: a controller keeps all objects of a
-// kind in memory, where a small item is many times larger than in JSON.
+// It limits the lists, maps and strings of a spec that have no limits. A controller keeps all objects of a kind in
+// memory, where a small item is many times larger than in JSON.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	core := flag.String("core", "template,resources", "names of the properties that embed core types")
+	core := flag.String("core", "template,resources", "comma-separated names of the properties that embed core types")
 	flag.Parse()
 	embedded := map[string]bool{}
 	for name := range strings.SplitSeq(*core, ",") {
@@ -67,8 +67,9 @@ func trimFile(file string, embedded map[string]bool) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// trim walks a schema. The description of a property that embeds a core type is ours and stays; those below it go. Only
-// a description that is a string is one; a property may be called description as well.
+// trim removes the descriptions inside embedded core types from a schema. It keeps the description of the property that
+// embeds a core type, which is our own. A description that is not a string is a property with this name, so trim keeps
+// it.
 func trim(node any, embedded map[string]bool, inside, below bool) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -95,13 +96,13 @@ func trim(node any, embedded map[string]bool, inside, below bool) {
 	}
 }
 
-// quantity matches what resource.ParseQuantity takes. The pattern that controller-gen writes allows an exponent with a
-// fraction, which it does not take, and one of any length, over which it takes minutes. No quantity needs more than two
-// digits of it.
+// quantity is a pattern of the values that resource.ParseQuantity accepts. The pattern of controller-gen also allows
+// exponents with a fraction, which ParseQuantity rejects, and exponents of any length, which it takes minutes to parse.
+// No quantity needs an exponent of more than two digits.
 const quantity = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 
-// narrow bounds the schemas of whatever may be an integer or a string. One with a pattern is a resource.Quantity; one
-// without is an intstr.IntOrString, whose integer has 32 bits.
+// narrow restricts the schemas of values that can be an integer or a string. A schema with a pattern is a
+// resource.Quantity. A schema without a pattern is an intstr.IntOrString, whose integer has 32 bits.
 func narrow(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -122,7 +123,8 @@ func narrow(node any) {
 	}
 }
 
-// confineRestarts lets a rule of a container restart that container, and no other of its pod.
+// confineRestarts allows only those restart rules of a container that restart the container itself, and not the other
+// containers of its pod.
 func confineRestarts(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -143,7 +145,8 @@ func confineRestarts(node any) {
 	}
 }
 
-// zeros are what Go writes of fields of a template that are not set, by the end of their paths. It omits all others.
+// zeros are the values that Go encodes for unset fields of a template, by the end of the path of the field. Go omits
+// all other unset fields.
 var zeros = map[string]any{
 	".template.metadata":                  map[string]any{},
 	".containers.resources":               map[string]any{},
@@ -154,7 +157,7 @@ var zeros = map[string]any{
 	".resourceFieldRef.divisor":           "0",
 }
 
-// setZeros makes what Go writes of the unset fields below a path their default.
+// setZeros sets the defaults of the fields at and below a path to the values that Go encodes if they are unset.
 func setZeros(node any, path string) {
 	schema, ok := node.(map[string]any)
 	if !ok {
@@ -174,24 +177,24 @@ func setZeros(node any, path string) {
 	}
 }
 
-// limits are the values of a keyword: by the name of the field, and for all other fields.
+// limits are the values of a keyword of a schema: for some fields by name, and for all other fields.
 type limits struct {
 	keyword string
 	others  int
 	fields  map[string]int
 }
 
-// script is the longest argument of a program that Linux accepts, in characters.
+// script is the maximum length of an argument of a program on Linux, in characters.
 const script = 128 << 10
 
-// No real job comes near these limits. Lists whose items may be {} have the tightest: they grow the most when Go reads
-// them.
+// Real jobs are far below these limits. Lists whose items can be {} have the lowest limits, because they grow the most
+// when Go decodes them.
 var (
 	maxItems = limits{"maxItems", 64, map[string]int{
 		"args": 1024, "command": 1024, "env": 1024, "supplementalGroups": 1024,
 		"containers": 32, "ephemeralContainers": 32, "initContainers": 32, "sources": 32,
 		"hostAliases": 256, "items": 256, "ports": 256, "volumeMounts": 256, "volumes": 256,
-		"values": 4096, // a selector may list every node by name
+		"values": 4096, // a selector can list every node by name
 	}}
 	maxProperties = limits{"maxProperties", 64, map[string]int{
 		"annotations": 256, "labels": 256, "limits": 32, "overhead": 32, "requests": 32,
@@ -199,11 +202,11 @@ var (
 	maxLength = limits{"maxLength", 4096, map[string]int{
 		"annotations": script, "args": script, "command": script, "gmsaCredentialSpec": script, "value": script,
 	}}
-	// maxNumber limits the integers and quantities that may be strings.
+	// maxNumber limits integers and quantities that are written as strings.
 	maxNumber = limits{"maxLength", 64, nil}
 )
 
-// set limits the schema of a field, unless it is limited.
+// set adds the limit to the schema of a field, unless the schema has one.
 func (l limits) set(schema map[string]any, field string) {
 	if schema[l.keyword] != nil {
 		return
@@ -215,8 +218,8 @@ func (l limits) set(schema map[string]any, field string) {
 	schema[l.keyword] = limit
 }
 
-// specsOf returns the schemas of what users write. A status has no limits: a controller must be able to write what it
-// has seen.
+// specsOf returns the schemas of the spec of each version of a CRD. The status gets no limits, because a controller
+// must be able to write whatever it observes.
 func specsOf(crd map[string]any) []any {
 	var specs []any
 	spec, _ := crd["spec"].(map[string]any)
@@ -231,7 +234,8 @@ func specsOf(crd map[string]any) []any {
 	return specs
 }
 
-// limit walks the schema of a field. The items of a list and the values of a map have the limits of its name.
+// limit adds the missing limits to the schema of a field and of all fields below it. The items of a list and the values
+// of a map get the limits for the name of the list or map.
 func limit(node any, field string) {
 	schema, ok := node.(map[string]any)
 	if !ok {

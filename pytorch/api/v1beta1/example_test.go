@@ -12,7 +12,7 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// A program creates jobs with the types of this package and any Kubernetes client.
+// This example builds a job that a program can create with any Kubernetes client.
 func ExamplePyTorchTrainingJob() {
 	job := pytorchv1beta1.PyTorchTrainingJob{
 		TypeMeta:   metav1.TypeMeta{APIVersion: pytorchv1beta1.GroupVersion.String(), Kind: pytorchv1beta1.Kind},
@@ -24,7 +24,7 @@ func ExamplePyTorchTrainingJob() {
 				Replicas:      new(int32(4)),
 				RestartPolicy: batchv1beta1.RestartPolicyOnFailure,
 				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
-					{Name: "pytorch", Image: "registry.example.com/train:1", Command: []string{"python", "train.py"}},
+					{Name: "pytorch", Image: "registry.example.com/train:1", Args: []string{"train.py"}},
 				}}},
 			}},
 		},
@@ -36,15 +36,14 @@ func ExamplePyTorchTrainingJob() {
 	fmt.Printf("%s %s has %d replicas of\n%s", job.Kind, job.Name, *job.Spec.ReplicaSpecs[0].Replicas, spec)
 	// Output:
 	// PyTorchTrainingJob mnist has 4 replicas of
-	// - command:
-	//   - python
+	// - args:
 	//   - train.py
 	//   image: registry.example.com/train:1
 	//   name: pytorch
 	//   resources: {}
 }
 
-// The conditions of a job show whether it has ended, and why.
+// This example reads from the conditions of a job why it failed.
 func ExamplePyTorchTrainingJob_JobStatus() {
 	var job pytorchv1beta1.PyTorchTrainingJob // as a client has read it
 	job.Status.Phase = batchv1beta1.JobPhaseFailed

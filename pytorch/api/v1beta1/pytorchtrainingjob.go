@@ -8,10 +8,10 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// Kind of a PyTorchTrainingJob.
+// Kind is the kind of a PyTorchTrainingJob.
 const Kind = "PyTorchTrainingJob"
 
-// PyTorchTrainingJob is the Schema for the pytorchtrainingjobs API. It runs a distributed PyTorch training.
+// PyTorchTrainingJob runs distributed training with PyTorch.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=pytorchtrainingjobs,shortName=ptjob,categories=training
@@ -23,7 +23,7 @@ const Kind = "PyTorchTrainingJob"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service is named like it: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service has the same name: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="self.spec.replicaSpecs.all(r, size(self.metadata.name) + size(r.type) + size(string([0, (self.spec.?elastic.?enabled.orValue(false) && self.spec.?torchrunConfig.?enabled.orValue(false) ? self.spec.elastic.?maxReplicas.orValue(1) : r.?replicas.orValue(1)) - 1].max())) + 2 <= 63)",message="metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"
 // +kubebuilder:validation:XValidation:rule="oldSelf.spec.?runMode.?pause.?enabled.orValue(false) && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused' || self.spec.replicaSpecs == oldSelf.spec.replicaSpecs",message="spec.replicaSpecs can be changed only while the job is paused: wait for its condition Paused",fieldPath=".spec.replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="oldSelf.spec.?runMode.?pause.?enabled.orValue(false) && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused' || (has(self.spec.torchrunConfig) == has(oldSelf.spec.torchrunConfig) && (!has(self.spec.torchrunConfig) || self.spec.torchrunConfig == oldSelf.spec.torchrunConfig))",message="spec.torchrunConfig can be changed only while the job is paused: wait for its condition Paused"
@@ -35,7 +35,7 @@ type PyTorchTrainingJob struct {
 	// The desired behavior of the job.
 	Spec PyTorchTrainingJobSpec `json:"spec"`
 
-	// The most recently observed status of the job. It may lag behind what is true by some seconds.
+	// The most recently observed status of the job. It can lag behind the actual state by a few seconds.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending}
@@ -51,12 +51,13 @@ type PyTorchTrainingJobList struct {
 	Items           []PyTorchTrainingJob `json:"items"`
 }
 
-// PyTorchTrainingJobSpec outlines the intended configuration and execution parameters of a PyTorchTrainingJob.
+// PyTorchTrainingJobSpec is the desired state of a PyTorchTrainingJob.
 //
-// Always mutable: runMode.pause.enabled, runPolicy, elastic.expectedReplicas. Mutable while the job is paused:
-// replicaSpecs but for their types, torchrunConfig, tensorboardSpec. Everything else never changes.
+// runMode.pause.enabled, runPolicy and elastic.expectedReplicas can be changed at any time. replicaSpecs (except their
+// types), torchrunConfig and tensorboardSpec can be changed only while the job is paused. All other fields cannot be
+// changed.
 //
-// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in all are allowed",fieldPath=".replicaSpecs"
+// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in total are allowed",fieldPath=".replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="!(self.?elastic.?enabled.orValue(false) && self.?torchrunConfig.?enabled.orValue(false)) || self.torchrunConfig.?maxRestarts.orValue(0) > 0",message="torchrunConfig.maxRestarts must be at least 1 with elastic training: torchrun restarts its processes whenever the number of replicas changes",fieldPath=".torchrunConfig"
 // +kubebuilder:validation:XValidation:rule="!(self.?elastic.?enabled.orValue(false) && self.?torchrunConfig.?enabled.orValue(false)) || self.replicaSpecs.exists(r, r.type != 'master')",message="elastic training needs a type other than master, which always has one replica",fieldPath=".replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.debug) || !has(self.runMode.debug.replicaSpecs) || self.runMode.debug.replicaSpecs.all(d, self.replicaSpecs.exists(r, r.type == d.type))",message="runMode.debug.replicaSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
@@ -65,14 +66,15 @@ type PyTorchTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?elastic.?enabled.orValue(false) == oldSelf.?elastic.?enabled.orValue(false)",message="elastic.enabled cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?elastic.?minReplicas == oldSelf.?elastic.?minReplicas",message="elastic.minReplicas cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?elastic.?maxReplicas == oldSelf.?elastic.?maxReplicas",message="elastic.maxReplicas cannot be changed"
-// +kubebuilder:validation:XValidation:rule="self.?elastic.?enabled.orValue(false) && self.?torchrunConfig.?enabled.orValue(false) || !self.?elastic.?expectedReplicas.hasValue() || self.?elastic.?expectedReplicas == oldSelf.?elastic.?expectedReplicas",message="expectedReplicas can be changed only in an elastic job, where elastic.enabled and torchrunConfig.enabled are true: another job cannot be scaled",fieldPath=".elastic.expectedReplicas"
+// +kubebuilder:validation:XValidation:rule="self.?elastic.?enabled.orValue(false) && self.?torchrunConfig.?enabled.orValue(false) || !self.?elastic.?expectedReplicas.hasValue() || self.?elastic.?expectedReplicas == oldSelf.?elastic.?expectedReplicas",message="expectedReplicas can be changed only in an elastic job, where elastic.enabled and torchrunConfig.enabled are true: other jobs cannot be scaled",fieldPath=".elastic.expectedReplicas"
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?debug.hasValue() == oldSelf.?runMode.?debug.hasValue()",message="runMode.debug cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?pause.?resumeSpecs.hasValue() == oldSelf.?runMode.?pause.?resumeSpecs.hasValue()",message="runMode.pause.resumeSpecs cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?scheduler.hasValue() == oldSelf.?scheduler.hasValue()",message="scheduler cannot be changed"
 type PyTorchTrainingJobSpec struct {
-	// The replicas of the PyTorch cluster, from 1 to 32 types with at most 2000 replicas in all. Index 0 of type `master`,
-	// or of the first type if there is no master, is the leader: it has rank 0 and its success is the job's. Ranks follow
-	// the order of this list, the leader's type first. The types cannot be changed; the rest only while the job is paused.
+	// The replicas of the job, from 1 to 32 types with at most 2000 replicas in total. The leader is index 0 of type
+	// `master`, or of the first type with replicas if there is no master. The leader has rank 0, and the job succeeds when
+	// the leader succeeds. Ranks follow the order of this list, but the type of the leader comes first. The types cannot
+	// be changed. The other fields can be changed only while the job is paused.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -80,23 +82,24 @@ type PyTorchTrainingJobSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReplicaSpecs []ReplicaSpec `json:"replicaSpecs"`
 
-	// How to launch an elastic training. Elastic training is effective only with torchrun; without it the job runs its
-	// plain replicas.
+	// Elastic training, which has an effect only with torchrun. Without torchrun, the job has the replicas of
+	// replicaSpecs.
 	//
 	// +optional
 	Elastic *batchv1beta1.ElasticConfig `json:"elastic,omitempty"`
 
-	// Whether and how to use torchrun to launch the training processes. It can be changed only while the job is paused.
+	// Whether and how the training processes are launched with torchrun. It can be changed only while the job is paused.
 	//
 	// +optional
 	TorchrunConfig *TorchrunConfig `json:"torchrunConfig,omitempty"`
 
-	// Job's execution behavior. If omitted, the replicas run as soon as the job is created.
+	// How the job is executed. If unset, the replicas run as soon as the job is created.
 	//
 	// +optional
 	RunMode *batchv1beta1.RunMode `json:"runMode,omitempty"`
 
-	// Execution policy governing how long the job may be active, how often it is retried and what is cleaned up.
+	// How long the job can be active, how often its replicas are restarted, and what is cleaned up. It can be changed at
+	// any time.
 	//
 	// +optional
 	// +kubebuilder:default={}
@@ -108,27 +111,27 @@ type PyTorchTrainingJobSpec struct {
 	// +optional
 	TensorBoardSpec *tensorboardv1beta1.TensorBoardSpec `json:"tensorboardSpec,omitempty"`
 
-	// The scheduler that allocates resources to the replicas. Defaults to the cluster's default scheduler. It cannot be
-	// changed.
+	// The scheduler that allocates resources to the replicas. If unset, the schedulerName of the pod template is used,
+	// which defaults to the default scheduler of the cluster. It cannot be changed.
 	//
 	// +optional
 	Scheduler *batchv1beta1.SchedulePolicy `json:"scheduler,omitempty"`
 }
 
-// ReplicaSpec is a description of the replicas of one type.
+// ReplicaSpec describes the replicas of one type.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'pytorch') + self.template.spec.containers.filter(c, c.name == 'python') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'pytorch') + self.template.spec.containers.filter(c, c.name == 'python') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas according to the restartPolicy next to the template",fieldPath=".template.spec.containers"
 // +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self.type).hasValue()",message="type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit",fieldPath=".type"
 type ReplicaSpec struct {
-	// Type of the replicas: a DNS label such as master or worker, unique in the job. Pods are named <job>-<type>-<index>.
-	// At most 63 characters.
+	// Type of the replicas: a DNS label such as master or worker, which is unique within the job. At most 63 characters.
+	// Pods are named <job>-<type>-<index>, and this name can have at most 63 characters, too.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Type string `json:"type"`
 
-	// The desired number of replicas of this type. At least 0. Defaults to 1. In an elastic job it only serves as the
+	// The desired number of replicas of this type. At least 0. Defaults to 1. In an elastic job, it is only used as the
 	// default of scalingWeight.
 	//
 	// +optional
@@ -136,19 +139,20 @@ type ReplicaSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// Share of this type in the replicas of an elastic job. At least 0. Unset: the value of replicas.
+	// Weight of this type when the replicas of an elastic job are distributed among the types. At least 0. Defaults to the
+	// value of replicas.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ScalingWeight *int32 `json:"scalingWeight,omitempty"`
 
-	// The pod that is created for each replica. The container named `pytorch`, else `python`, else the first one is the
-	// main container, whose exit is the replica's outcome. restartPolicy is always set to Never, since the controller
-	// decides whether a replica is restarted; hostname, subdomain and the labels of the controller are overridden too.
-	// The main container cannot have restartPolicy or restartPolicyRules of its own.
+	// Template of the pod of each replica. The main container is the container named `pytorch`, else the one named
+	// `python`, else the first one. A replica succeeds or fails when its main container does. The controller overrides
+	// hostname, subdomain and its own labels. It always sets restartPolicy to Never, because it restarts replicas itself.
+	// The main container cannot have restartPolicy or restartPolicyRules.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// When a replica of this type that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to Never.
+	// When a replica of this type is restarted after it ended: Always, OnFailure, Never or ExitCode. Defaults to Never.
 	//
 	// +optional
 	// +kubebuilder:default=Never
@@ -157,30 +161,32 @@ type ReplicaSpec struct {
 
 // TorchrunConfig describes how to launch the training with torchrun.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.rdzvBackend) || self.rdzvBackend == 'c10d' || (has(self.extraOptions) && self.extraOptions.exists(o, o.startsWith('--rdzv_endpoint') || o.startsWith('--rdzv-endpoint')))",message="rdzvBackend other than c10d needs an endpoint of your own: add --rdzv_endpoint=<host>:<port> to extraOptions",fieldPath=".rdzvBackend"
+// +kubebuilder:validation:XValidation:rule="!has(self.rdzvBackend) || self.rdzvBackend == 'c10d' || (has(self.extraOptions) && self.extraOptions.exists(o, o.startsWith('--rdzv_endpoint') || o.startsWith('--rdzv-endpoint')))",message="an rdzvBackend other than c10d needs an endpoint: add --rdzv_endpoint=<host>:<port> to extraOptions",fieldPath=".rdzvBackend"
 type TorchrunConfig struct {
-	// Set true to launch the training with torchrun. The command of the main container is then `torchrun <flags>` and its
-	// args name the script with its arguments; the command of the template is ignored. Defaults to false.
+	// Set to true to launch the training with torchrun. The command of the main container is then `torchrun <flags>`, and
+	// the command of the template is ignored. The args of the template must be the script and its arguments. Defaults to
+	// false.
 	//
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// How often torchrun restarts the processes of a replica by itself. At least 0, and at least 1 with elastic training.
-	// Unset: torchrun's default, 0.
+	// Number of times that torchrun restarts the processes of a replica itself. At least 0, and at least 1 with elastic
+	// training. If unset, torchrun's default of 0 is used.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 
-	// Number of processes to start on every replica: an integer, or gpu, cpu or auto. Unset: torchrun's default, 1.
+	// Number of processes to start in each replica: a positive integer, gpu, cpu or auto. At most 16 characters. If unset,
+	// torchrun's default of 1 is used.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]*|gpu|cpu|auto)$')",message="procPerNode must be a positive integer, gpu, cpu or auto"
 	ProcPerNode string `json:"procPerNode,omitempty"`
 
-	// Rendezvous backend. Defaults to c10d, which the leader hosts. Any other needs --rdzv_endpoint among extraOptions.
-	// At most 64 characters.
+	// Rendezvous backend of torchrun, from 1 to 64 characters. Defaults to c10d, which the leader hosts. Any other backend
+	// requires the option --rdzv_endpoint in extraOptions.
 	//
 	// +optional
 	// +kubebuilder:default=c10d
@@ -188,8 +194,8 @@ type TorchrunConfig struct {
 	// +kubebuilder:validation:MaxLength=64
 	RdzvBackend string `json:"rdzvBackend,omitempty"`
 
-	// Extra options for torchrun, at most 64 of 1024 characters. They come last, so that they override those of
-	// the controller.
+	// Additional options of torchrun, at most 64 of 1024 characters each. They override the options of the controller,
+	// because they come after those.
 	//
 	// +optional
 	// +listType=atomic
@@ -198,11 +204,11 @@ type TorchrunConfig struct {
 	ExtraOptions []string `json:"extraOptions,omitempty"`
 }
 
-// PyTorchTrainingJobStatus defines the observed state of a PyTorchTrainingJob.
+// PyTorchTrainingJobStatus is the observed state of a PyTorchTrainingJob.
 type PyTorchTrainingJobStatus struct {
 	batchv1beta1.JobStatus `json:",inline"`
 
-	// The status of the TensorBoard that spec.tensorboardSpec asks for.
+	// The status of the TensorBoard that spec.tensorboardSpec describes. Unset if there is none.
 	//
 	// +optional
 	TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`

@@ -5,22 +5,22 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// JobStatus is part of framework.Job.
+// JobStatus implements framework.Job.
 func (j *TensorFlowTrainingJob) JobStatus() *batchv1beta1.JobStatus {
 	return &j.Status.JobStatus
 }
 
-// TensorBoardSpec is part of framework.TensorBoardJob.
+// TensorBoardSpec implements framework.TensorBoardJob.
 func (j *TensorFlowTrainingJob) TensorBoardSpec() *tensorboardv1beta1.TensorBoardSpec {
 	return j.Spec.TensorBoardSpec
 }
 
-// TensorBoardStatus is part of framework.TensorBoardJob.
+// TensorBoardStatus implements framework.TensorBoardJob.
 func (j *TensorFlowTrainingJob) TensorBoardStatus() *batchv1beta1.DependentStatus {
 	return j.Status.TensorBoard
 }
 
-// SetTensorBoardStatus is part of framework.TensorBoardJob.
+// SetTensorBoardStatus implements framework.TensorBoardJob.
 func (j *TensorFlowTrainingJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) {
 	j.Status.TensorBoard = status
 }

@@ -8,10 +8,10 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// Kind of a TensorFlowTrainingJob.
+// Kind is the kind of a TensorFlowTrainingJob.
 const Kind = "TensorFlowTrainingJob"
 
-// TensorFlowTrainingJob is the Schema for the TensorFlowTrainingJob API. It runs a distributed TensorFlow training.
+// TensorFlowTrainingJob runs distributed training with TensorFlow.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=tensorflowtrainingjobs,shortName=tfjob,categories=training
@@ -22,7 +22,7 @@ const Kind = "TensorFlowTrainingJob"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service is named like it: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service has the same name: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="self.spec.replicaSpecs.all(r, size(self.metadata.name) + size(r.type) + size(string([0, r.?replicas.orValue(1) - 1].max())) + 2 <= 63)",message="metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"
 // +kubebuilder:validation:XValidation:rule="oldSelf.spec.?runMode.?pause.?enabled.orValue(false) && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused' || self.spec.replicaSpecs == oldSelf.spec.replicaSpecs",message="spec.replicaSpecs can be changed only while the job is paused: wait for its condition Paused",fieldPath=".spec.replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="oldSelf.spec.?runMode.?pause.?enabled.orValue(false) && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused' || (has(self.spec.tensorboardSpec) == has(oldSelf.spec.tensorboardSpec) && (!has(self.spec.tensorboardSpec) || self.spec.tensorboardSpec == oldSelf.spec.tensorboardSpec))",message="spec.tensorboardSpec can be changed only while the job is paused: wait for its condition Paused"
@@ -33,7 +33,7 @@ type TensorFlowTrainingJob struct {
 	// The desired behavior of the job.
 	Spec TensorFlowTrainingJobSpec `json:"spec"`
 
-	// The most recently observed status of the job. It may lag behind what is true by some seconds.
+	// The most recently observed status of the job. It can lag behind the actual state by a few seconds.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending}
@@ -49,14 +49,14 @@ type TensorFlowTrainingJobList struct {
 	Items           []TensorFlowTrainingJob `json:"items"`
 }
 
-// TensorFlowTrainingJobSpec outlines the intended configuration and execution parameters for a TensorFlowTrainingJob.
+// TensorFlowTrainingJobSpec is the desired state of a TensorFlowTrainingJob.
 //
-// Always mutable: runMode.pause.enabled, runPolicy. Mutable while the job is paused: replicaSpecs but for their types,
-// tensorboardSpec. Everything else never changes.
+// runMode.pause.enabled and runPolicy can be changed at any time. replicaSpecs (except their types) and tensorboardSpec
+// can be changed only while the job is paused. All other fields cannot be changed.
 //
-// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in all are allowed",fieldPath=".replicaSpecs"
-// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.all(r, r.type != 'chief' || r.?replicas.orValue(1) <= 1)",message="at most one chief is allowed: it leads",fieldPath=".replicaSpecs"
-// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.exists(r, r.type in ['chief', 'worker'] && r.?replicas.orValue(1) > 0)",message="a replica of type chief or worker is required: its success is the job's",fieldPath=".replicaSpecs"
+// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in total are allowed",fieldPath=".replicaSpecs"
+// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.all(r, r.type != 'chief' || r.?replicas.orValue(1) <= 1)",message="at most one chief is allowed, since it leads the job",fieldPath=".replicaSpecs"
+// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.exists(r, r.type in ['chief', 'worker'] && r.?replicas.orValue(1) > 0)",message="a replica of type chief or worker is required to lead the job",fieldPath=".replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.debug) || !has(self.runMode.debug.replicaSpecs) || self.runMode.debug.replicaSpecs.all(d, self.replicaSpecs.exists(r, r.type == d.type))",message="runMode.debug.replicaSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.pause) || !has(self.runMode.pause.resumeSpecs) || self.runMode.pause.resumeSpecs.all(s, self.replicaSpecs.exists(r, r.type == s.type))",message="runMode.pause.resumeSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
 // +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.type) == oldSelf.replicaSpecs.map(r, r.type)",message="the types of replicaSpecs cannot be changed",fieldPath=".replicaSpecs"
@@ -64,8 +64,9 @@ type TensorFlowTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?pause.?resumeSpecs.hasValue() == oldSelf.?runMode.?pause.?resumeSpecs.hasValue()",message="runMode.pause.resumeSpecs cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?scheduler.hasValue() == oldSelf.?scheduler.hasValue()",message="scheduler cannot be changed"
 type TensorFlowTrainingJobSpec struct {
-	// The replicas of the TensorFlow cluster, at most 2000 in all. The chief, or worker 0 if there is no chief, is the
-	// leader: its success is the job's. The types cannot be changed; the rest only while the job is paused.
+	// The replicas of the job, from 1 to 4 types with at most 2000 replicas in total. The chief, or worker 0 if there is
+	// no chief, is the leader. The job succeeds when the leader succeeds. The types cannot be changed. The other fields
+	// can be changed only while the job is paused.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -73,7 +74,7 @@ type TensorFlowTrainingJobSpec struct {
 	// +kubebuilder:validation:MaxItems=4
 	ReplicaSpecs []ReplicaSpec `json:"replicaSpecs"`
 
-	// Job's execution behavior. If omitted, the replicas run as soon as the job is created.
+	// How the job is executed. If unset, the replicas run as soon as the job is created.
 	//
 	// +optional
 	RunMode *batchv1beta1.RunMode `json:"runMode,omitempty"`
@@ -84,71 +85,71 @@ type TensorFlowTrainingJobSpec struct {
 	// +optional
 	TensorBoardSpec *tensorboardv1beta1.TensorBoardSpec `json:"tensorboardSpec,omitempty"`
 
-	// Execution policy governing how long the job may be active, how often it is retried and what is cleaned up.
-	// restartScope defaults to Replica for a job with parameter servers, else to Job.
+	// How long the job can be active, how often its replicas are restarted, and what is cleaned up. It can be changed at
+	// any time. restartScope defaults to Replica for a job with parameter servers, and to Job otherwise.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	RunPolicy batchv1beta1.RunPolicy `json:"runPolicy,omitempty"`
 
-	// The scheduler that allocates resources to the replicas. Defaults to the cluster's default scheduler. It cannot be
-	// changed.
+	// The scheduler that allocates resources to the replicas. If unset, the schedulerName of the pod template is used,
+	// which defaults to the default scheduler of the cluster. It cannot be changed.
 	//
 	// +optional
 	Scheduler *batchv1beta1.SchedulePolicy `json:"scheduler,omitempty"`
 }
 
-// ReplicaType is what the replicas are in the TensorFlow cluster: chief, worker, ps or evaluator.
+// ReplicaType is the role of replicas in the TensorFlow cluster: chief, worker, ps or evaluator.
 //
 // +kubebuilder:validation:Enum=chief;worker;ps;evaluator
 type ReplicaType string
 
-// The types of replicas, as TF_CONFIG names them.
+// Replica types, named as in TF_CONFIG.
 const (
-	// ReplicaTypeChief coordinates the training. There is at most one.
+	// ReplicaTypeChief coordinates the training. A job has at most one chief.
 	ReplicaTypeChief ReplicaType = "chief"
-	// ReplicaTypeWorker computes. Without a chief the first one does the chief's work too.
+	// ReplicaTypeWorker trains. If there is no chief, worker 0 also does the work of the chief.
 	ReplicaTypeWorker ReplicaType = "worker"
-	// ReplicaTypePS holds variables for the workers: it is a parameter server.
+	// ReplicaTypePS is a parameter server, which holds variables for the workers.
 	ReplicaTypePS ReplicaType = "ps"
-	// ReplicaTypeEvaluator evaluates checkpoints beside the training. The others do not know of it.
+	// ReplicaTypeEvaluator evaluates checkpoints during the training. The other replicas do not communicate with it.
 	ReplicaTypeEvaluator ReplicaType = "evaluator"
 )
 
 // ReplicaSpec describes the replicas of one type.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'tensorflow') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'tensorflow') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas according to the restartPolicy next to the template",fieldPath=".template.spec.containers"
 type ReplicaSpec struct {
 	// Type of the replicas: chief, worker, ps or evaluator, each at most once. Pods are named <job>-<type>-<index>.
 	Type ReplicaType `json:"type"`
 
-	// The desired number of replicas of this type. At least 0, at most 1 for chief. Defaults to 1.
+	// The desired number of replicas of this type. At least 0, and at most 1 for chief. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// The pod that is created for each replica. The container named `tensorflow`, else the first one is the main
-	// container, whose exit is the replica's outcome; its port named `tfjob-port` is where the replica listens, by default
-	// 2222, and with hostNetwork a port that is chosen for the replica. restartPolicy is always set to Never, since the
-	// controller decides whether a replica is restarted; hostname, subdomain and the labels of the controller are
-	// overridden too. The main container cannot have restartPolicy or restartPolicyRules of its own.
+	// Template of the pod of each replica. The main container is the container named `tensorflow`, else the first one. A
+	// replica succeeds or fails when its main container does. The replica listens on the port named `tfjob-port` of the
+	// main container. If there is no such port, it listens on port 2222, or with hostNetwork on a port that the controller
+	// chooses. The controller overrides hostname, subdomain and its own labels. It always sets restartPolicy to Never,
+	// because it restarts replicas itself. The main container cannot have restartPolicy or restartPolicyRules.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// When a replica of this type that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to Never.
+	// When a replica of this type is restarted after it ended: Always, OnFailure, Never or ExitCode. Defaults to Never.
 	//
 	// +optional
 	// +kubebuilder:default=Never
 	RestartPolicy batchv1beta1.RestartPolicy `json:"restartPolicy,omitempty"`
 }
 
-// TensorFlowTrainingJobStatus defines the observed state of a TensorFlowTrainingJob.
+// TensorFlowTrainingJobStatus is the observed state of a TensorFlowTrainingJob.
 type TensorFlowTrainingJobStatus struct {
 	batchv1beta1.JobStatus `json:",inline"`
 
-	// The status of the TensorBoard that spec.tensorboardSpec asks for.
+	// The status of the TensorBoard that spec.tensorboardSpec describes. Unset if there is none.
 	//
 	// +optional
 	TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`

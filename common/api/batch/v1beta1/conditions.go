@@ -1,73 +1,79 @@
 package v1beta1
 
-// Types of the conditions of a job. Each has abnormal-false polarity unless it says otherwise; a condition that is
-// absent has not been true yet.
+// Condition types of a job. A condition is True in the normal state, unless stated otherwise. A condition that is
+// absent has never been True.
 const (
-	// ConditionInitialized is True once the job was accepted and all that its replicas need could be created. False says
-	// what stands in the way.
+	// ConditionInitialized is True once the job is accepted, unless something that the replicas need cannot be created. If
+	// it is False, the reason and the message explain what blocks the job.
 	ConditionInitialized = "Initialized"
-	// ConditionRunning is True while every replica runs or has done its part; of an elastic job at least minReplicas, the
-	// leader among them. False says what the job waits for.
+	// ConditionRunning is True while every replica runs, or has ended and is not restarted. An elastic job needs only
+	// minReplicas running replicas, including the leader. If the condition is False, the reason and the message explain
+	// what the job waits for.
 	ConditionRunning = "Running"
-	// ConditionReplicaFailure is True while a replica has failed and is not yet running again; an elastic job need not
-	// wait for it if all were restarted. Its normal state is absent or False.
+	// ConditionReplicaFailure is True from the failure of a replica until the replica runs again. After a restart of all
+	// replicas of an elastic job, it is enough that minReplicas of them run, including the leader. Its normal state is
+	// absent or False.
 	ConditionReplicaFailure = "ReplicaFailure"
-	// ConditionSuccessCriteriaMet is True once the leader has succeeded, as that of a batch/v1 Job. The job will be
-	// Completed. Until then its pods get some time to end, and are cleaned up. It is final.
+	// ConditionSuccessCriteriaMet is True once the leader has succeeded, as in a batch/v1 Job. It is final. The job
+	// becomes Completed after the remaining pods have had some time to end and have been cleaned up.
 	ConditionSuccessCriteriaMet = "SuccessCriteriaMet"
-	// ConditionFailureTarget is True once it is decided that the job fails, as that of a batch/v1 Job, with the reason,
-	// the replica and its exit code. The job will be Failed. Until then its pods are cleaned up. It is final. Its normal
-	// state is absent.
+	// ConditionFailureTarget is True once it is certain that the job fails, as in a batch/v1 Job. The message contains the
+	// replica that failed and its exit code, if a replica is the cause. The condition is final, and its normal state is
+	// absent. The job becomes Failed after its pods have been cleaned up.
 	ConditionFailureTarget = "FailureTarget"
-	// ConditionCompleted is True when the leader has succeeded and nothing of the job runs any more. With the
-	// cleanUpPolicy None, pods may still run. It is final.
+	// ConditionCompleted is True when the leader has succeeded and no pod of the job runs. With cleanUpPolicy None, pods
+	// can still run. It is final.
 	ConditionCompleted = "Completed"
-	// ConditionFailed is True when the job has failed and nothing of it runs any more, with the reason, the replica and
-	// its exit code. With the cleanUpPolicy None, pods may still run. It is final. Its normal state is absent.
+	// ConditionFailed is True when the job has failed and no pod of the job runs. With cleanUpPolicy None, pods can still
+	// run. The message contains the replica that failed and its exit code, if a replica is the cause. The condition
+	// is final, and its normal state is absent.
 	ConditionFailed = "Failed"
-	// ConditionPaused is True when the job is paused and none of its pods is left. Its normal state is absent or False.
+	// ConditionPaused is True when the job is paused and all its pods are gone. Its normal state is absent or False.
 	ConditionPaused = "Paused"
 )
 
 // Reasons of ConditionInitialized.
 const (
-	// ReasonAccepted: the job was accepted and its replicas are created as they are needed.
+	// ReasonAccepted: the job is accepted, and its replicas are created when they are needed.
 	ReasonAccepted = "Accepted"
 	// ReasonNoReplicas: every replicaSpec has 0 replicas.
 	ReasonNoReplicas = "NoReplicas"
-	// ReasonInvalidTemplate: a pod cannot be made from a template.
+	// ReasonInvalidTemplate: no valid pod can be created from a template.
 	ReasonInvalidTemplate = "InvalidTemplate"
-	// ReasonNameConflict: an object of the name that the job needs exists and is not the job's. It is left alone.
+	// ReasonNameConflict: an object with a name that the job needs already exists and does not belong to the job. The
+	// controller does not change that object.
 	ReasonNameConflict = "NameConflict"
-	// ReasonCreateFailed: the API server refused an object of the job, for example because of a quota.
+	// ReasonCreateFailed: the API server rejected an object of the job, for example because of a quota.
 	ReasonCreateFailed = "CreateFailed"
-	// ReasonAdmissionChangedPod: admission changes or removes a label of the pods by which the controllers know them.
+	// ReasonAdmissionChangedPod: an admission webhook or policy changes or removes labels that the controllers need to
+	// identify the pods.
 	ReasonAdmissionChangedPod = "AdmissionChangedPod"
 )
 
-// Reasons of ConditionRunning. Those of a PodGroup come to them, if the job has one.
+// Reasons of ConditionRunning. ReasonNoReplicas can occur, too. If the job has a PodGroup, the reasons of the conditions
+// of the PodGroup can also occur, and ReasonNameConflict, ReasonNotInstalled and ReasonReadFailed.
 const (
-	// ReasonReplicasRunning: every replica runs.
+	// ReasonReplicasRunning: every replica runs, or has ended and is not restarted.
 	ReasonReplicasRunning = "ReplicasRunning"
-	// ReasonPartiallyRunning: enough replicas of an elastic job run; the message says what the others wait for.
+	// ReasonPartiallyRunning: enough replicas of an elastic job run. The message explains what the others wait for.
 	ReasonPartiallyRunning = "PartiallyRunning"
-	// ReasonTooFewReplicas: fewer replicas than elastic.minReplicas are left; the others failed and are not restarted.
+	// ReasonTooFewReplicas: fewer than elastic.minReplicas replicas are left. The others failed and are not restarted.
 	ReasonTooFewReplicas = "TooFewReplicas"
-	// ReasonQueued: the PodGroup of the job is not admitted yet, so that no pods are created.
+	// ReasonQueued: no pods are created because the PodGroup of the job is not admitted yet.
 	ReasonQueued = "Queued"
 	// ReasonCreating: pods are being created.
 	ReasonCreating = "Creating"
-	// ReasonUnschedulable: no node can take a pod.
+	// ReasonUnschedulable: a pod fits on no node.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonImagePull: an image cannot be pulled.
 	ReasonImagePull = "ImagePull"
-	// ReasonContainerConfig: a container cannot be created as its pod describes it.
+	// ReasonContainerConfig: a container cannot be created or started as the pod specifies it.
 	ReasonContainerConfig = "ContainerConfig"
-	// ReasonPending: pods are bound to nodes and their containers are starting.
+	// ReasonPending: pods are being scheduled, or their containers are starting.
 	ReasonPending = "Pending"
 	// ReasonRestarting: replicas are being replaced after a failure.
 	ReasonRestarting = "Restarting"
-	// ReasonFinishing: the end of the job is decided, and some of its pods still run.
+	// ReasonFinishing: it is decided how the job ends, but some of its pods still run.
 	ReasonFinishing = "Finishing"
 	// ReasonFinished: the job has finished.
 	ReasonFinished = "Finished"
@@ -75,7 +81,7 @@ const (
 
 // Reasons of ConditionPaused, and of ConditionRunning while the job is paused.
 const (
-	// ReasonPausing: the job is to be paused and its pods are being deleted.
+	// ReasonPausing: the job is being paused, and its pods are being deleted.
 	ReasonPausing = "Pausing"
 	// ReasonPaused: the job is paused.
 	ReasonPaused = "Paused"
@@ -88,11 +94,11 @@ const (
 const (
 	// ReasonLeaderSucceeded: the main container of the leader ended with exit code 0.
 	ReasonLeaderSucceeded = "LeaderSucceeded"
-	// ReasonBackoffLimitExceeded: a replica failed and no counted restart was left.
+	// ReasonBackoffLimitExceeded: a replica failed, and runPolicy.backoffLimit allows no further restart.
 	ReasonBackoffLimitExceeded = "BackoffLimitExceeded"
-	// ReasonPermanentFailure: a replica failed in a way that its restart policy does not restart.
+	// ReasonPermanentFailure: a replica failed, and its restart policy does not restart it after such a failure.
 	ReasonPermanentFailure = "PermanentFailure"
-	// ReasonMaxDurationExceeded: the job was on nodes for longer than spec.maxDuration of its Queue.
+	// ReasonMaxDurationExceeded: the pods of the job were on nodes for longer than spec.maxDuration of the Queue.
 	ReasonMaxDurationExceeded = "MaxDurationExceeded"
 	// ReasonDeadlineExceeded: the job was active for longer than runPolicy.activeDeadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
@@ -104,34 +110,36 @@ const (
 	ReasonError = "Error"
 	// ReasonOOMKilled: the kernel killed the main container for using more memory than its limit.
 	ReasonOOMKilled = "OOMKilled"
-	// ReasonPreempted: the scheduler gave the pod's place to one of a higher priority.
+	// ReasonPreempted: the pod was preempted by a pod of higher priority.
 	ReasonPreempted = "Preempted"
-	// ReasonEvicted: the pod was evicted, by the API, or by the kubelet for using more than the node could give.
+	// ReasonEvicted: the pod was evicted through the eviction API, or by the kubelet because resources of the node ran low
+	// or the pod exceeded its limit of ephemeral storage.
 	ReasonEvicted = "Evicted"
-	// ReasonNodeLost: the node of the pod does not answer, was tainted with the effect NoExecute, or is gone.
+	// ReasonNodeLost: the node of the pod does not respond, has a taint with the effect NoExecute, or no longer exists.
 	ReasonNodeLost = "NodeLost"
-	// ReasonNodeShutdown: the kubelet ended the pod because the node was shut down or needed its place.
+	// ReasonNodeShutdown: the kubelet terminated the pod because the node was shut down or needed the pod's resources.
 	ReasonNodeShutdown = "NodeShutdown"
-	// ReasonDisrupted: Kubernetes ended the pod for another reason of its own.
+	// ReasonDisrupted: Kubernetes terminated the pod because of another kind of disruption.
 	ReasonDisrupted = "Disrupted"
-	// ReasonDeleted: somebody deleted the pod.
+	// ReasonDeleted: the pod was deleted by a user or another controller.
 	ReasonDeleted = "Deleted"
-	// ReasonCompleted: the main container ended with exit code 0. It is the cause of a restart by restart policy Always.
+	// ReasonCompleted: the main container ended with exit code 0. The restart policy Always restarts a replica for this
+	// reason.
 	ReasonCompleted = "Completed"
-	// ReasonRecovered: every failed replica runs again.
+	// ReasonRecovered: every replica that failed runs again. Of an elastic job, enough replicas run again.
 	ReasonRecovered = "Recovered"
 )
 
-// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating and ReasonDeleted come to them,
-// and those of the condition Ready of the TensorBoard. They are reasons of ConditionInitialized, too, if they speak of
-// the PodGroup or the NetworkPolicy of the job.
+// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating, ReasonDeleted and the reasons
+// of the condition Ready of the TensorBoard can occur, too. ConditionInitialized has one of the reasons below if the
+// problem concerns the PodGroup or the NetworkPolicy of the job.
 const (
-	// ReasonNotInstalled: the cluster does not know the kind of the object.
+	// ReasonNotInstalled: the CustomResourceDefinition of the object is not installed.
 	ReasonNotInstalled = "NotInstalled"
 	// ReasonReadFailed: the controller cannot read objects of the kind.
 	ReasonReadFailed = "ReadFailed"
-	// ReasonUpdateFailed: the API server refused to change the object.
+	// ReasonUpdateFailed: the API server rejected an update of the object.
 	ReasonUpdateFailed = "UpdateFailed"
-	// ReasonDeleteFailed: the API server refused to delete the TensorBoard, which the job no longer wants.
+	// ReasonDeleteFailed: the API server rejected the deletion of a TensorBoard that the job no longer needs.
 	ReasonDeleteFailed = "DeleteFailed"
 )

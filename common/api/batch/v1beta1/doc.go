@@ -1,5 +1,5 @@
-// Package v1beta1 holds the types that every job kind of batch.tensorstack.dev/v1beta1 shares: policies, run modes,
-// elastic scaling, scheduling and status. The kinds themselves live in the module of their framework.
+// Package v1beta1 contains the API types that all job kinds of batch.tensorstack.dev/v1beta1 share: policies, run
+// modes, elastic scaling, scheduling and status. The kinds themselves are in the modules of their frameworks.
 //
 // +kubebuilder:object:generate=true
 // +groupName=batch.tensorstack.dev

@@ -1,26 +1,27 @@
 package v1beta1
 
-// Reasons of the events of a job. Besides, whatever keeps a job from what its spec asks for is told by an event once,
-// when it comes up, with the reason that ConditionInitialized, ConditionRunning or status.tensorboard then has.
+// Reasons of the events of a job. In addition, one event is emitted when a problem with the objects, the queue or the
+// TensorBoard of the job begins. The event has the reason that ConditionInitialized, ConditionRunning or
+// status.tensorboard has because of the problem.
 const (
 	// EventCreated: replicas were created.
 	EventCreated = "Created"
-	// EventRunning: the job runs, as its condition Running says.
+	// EventRunning: the job runs, and its condition Running became True.
 	EventRunning = "Running"
-	// EventNoEffect: something in the spec has no effect; the message says what, and why.
+	// EventNoEffect: a part of the spec has no effect. The message names that part and explains why.
 	EventNoEffect = "NoEffect"
-	// EventReplicaFailed: a replica failed and is not restarted, and the job goes on without it.
+	// EventReplicaFailed: a replica failed and is not restarted, and the job continues without it.
 	EventReplicaFailed = "ReplicaFailed"
-	// EventRestarting: a replica is restarted, or all are; the message says after which failure.
+	// EventRestarting: one replica or all replicas are restarted. The message contains the failure that is the cause.
 	EventRestarting = "Restarting"
 	// EventScaled: the number of replicas of an elastic job changed.
 	EventScaled = "Scaled"
-	// EventPaused: none of the pods of a paused job is left.
+	// EventPaused: the job is paused, and all its pods are gone.
 	EventPaused = "Paused"
-	// EventResumed: a paused job was resumed and its replicas are created.
+	// EventResumed: the job was resumed, and its replicas are being created.
 	EventResumed = "Resumed"
 	// EventCompleted: the job succeeded.
 	EventCompleted = "Completed"
-	// EventFailed: the job failed; the message says why, with the last output of the replica that was the cause.
+	// EventFailed: the job failed. The message explains why, with the last output of the replica that caused the failure.
 	EventFailed = "Failed"
 )

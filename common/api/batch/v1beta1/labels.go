@@ -8,14 +8,14 @@ const (
 	LabelJobName = "batch.tensorstack.dev/job-name"
 	// LabelReplicaType holds the type of the replica.
 	LabelReplicaType = "batch.tensorstack.dev/replica-type"
-	// LabelReplicaIndex holds the index of the replica among those of its type, from 0.
+	// LabelReplicaIndex holds the index of the replica within its type, from 0.
 	LabelReplicaIndex = "batch.tensorstack.dev/replica-index"
-	// LabelAttempt holds the attempt that the pod belongs to: how often the pods of all replicas had been replaced
-	// together when it was created (status.attempt + status.pauses), then a dot and how often its replica had been by
-	// itself, if it had.
+	// LabelAttempt holds the attempt that the pod belongs to. The value is the number of times that all replicas had been
+	// replaced together when the pod was created (status.attempt + status.pauses). If the replica had also been replaced
+	// by itself since then, a dot and the number of those replacements follow.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
 )
 
-// FinalizerLeader keeps the pod of a leader until the status of its job accounts for its end. Controllers with
-// --hold-leaders set it. All controllers remove it, and nothing else of a pod.
+// FinalizerLeader keeps the pod of a leader until the status of the job records how the pod ended. Controllers with
+// --hold-leaders set this finalizer. All controllers remove it, and change nothing else in a pod.
 const FinalizerLeader = "batch.tensorstack.dev/leader"

@@ -1,24 +1,26 @@
 package v1beta1
 
-// RestartPolicy says when the controller replaces a replica that ended. The pods themselves always have
-// restartPolicy Never: a restart is a new pod.
+// RestartPolicy determines when the controller restarts a replica that ended. A restart creates a new pod. The pods
+// themselves always have restartPolicy Never.
 //
 // +kubebuilder:validation:Enum=Always;OnFailure;Never;ExitCode
 type RestartPolicy string
 
 const (
-	// RestartPolicyAlways restarts a replica whenever it ends, on success too. The leader's exit code 0 still ends the
-	// job.
+	// RestartPolicyAlways restarts a replica whenever it ends, even if it succeeded. The job still ends when the leader
+	// succeeds.
 	RestartPolicyAlways RestartPolicy = "Always"
 	// RestartPolicyOnFailure restarts a replica that failed.
 	RestartPolicyOnFailure RestartPolicy = "OnFailure"
-	// RestartPolicyNever never restarts a replica, not even after a disruption.
+	// RestartPolicyNever never restarts a replica that ended, not even after a disruption. A replica is only replaced if
+	// somebody deletes its pod.
 	RestartPolicyNever RestartPolicy = "Never"
-	// RestartPolicyExitCode restarts a replica that ended with 130, 137, 138 or 143. Any other non-zero code is permanent.
+	// RestartPolicyExitCode restarts a replica after exit code 130, 137, 138 or 143, after a disruption, and after a
+	// failure without an exit code. Any other failure is permanent.
 	RestartPolicyExitCode RestartPolicy = "ExitCode"
 )
 
-// CleanUpPolicy tells which pods are deleted once it is decided how the job ends.
+// CleanUpPolicy determines which pods are deleted once it is decided how the job ends.
 //
 // +kubebuilder:validation:Enum=All;Unfinished;None
 type CleanUpPolicy string
@@ -26,69 +28,75 @@ type CleanUpPolicy string
 const (
 	// CleanUpPolicyAll deletes every pod.
 	CleanUpPolicyAll CleanUpPolicy = "All"
-	// CleanUpPolicyUnfinished deletes the pods that still hold resources and keeps the ended ones, with their logs.
+	// CleanUpPolicyUnfinished deletes the pods that still hold resources. Pods that have ended are kept, with their logs.
 	CleanUpPolicyUnfinished CleanUpPolicy = "Unfinished"
 	// CleanUpPolicyNone deletes no pod.
 	CleanUpPolicyNone CleanUpPolicy = "None"
 )
 
-// RestartScope says what one failure restarts.
+// RestartScope determines which replicas are restarted after a failure.
 //
 // +kubebuilder:validation:Enum=Replica;Job
 type RestartScope string
 
 const (
-	// RestartScopeReplica restarts the failed replica alone; the leader alone decides how the job ends.
+	// RestartScopeReplica restarts only the replica that failed. The leader alone decides how the job ends.
 	RestartScopeReplica RestartScope = "Replica"
-	// RestartScopeJob restarts every replica, as one counted attempt; a permanent failure of any replica fails the job.
+	// RestartScopeJob restarts all replicas, which counts as one restart. A permanent failure of any replica fails the
+	// job.
 	RestartScopeJob RestartScope = "Job"
 )
 
 const (
-	// DefaultBackoffLimit is the backoffLimit of a job that sets none.
+	// DefaultBackoffLimit is the default of RunPolicy.BackoffLimit.
 	DefaultBackoffLimit int32 = 3
-	// DefaultCleanUpPolicy is the cleanUpPolicy of a job that sets none.
+	// DefaultCleanUpPolicy is the default of RunPolicy.CleanUpPolicy.
 	DefaultCleanUpPolicy = CleanUpPolicyUnfinished
 )
 
-// RunPolicy encapsulates the runtime policies of a distributed training job: how long it may be active, how often it is
-// retried and what is cleaned up. It may be changed at any time; what is decided about the
-// end of a job stays.
+// RunPolicy encapsulates the runtime policies of a distributed training job: how long it can be active, how often its
+// replicas are restarted, and what is cleaned up. It can be changed at any time. A change does not affect how the job
+// ends if that is already decided.
 type RunPolicy struct {
-	// Duration in seconds, counted from status.startTime, that the job may be active before it is failed with reason
-	// DeadlineExceeded. Waiting in a queue counts. At least 1 and at most 2147483647, which is 68 years. Unset: no limit.
+	// Duration in seconds, relative to status.startTime, that the job can be active before it fails with the reason
+	// DeadlineExceeded. The time that the job waits in a queue is included. At least 1 and at most 2147483647 (68 years).
+	// If unset, there is no limit.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// Number of counted restarts before the job is failed. At least 0. Defaults to 3. Disruptions (preemption, eviction,
-	// node shutdown) and failures before any container started do not count.
+	// Number of restarts before the job fails. At least 0. Defaults to 3. A restart does not count if it follows a
+	// disruption (such as preemption, eviction, node shutdown or the loss of a node), the deletion of a pod, a failure
+	// before any container started, or a success (restartPolicy Always). A restart after an eviction counts if the pod
+	// exceeded its own limit of ephemeral storage.
 	//
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// Which pods are deleted once it is decided how the job ends: All, Unfinished (those in which a container still runs,
-	// even if it is a sidecar) or None (what still runs keeps its resources, and the job finishes nevertheless). Defaults
-	// to Unfinished.
+	// Which pods are deleted once it is decided how the job ends: All, Unfinished or None. Unfinished deletes the pods in
+	// which a container still runs, even if only a sidecar does. With None, pods that still run keep their resources, and
+	// the job finishes without waiting for them. Defaults to Unfinished.
 	//
 	// +optional
 	// +kubebuilder:default=Unfinished
 	CleanUpPolicy CleanUpPolicy `json:"cleanUpPolicy,omitempty"`
 
-	// Time in seconds after which a finished job is deleted, with all it owns. 0 deletes it at once. Unset: it is kept.
+	// Time in seconds after which a finished job is deleted, together with all objects that it owns. At least 0. With 0,
+	// the job is deleted immediately after it finishes. If unset, the job is not deleted automatically.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// What one failure restarts: Replica (the failed one) or Job (every replica, as one counted attempt). Unset: Job where
-	// the replicas are one collective (PyTorch without elastic, TensorFlow without ps), else Replica. Of elastic PyTorch
-	// it is Job for a failure that ends torchrun's rendezvous: of the leader, or with an exit code of the replica's own
-	// (below 128).
+	// Which replicas are restarted after a failure: Replica (only the replica that failed) or Job (all replicas, which
+	// counts as one restart). Defaults to Job if the replicas are one collective: PyTorch and DeepSpeed without elastic
+	// training, and TensorFlow without parameter servers. Otherwise defaults to Replica. With elastic PyTorch training,
+	// the default is nevertheless Job for a failure that ends the rendezvous of torchrun: a failure of the leader, or a
+	// replica that exits with a code below 128.
 	//
 	// +optional
 	RestartScope RestartScope `json:"restartScope,omitempty"`

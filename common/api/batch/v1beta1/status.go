@@ -14,21 +14,21 @@ type JobPhase string
 
 // Phases of a job.
 const (
-	// JobPhasePending: not every replica runs yet, or some are being replaced.
+	// JobPhasePending: not every replica runs yet, or some replicas are being replaced.
 	JobPhasePending JobPhase = "Pending"
-	// JobPhaseRunning: every replica runs or has done its part; of an elastic job at least minReplicas, the leader among
-	// them.
+	// JobPhaseRunning: every replica runs, or has ended and is not restarted. An elastic job needs only minReplicas
+	// running replicas, including the leader.
 	JobPhaseRunning JobPhase = "Running"
-	// JobPhasePaused: the job is paused and none of its replicas is left.
+	// JobPhasePaused: the job is paused, and all its pods are gone.
 	JobPhasePaused JobPhase = "Paused"
-	// JobPhaseResuming: the job was paused and does not run again yet.
+	// JobPhaseResuming: the job was resumed after a pause, but does not run yet.
 	JobPhaseResuming JobPhase = "Resuming"
-	// JobPhaseSucceeded: the leader succeeded, and nothing of the job runs any more. It is final.
+	// JobPhaseSucceeded: the leader succeeded, and no pod of the job runs. The phase is final.
 	JobPhaseSucceeded JobPhase = "Succeeded"
-	// JobPhaseFailed: the job failed, and nothing of it runs any more. It is final.
+	// JobPhaseFailed: the job failed, and no pod of the job runs. The phase is final.
 	JobPhaseFailed JobPhase = "Failed"
-	// JobPhaseUnknown: the state of the leader cannot be obtained. Kubernetes no longer reports that of a pod, so that no
-	// job has this phase. A job whose node does not answer stays Running.
+	// JobPhaseUnknown: the state of the leader cannot be obtained. No job has this phase, because Kubernetes no longer
+	// reports this state of a pod. A job whose node does not respond stays Running.
 	JobPhaseUnknown JobPhase = "Unknown"
 )
 
@@ -41,42 +41,43 @@ type ReplicaPhase string
 const (
 	// ReplicaPhaseCreating: the replica has no pod yet.
 	ReplicaPhaseCreating ReplicaPhase = "Creating"
-	// ReplicaPhasePending: the pod waits for a node or for its containers.
+	// ReplicaPhasePending: the pod waits for a node, or its main container has not started yet.
 	ReplicaPhasePending ReplicaPhase = "Pending"
 	// ReplicaPhaseRunning: the main container runs.
 	ReplicaPhaseRunning ReplicaPhase = "Running"
 	// ReplicaPhaseSucceeded: the main container ended with exit code 0.
 	ReplicaPhaseSucceeded ReplicaPhase = "Succeeded"
-	// ReplicaPhaseFailed: the main container ended with another exit code, or the pod failed before it ran.
+	// ReplicaPhaseFailed: the main container ended with a non-zero exit code, or the pod failed or was disrupted.
 	ReplicaPhaseFailed ReplicaPhase = "Failed"
-	// ReplicaPhaseUnknown: the state of the pod cannot be obtained. Kubernetes no longer reports that.
+	// ReplicaPhaseUnknown: the state of the pod cannot be obtained. Kubernetes no longer reports this state.
 	ReplicaPhaseUnknown ReplicaPhase = "Unknown"
-	// ReplicaPhaseDeleted: the pod was deleted and is not replaced, unless the job is resumed.
+	// ReplicaPhaseDeleted: the pod was deleted and is not replaced unless the job is resumed.
 	ReplicaPhaseDeleted ReplicaPhase = "Deleted"
 )
 
-// JobStatus is the observed state that every job kind shares.
+// JobStatus is the observed state of a job. All job kinds share it.
 type JobStatus struct {
-	// The status of the replicas, one entry per replica type.
+	// The status of the replicas. There is one entry per replica type.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Tasks []TaskStatus `json:"tasks,omitempty"`
 
-	// The number of replicas in each phase. The numbers sum up to the number of replicas of the job.
+	// The number of replicas in each phase. The numbers add up to the number of replicas of the job.
 	//
 	// +optional
 	Aggregate *Aggregate `json:"aggregate,omitempty"`
 
-	// The number of counted restarts that were performed. The failure that exceeds runPolicy.backoffLimit is not added.
+	// The number of restarts that counted towards runPolicy.backoffLimit. The failure that exceeds the limit is not
+	// included, because no restart follows it.
 	//
 	// +optional
 	// +kubebuilder:default=0
 	BackoffCount int32 `json:"backoffCount"`
 
-	// The latest available observations of the job's state. Types: Initialized, Running, ReplicaFailure, Paused,
-	// SuccessCriteriaMet, FailureTarget, Completed, Failed.
+	// The latest available observations of the job's state. The condition types are Initialized, Running, ReplicaFailure,
+	// Paused, SuccessCriteriaMet, FailureTarget, Completed and Failed.
 	//
 	// +optional
 	// +listType=map
@@ -84,8 +85,8 @@ type JobStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// A simple, high-level summary of where the job is in its lifecycle. It is not a comprehensive state machine.
-	// Succeeded and Failed are final. Once the end is decided, and until nothing of the job runs any more, the phase stays
-	// as it was, and reason tells how the job ends.
+	// Succeeded and Failed are final. After it is decided how the job ends, the phase does not change until no pod of the
+	// job runs. During that time, reason shows how the job ends.
 	//
 	// +optional
 	Phase JobPhase `json:"phase,omitempty"`
@@ -95,23 +96,24 @@ type JobStatus struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// When the controller took up the job, to within some seconds. Pausing clears it and resuming sets it anew.
+	// When the controller started the job, to within a few seconds. A pause clears this time, and resuming the job sets it
+	// again.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// When the job ran for the first time, as its condition Running says.
+	// When the condition Running became True for the first time.
 	//
 	// +optional
 	RunningTime *metav1.Time `json:"runningTime,omitempty"`
 
-	// When the job succeeded or failed: when nothing of it ran any more. Unset until then. With the cleanUpPolicy None
-	// it is when that was decided.
+	// When the job finished: it had succeeded or failed, and no pod of the job ran any longer. With cleanUpPolicy None,
+	// this is when it was decided how the job ends. Unset until then.
 	//
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is based on.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -121,35 +123,36 @@ type JobStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// The label selector of the job's pods, in its string form, for autoscalers.
+	// The label selector of the job's pods, as a string. Autoscalers use it.
 	//
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// The number of replicas that run and are ready or have succeeded, of all: "2/4". All count in a job that succeeded,
-	// since it needs no more of them.
+	// The number of ready or succeeded replicas and the number of all replicas, for example "2/4". In a job that
+	// succeeded, all replicas count as ready.
 	//
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
-	// How often every replica was restarted together, counted or not.
+	// The number of times that all replicas were restarted together, including restarts that did not count towards
+	// runPolicy.backoffLimit.
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// How often the job was paused after it had started. From the first such pause on, replicas start as
-	// runMode.pause.resumeSpecs says.
+	// The number of times that the job was paused after it had started. After the first such pause, replicas start as
+	// specified by runMode.pause.resumeSpecs.
 	//
 	// +optional
 	Pauses int32 `json:"pauses,omitempty"`
 
-	// What the status leaves out of tasks and messages, since the API server would not store it, and where to see that.
-	// Empty: nothing.
+	// Describes the data that is omitted from tasks and messages because the status would be too large for the API server,
+	// and where to find that data. Empty if nothing is omitted.
 	//
 	// +optional
 	Omitted string `json:"omitted,omitempty"`
 
-	// The last 5 failures of replicas, newest first. They outlive their pods.
+	// The last 5 failures of replicas, newest first. They are kept after their pods are deleted.
 	//
 	// +optional
 	// +listType=atomic
@@ -157,13 +160,13 @@ type JobStatus struct {
 	Failures []ReplicaFailure `json:"failures,omitempty"`
 }
 
-// Finished reports whether the job has succeeded or failed, which is final.
+// Finished reports whether the job has succeeded or failed. Both are final.
 func (s *JobStatus) Finished() bool {
 	return s.Phase == JobPhaseSucceeded || s.Phase == JobPhaseFailed
 }
 
-// Decided reports whether it is decided how the job ends, which is final. The job has finished, or it will once nothing
-// of it runs any more.
+// Decided reports whether it is decided how the job ends. The decision is final. The job has finished, or it will
+// finish when none of its pods runs any longer.
 func (s *JobStatus) Decided() bool {
 	return s.Finished() || meta.IsStatusConditionTrue(s.Conditions, ConditionSuccessCriteriaMet) ||
 		meta.IsStatusConditionTrue(s.Conditions, ConditionFailureTarget)
@@ -174,8 +177,8 @@ type TaskStatus struct {
 	// Type of the replicas.
 	Type string `json:"type"`
 
-	// How often replicas of this type were restarted, counted or not. A restart of the whole job adds one for each
-	// replica.
+	// The number of restarts of replicas of this type, including restarts that did not count towards
+	// runPolicy.backoffLimit. A restart of the whole job adds one for each replica.
 	//
 	// +optional
 	RestartCount int32 `json:"restartCount,omitempty"`
@@ -189,10 +192,10 @@ type TaskStatus struct {
 
 // ReplicaStatus is the observed state of one replica.
 type ReplicaStatus struct {
-	// Name of the replica, which is its pod's name.
+	// Name of the replica and of its pod.
 	Name string `json:"name"`
 
-	// UID of the pod. Empty while there is none.
+	// UID of the pod. Empty if the replica has no pod.
 	//
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
@@ -200,30 +203,32 @@ type ReplicaStatus struct {
 	// Phase of the replica.
 	Phase ReplicaPhase `json:"phase"`
 
-	// Node that the pod is bound to.
+	// Name of the node that the pod is bound to.
 	//
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// How often this replica was restarted by itself, counted or not, since the last restart or pause of the whole job,
-	// which status.attempt and status.pauses count.
+	// The number of times that this replica was restarted alone since the last restart or pause of the whole job,
+	// including restarts that did not count towards runPolicy.backoffLimit. Restarts and pauses of the whole job are
+	// counted by status.attempt and status.pauses.
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// When the next pod of a failed replica may be created. Unset: at once.
+	// The earliest time at which the next pod of a replica that ended can be created. If unset, it can be created
+	// immediately.
 	//
 	// +optional
 	RestartTime *metav1.Time `json:"restartTime,omitempty"`
 
-	// The status of the containers of the pod, init containers left out.
+	// The status of the containers of the pod, except init containers.
 	//
 	// +optional
 	// +listType=atomic
 	Containers []ContainerStatus `json:"containers,omitempty"`
 }
 
-// ContainerState is what a container does.
+// ContainerState is the state of a container.
 //
 // +kubebuilder:validation:Enum=Waiting;Running;Terminated
 type ContainerState string
@@ -245,12 +250,12 @@ type ContainerStatus struct {
 	// State of the container: Waiting, Running or Terminated.
 	State ContainerState `json:"state"`
 
-	// Exit code of the container, once it is terminated.
+	// Exit code of the container. Unset unless the container is terminated.
 	//
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// Why the container waits or has ended, as the kubelet says it.
+	// The reason that the kubelet gives for the state of a container that waits or has terminated.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -260,7 +265,7 @@ type ContainerStatus struct {
 type Aggregate struct {
 	// The number of replicas that have no pod yet.
 	Creating int32 `json:"creating"`
-	// The number of replicas whose pod waits for a node or for its containers.
+	// The number of replicas whose pod waits for a node, or whose main container has not started yet.
 	Pending int32 `json:"pending"`
 	// The number of replicas whose main container runs.
 	Running int32 `json:"running"`
@@ -274,88 +279,88 @@ type Aggregate struct {
 	Deleted int32 `json:"deleted"`
 }
 
-// ReplicaFailure is one failure of a replica.
+// ReplicaFailure describes one failure of a replica.
 type ReplicaFailure struct {
-	// Name of the replica. If the processes of all replicas are launched by one of them (DeepSpeed), it is the replica
-	// whose process failed first, as far as the launcher tells, and not the one that launches.
+	// Name of the replica. If one replica launches the processes of all replicas (DeepSpeed), this is the replica whose
+	// process failed first, if the launcher reports it, and otherwise the replica that runs the launcher.
 	Replica string `json:"replica"`
 
-	// Node that the replica ran on. Empty if it was never bound.
+	// Name of the node that the replica ran on. Empty if the pod was never bound to a node.
 	//
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// Exit code of the main container, of the one that launches if one replica launches all. Unset if it never ran to
-	// an end.
+	// Exit code of the main container, or of the init container that failed. If one replica launches the processes of all
+	// replicas, this is the exit code of the replica that runs the launcher. Unset if no container ended with an error.
 	//
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// Rank of the process that failed first, from 0 among all processes of the training: the one that torchrun,
-	// DeepSpeed or torch names in its output, which is as true as the program is honest; otherwise the rank of the
-	// replica, if the job's replicas are its processes (PyTorch without torchrunConfig). Unset if it is not known.
+	// Rank of the process that failed first, from 0, among all processes of the training. It is read from the output of
+	// torchrun, DeepSpeed or torch, so a program can falsify it. If the output contains no rank and each replica is one
+	// process (PyTorch without torchrunConfig), it is the rank of the replica. Unset if it is not known.
 	//
 	// +optional
 	Rank *int32 `json:"rank,omitempty"`
 
-	// Exit code of the process of that rank, as its launcher names it: from 1 to 255. Unset if a signal ended the
-	// process, or if no launcher tells; where the replica is the process, exitCode tells.
+	// Exit code of the process of that rank, from 1 to 255, as the launcher reports it. Unset if a signal ended the
+	// process, or if no launcher reports an exit code. If the replica is the process, see exitCode.
 	//
 	// +optional
 	RankExitCode *int32 `json:"rankExitCode,omitempty"`
 
-	// Signal that ended the process of that rank, as its launcher names it, such as SIGKILL. Unset if none did, or if
-	// no launcher tells.
+	// Signal that ended the process of that rank, such as SIGKILL, as the launcher reports it. Unset if no signal ended
+	// the process, or if no launcher reports one.
 	//
 	// +optional
 	RankSignal string `json:"rankSignal,omitempty"`
 
-	// Why the replica failed: Error, OOMKilled, Evicted, Preempted, NodeLost, NodeShutdown, Deleted, or what else the
-	// kubelet says.
+	// Why the replica failed: Error, OOMKilled, Evicted, Preempted, NodeLost, NodeShutdown, Disrupted, Deleted, or another
+	// reason that the kubelet gives.
 	Reason string `json:"reason"`
 
 	// When the replica failed.
 	Time metav1.Time `json:"time"`
 
-	// Whether the failure counts towards runPolicy.backoffLimit. The one that finds it used up counts, and is followed by
-	// no restart.
+	// Whether the failure counts towards runPolicy.backoffLimit. The failure that exceeds the limit counts, too, but no
+	// restart follows it.
 	Counted bool `json:"counted"`
 
-	// The kubelet's message, if it has one, and the end of what the replica printed. If a launcher tells which process
-	// failed first, only its report about that process, and what the process printed. At most 5 KiB.
+	// The message of the kubelet, if any, followed by the last output of the replica. If a launcher reports which process
+	// failed first, the output is limited to that report and to the output of that process. At most 5 KiB.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// DependentStatus is the status of an object that the job owns.
+// DependentStatus is the observed state of an object that the job owns.
 type DependentStatus struct {
-	// Name that tells this dependent apart from the job's others. It is not the name of the object.
+	// Name that identifies this dependent among the dependents of the job. It is not the name of the object.
 	//
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Refers to the object.
+	// Reference to the object.
 	//
 	// +optional
 	Dependent *corev1.ObjectReference `json:"dependent,omitempty"`
 
-	// Whether the object is ready to work.
+	// Whether the object is ready.
 	//
 	// +optional
 	Ready bool `json:"ready"`
 
-	// Why the object is in this status.
+	// The reason for this status, as one word in CamelCase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// What the controller did last with the object: Create, Update or Delete. Empty: nothing yet.
+	// The last action of the controller on the object: Create, Update or Delete. Empty if there was none yet.
 	//
 	// +optional
 	Action string `json:"action,omitempty"`
 
-	// More about this status.
+	// A message with details about this status.
 	//
 	// +optional
 	Note string `json:"note,omitempty"`

@@ -1,5 +1,5 @@
-// Package v1beta1 holds the PodGroup and Queue API of scheduler.tensorstack.dev/v1beta1. It is in this module because
-// every job controller makes PodGroups.
+// Package v1beta1 contains the PodGroup and Queue API of scheduler.tensorstack.dev/v1beta1. It is in this module
+// because every job controller creates PodGroups.
 //
 // +kubebuilder:object:generate=true
 // +groupName=scheduler.tensorstack.dev
@@ -14,18 +14,17 @@ import (
 // GroupVersion of the API.
 var GroupVersion = schema.GroupVersion{Group: "scheduler.tensorstack.dev", Version: "v1beta1"}
 
-// AddToScheme registers the types of this package. It returns no error unless the scheme holds others under their
-// names.
+// AddToScheme registers the types of this package in a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{}, &Queue{}, &QueueList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
 
-// SchedulerName is the name of the scheduler that schedules PodGroups, whichever engine it is.
+// SchedulerName is the spec.schedulerName of the pods of PodGroups. It is the same for all engines.
 const SchedulerName = "t9k-scheduler"
 
-// Labels of the pods of a PodGroup. Pods that are made by hand need the first.
+// Labels of the pods of a PodGroup. Pods that users create themselves need LabelGroupName.
 const (
 	// LabelGroupName holds the name of the pod's PodGroup.
 	LabelGroupName = "scheduler.tensorstack.dev/group-name"
@@ -35,14 +34,14 @@ const (
 	LabelRole = "scheduler.tensorstack.dev/role"
 )
 
-// AnnotationExtra marks a pod that its group can do without. It has the scheduling gate until the pods that the group
-// needs are on nodes.
+// AnnotationExtra marks a pod that its group does not need. The pod keeps its scheduling gate until the pods that the
+// group needs are on nodes.
 const AnnotationExtra = "scheduler.tensorstack.dev/extra"
 
-// AnnotationReleased marks a pod whose gate the scheduler-controller has removed. It counts against the quota of its
-// queue, also before it has a node.
+// AnnotationReleased marks a pod whose scheduling gate the scheduler-controller has removed. The pod counts against the
+// quota of its queue even before it is on a node.
 const AnnotationReleased = "scheduler.tensorstack.dev/released"
 
-// QueueGate is the scheduling gate of pods whose queue decides when, or where, they are scheduled (status.gated of
-// their PodGroup).
+// QueueGate is the scheduling gate of pods whose queue controls when or where they are scheduled. See status.gated of
+// the PodGroup.
 const QueueGate = "scheduler.tensorstack.dev/queue"

@@ -11,7 +11,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// A Queue with a quota of 8 GPUs for the namespaces of a team.
+// This example creates a Queue with a quota of 8 GPUs for the namespaces of a team.
 func ExampleQueue() {
 	queue := schedulerv1beta1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: "team-a"},

@@ -5,8 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodGroup is pods that are scheduled together: all that are needed, or none. A pod belongs to the group that its label
-// scheduler.tensorstack.dev/group-name names, in its own namespace, and must have schedulerName t9k-scheduler.
+// PodGroup is a group of pods that are scheduled together: either as many pods as the group needs, or none. A pod
+// belongs to the PodGroup in its namespace that is named by its label scheduler.tensorstack.dev/group-name. The pod
+// must have the schedulerName t9k-scheduler.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,7 +23,7 @@ type PodGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What the group needs before any of its pods is scheduled.
+	// The pods that the group needs before any of its pods is scheduled, and its queue and priority.
 	Spec PodGroupSpec `json:"spec"`
 
 	// The most recently observed status of the group.
@@ -40,12 +41,12 @@ type PodGroupList struct {
 	Items           []PodGroup `json:"items"`
 }
 
-// PodGroupSpec says what a group needs before any of its pods is scheduled.
+// PodGroupSpec describes the pods that a group needs before any of its pods is scheduled, and its queue and priority.
 //
 // +kubebuilder:validation:XValidation:rule="self.queue == oldSelf.queue",message="queue cannot be changed",fieldPath=".queue"
 type PodGroupSpec struct {
-	// Least number of pods that must fit at once, from 0 to 2000. Less than the sum of the roles' minMember counts as that
-	// sum. Defaults to 1.
+	// Minimum number of pods that must fit at the same time, from 0 to 2000. If it is less than the sum of minMember of
+	// the roles, that sum is used instead. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -53,8 +54,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Maximum=2000
 	MinMember int32 `json:"minMember,omitempty"`
 
-	// Roles of which a least number of pods must be among those that fit. The role of a pod is that of its label
-	// scheduler.tensorstack.dev/role.
+	// Roles, each with a minimum number of pods that must fit. The role of a pod is the value of its label
+	// scheduler.tensorstack.dev/role. At most 64 roles.
 	//
 	// +optional
 	// +listType=map
@@ -62,7 +63,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Roles []PodGroupRole `json:"roles,omitempty"`
 
-	// Name of the Queue that the group is scheduled from. It cannot be changed. Defaults to "default".
+	// Name of the Queue that the group is scheduled from, at most 253 characters. It cannot be changed. Defaults to
+	// "default".
 	//
 	// +optional
 	// +kubebuilder:default=default
@@ -70,8 +72,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Queue string `json:"queue,omitempty"`
 
-	// Priority of the group in its queue, from 0 to 100; the greater goes first. Once the group was admitted, a change
-	// only changes whose pods are let through first where they are gated. Defaults to 10.
+	// Priority of the group within its queue, from 0 to 100. Groups of a higher priority are scheduled first. After the
+	// group is admitted, a change only affects the order in which gated pods are released. Defaults to 10.
 	//
 	// +optional
 	// +kubebuilder:default=10
@@ -79,23 +81,23 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	Priority *int32 `json:"priority,omitempty"`
 
-	// Names a topology that the pods should be close to each other in. No engine honours it yet: the condition
-	// TopologyHonoured says so.
+	// Name of the topology within which the pods should be placed close to each other. No engine supports it yet, so the
+	// condition TopologyHonoured is False while it is set. At most 253 characters.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TopologyPolicy string `json:"topologyPolicy,omitempty"`
 }
 
-// PodGroupRole is pods of a group that have a part in common.
+// PodGroupRole describes the pods of a group that have the same role.
 type PodGroupRole struct {
-	// Name of the role.
+	// Name of the role, from 1 to 63 characters.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// Least number of pods of this role, from 0 to 2000.
+	// Minimum number of pods of this role, from 0 to 2000.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2000
@@ -104,38 +106,42 @@ type PodGroupRole struct {
 
 // PodGroupStatus is the observed state of a PodGroup.
 type PodGroupStatus struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is based on.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Admitted, SufficientGroupMember and GroupScheduled, each with a reason, and MaxDurationExceeded once it is so.
+	// The latest available observations of the group's state. The condition types Admitted, SufficientGroupMember and
+	// GroupScheduled are always present. MaxDurationExceeded is present once it is True. Other types are present while the
+	// engine that was chosen at installation lacks a feature that the group needs.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// When as many pods as the group needs were on nodes for the first time. The maxDuration of its Queue counts from
-	// then, also over restarts of the pods. Unset before, and if the Queue has none.
+	// When as many pods as the group needs were on nodes for the first time. The maxDuration of the Queue is relative to
+	// this time, even after the pods are restarted. Unset before that time. It is not set while the Queue has no
+	// maxDuration.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
 
-	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue, which is taken off them
-	// when the queue has room for what the group needs, and confines them to the queue's nodes. Pods that the group can do
-	// without may have it in any case: they are let through once the others are on nodes.
+	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue. The gate is removed
+	// when the quota of the queue has room for the pods that the group needs. At the same time, the pods are restricted to
+	// the nodes of the queue. Pods that the group does not need can have the gate in any case. They are released after the
+	// needed pods are on nodes.
 	//
 	// +optional
 	Gated bool `json:"gated,omitempty"`
 
-	// The PriorityClass that new pods of the group must have. It stands for the priorities of the group and, where the
-	// engine does not know queues, of its queue. Unset until the group is admitted.
+	// Name of the PriorityClass that new pods of the group must have. It represents the priority of the group. If the
+	// engine does not support queues, it also represents the priority of the queue. Unset until the group is admitted.
 	//
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Resources that the group's pods on nodes have requested and not given back.
+	// Sum of the resource requests of the group's pods that are on nodes and have not ended.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
@@ -146,7 +152,7 @@ type PodGroupStatus struct {
 
 // PodCounts is the number of pods in each phase.
 type PodCounts struct {
-	// Number of pods that wait for a node or are starting.
+	// Number of pods that wait for a node or whose containers are starting.
 	//
 	// +optional
 	Pending int32 `json:"pending,omitempty"`
@@ -166,61 +172,63 @@ type PodCounts struct {
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
-	// Number of pods whose node does not answer.
+	// Number of pods whose node does not respond.
 	//
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
 }
 
-// Types of the conditions of a PodGroup.
+// Condition types of a PodGroup.
 const (
-	// ConditionAdmitted is True while the group may have pods: its queue is there, open, and takes it. False says what is
-	// in the way. Job controllers create no pod before it is True.
+	// ConditionAdmitted is True while the group can have pods: its queue exists, is open and selects its namespace, and
+	// the engine can schedule the group. If it is False, the reason and the message explain what blocks the group. Job
+	// controllers create no pods before it is True.
 	ConditionAdmitted = "Admitted"
-	// ConditionSufficientGroupMember is True while there are as many pods as the group needs, of every role.
+	// ConditionSufficientGroupMember is True while as many pods exist as the group needs, in total and of every role.
 	ConditionSufficientGroupMember = "SufficientGroupMember"
-	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. False says
-	// what they wait for.
+	// ConditionGroupScheduled is True while as many pods as the group needs are on nodes or have succeeded. If it is
+	// False, the reason and the message explain what the pods wait for.
 	ConditionGroupScheduled = "GroupScheduled"
 	// ConditionMaxDurationExceeded is True if the group of a job was on nodes for longer than spec.maxDuration of its
-	// Queue. The job ends. What runs half a minute later is deleted. It is absent otherwise, and for groups that no job
-	// controls.
+	// Queue. The job then fails. Pods that still run 30 seconds later are deleted. The condition is absent otherwise, and
+	// for groups that no job controls.
 	ConditionMaxDurationExceeded = "MaxDurationExceeded"
-	// ConditionTopologyHonoured is False while topologyPolicy is set, which no engine honours yet. It is absent otherwise.
-	ConditionTopologyHonoured = "TopologyHonoured"
-	// ConditionRolesHonoured is False while the engine may place enough pods without those of every role. It is absent
+	// ConditionTopologyHonoured is False while topologyPolicy is set, because no engine supports it yet. It is absent
 	// otherwise.
+	ConditionTopologyHonoured = "TopologyHonoured"
+	// ConditionRolesHonoured is False while the engine might place minMember pods without enough pods of every role. It is
+	// absent otherwise.
 	ConditionRolesHonoured = "RolesHonoured"
 )
 
 // Reasons of the conditions of a PodGroup.
 const (
-	// ReasonAdmitted: the queue takes the group.
+	// ReasonAdmitted: the Queue admits the group.
 	ReasonAdmitted = "Admitted"
-	// ReasonQueueNotFound: there is no Queue of the name.
+	// ReasonQueueNotFound: no Queue with the name exists.
 	ReasonQueueNotFound = "QueueNotFound"
 	// ReasonQueueClosed: the Queue is closed.
 	ReasonQueueClosed = "QueueClosed"
-	// ReasonNamespaceNotSelected: the Queue does not take groups of this namespace.
+	// ReasonNamespaceNotSelected: the namespaceSelector of the Queue does not select the namespace of the group.
 	ReasonNamespaceNotSelected = "NamespaceNotSelected"
-	// ReasonQuotaExceeded: the Queue has not as much left as the group needs.
+	// ReasonQuotaExceeded: the remaining quota of the Queue is less than the group needs.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonEngineNotReady: the engine lacks something that scheduling groups needs.
+	// ReasonEngineNotReady: the engine lacks something that it needs to schedule groups, such as a feature gate.
 	ReasonEngineNotReady = "EngineNotReady"
-	// ReasonEnoughPods: there are as many pods as needed.
+	// ReasonEnoughPods: as many pods exist as the group needs.
 	ReasonEnoughPods = "EnoughPods"
-	// ReasonTooFewPods: pods that are needed do not exist yet.
+	// ReasonTooFewPods: some of the pods that the group needs do not exist yet.
 	ReasonTooFewPods = "TooFewPods"
-	// ReasonScheduled: the pods that are needed are on nodes.
+	// ReasonScheduled: the pods that the group needs are on nodes.
 	ReasonScheduled = "Scheduled"
-	// ReasonScheduling: the scheduler has not said yet whether the pods fit.
+	// ReasonScheduling: the scheduler has not reported yet whether the pods fit.
 	ReasonScheduling = "Scheduling"
-	// ReasonUnschedulable: the pods that are needed do not fit at once.
+	// ReasonUnschedulable: the pods that the group needs do not fit on the nodes at the same time.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPriorityClassMismatch: a pod does not have the PriorityClass of its group, so that it is not scheduled.
+	// ReasonPriorityClassMismatch: a pod is not scheduled because it does not have the PriorityClass of its group.
 	ReasonPriorityClassMismatch = "PriorityClassMismatch"
-	// ReasonMaxDurationExceeded: the group was on nodes for longer than its Queue allows.
+	// ReasonMaxDurationExceeded: the group was on nodes for longer than spec.maxDuration of its Queue.
 	ReasonMaxDurationExceeded = "MaxDurationExceeded"
-	// ReasonNotSupportedByEngine: the engine that was chosen at installation cannot do it.
+	// ReasonNotSupportedByEngine: the engine that was chosen at installation does not support this part of the spec.
 	ReasonNotSupportedByEngine = "NotSupportedByEngine"
 )

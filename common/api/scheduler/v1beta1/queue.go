@@ -22,7 +22,7 @@ type Queue struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Whom the queue serves, with how much, and before whom.
+	// The namespaces, quota, nodes and priority of the queue.
 	//
 	// +optional
 	Spec QueueSpec `json:"spec,omitempty"`
@@ -42,94 +42,97 @@ type QueueList struct {
 	Items           []Queue `json:"items"`
 }
 
-// QueueSpec says whom a queue serves, with how much, and before whom. Everything can be changed at any time.
+// QueueSpec is the desired state of a Queue. Every field can be changed at any time.
 type QueueSpec struct {
-	// The most that the queue's pods may have allocated together. Unset, or a resource that is not named: no limit.
+	// The maximum amount of resources that the pods of the queue can have allocated together. If unset, there is no limit.
+	// A resource that is not listed is not limited.
 	//
 	// +optional
 	Quota *QueueQuota `json:"quota,omitempty"`
 
-	// Priority of the queue, from 0 to 100: a queue of a greater one is served first, and takes resources back from
-	// preemptible queues of a smaller one. Defaults to 0.
+	// Priority of the queue, from 0 to 100. Queues of a higher priority are served first, and reclaim resources from
+	// preemptible queues of a lower priority. Defaults to 0.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Priority int32 `json:"priority,omitempty"`
 
-	// Whether queues of a greater priority may take resources back from this one. Defaults to true.
+	// Whether queues of a higher priority can reclaim resources from this queue. Defaults to true.
 	//
 	// +optional
 	// +kubebuilder:default=true
 	Preemptible *bool `json:"preemptible,omitempty"`
 
-	// Set true to allocate nothing more from this queue. What runs goes on. Defaults to false.
+	// Set to true to stop the allocation of resources from this queue. Pods that run are not affected. Defaults to false.
 	//
 	// +optional
 	Closed bool `json:"closed,omitempty"`
 
-	// How long a job of this queue may be on nodes, from when its PodGroup is scheduled for the first time, such as
-	// 15d or 1h20m15s: numbers with the units y (365 days), w, d, h, m, s and ms, each at most once and in this
-	// order. The job then fails with reason MaxDurationExceeded. Of a PodGroup that no job controls, each pod may exist
-	// for so long, after which it is deleted. Unset: for ever.
+	// How long a job of this queue can be on nodes, relative to the time when its PodGroup was scheduled for the first
+	// time. After that, the job fails with the reason MaxDurationExceeded. If no job controls a PodGroup, each of its pods
+	// is deleted when it has existed for this long. The format is a sequence of numbers with the units y (365 days), w, d,
+	// h, m, s and ms, each at most once and in this order, such as 15d or 1h20m15s. If unset, there is no limit.
 	//
 	// +optional
 	MaxDuration *Duration `json:"maxDuration,omitempty"`
 
-	// Nodes that the queue's pods may run on, by their labels: at most 64 matchLabels and 64 matchExpressions.
-	// Unset: all.
+	// Label selector for the nodes that the pods of the queue can run on. At most 64 matchLabels and 64 matchExpressions.
+	// If unset, the pods can run on all nodes.
 	//
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
-	// Namespaces whose PodGroups the queue takes, by their labels: at most 64 matchLabels and 64 matchExpressions.
-	// Unset: none. Empty ({}): all.
+	// Label selector for the namespaces whose PodGroups the queue admits. At most 64 matchLabels and 64 matchExpressions.
+	// If unset, the queue admits no PodGroups. If empty ({}), the queue admits PodGroups of all namespaces.
 	//
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// Name of a profile of resource shapes, for user interfaces to offer. The scheduler does nothing with it.
+	// Name of a profile of resource shapes that user interfaces can offer. The scheduler ignores it. At most 253
+	// characters.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ResourceShapeProfile string `json:"resourceShapeProfile,omitempty"`
 }
 
-// QueueQuota is the most that a queue may have allocated.
+// QueueQuota is the maximum amount of resources that a queue can have allocated.
 type QueueQuota struct {
-	// The sum of the requests of the queue's pods that are on nodes, for at most 256 resources.
+	// Limits of the sum of the resource requests of the queue's pods that are on nodes. At most 256 resources.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
-// Duration is a length of time, such as 15d or 1h20m15s.
+// Duration is a length of time, such as 15d or 1h20m15s. At most 64 characters.
 //
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,4}y)?([0-9]{1,4}w)?([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,8}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$') && self.matches('[1-9]')",message="must be a length of time such as 15d or 1h20m15s, greater than 0: numbers with the units y, w, d, h, m, s and ms, in this order"
+// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,4}y)?([0-9]{1,4}w)?([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,8}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$') && self.matches('[1-9]')",message="must be a duration greater than 0, such as 15d or 1h20m15s: numbers with the units y, w, d, h, m, s and ms, in this order"
 type Duration string
 
 // QueueStatus is the observed state of a Queue.
 type QueueStatus struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is based on.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Active, and what the engine that was chosen at installation cannot do of the spec.
+	// The latest available observations of the queue's state. The condition type Active is always present. Other types
+	// are present while the engine that was chosen at installation lacks a feature that the queue needs.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Resources that the queue's pods on nodes have requested and not given back.
+	// Sum of the resource requests of the queue's pods that are on nodes and have not ended.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
 
-	// The queue's PodGroups.
+	// The number of PodGroups of the queue.
 	//
 	// +optional
 	PodGroups QueuePodGroups `json:"podGroups,omitempty"`
@@ -148,34 +151,35 @@ type QueuePodGroups struct {
 	Total int32 `json:"total,omitempty"`
 }
 
-// Types of the conditions of a Queue.
+// Condition types of a Queue.
 const (
-	// ConditionActive is True while the queue allocates: it is open.
+	// ConditionActive is True while the queue is open and allocates resources.
 	ConditionActive = "Active"
-	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not honour in full. It is
+	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not fully support. It is
 	// absent otherwise.
 	ConditionPriorityHonoured = "PriorityHonoured"
 	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by their shares. It
 	// is absent otherwise.
 	ConditionFairShareHonoured = "FairShareHonoured"
-	// ConditionClosedHonoured is False while the queue is closed and the engine may still place pods that were let through
+	// ConditionClosedHonoured is False while the queue is closed, but the engine might still place pods that were released
 	// before. It is absent otherwise.
 	ConditionClosedHonoured = "ClosedHonoured"
 )
 
-// Reasons of the conditions of a Queue. ReasonQueueClosed and ReasonNotSupportedByEngine come to them.
+// Reasons of the conditions of a Queue. ReasonQueueClosed and ReasonNotSupportedByEngine can occur, too.
 const (
-	// ReasonOpen: the queue allocates.
+	// ReasonOpen: the queue is open and allocates resources.
 	ReasonOpen = "Open"
 )
 
 // Reasons of the events of pods that are scheduled from a queue.
 const (
-	// EventMaxDuration: the pod was deleted, since it existed for longer than spec.maxDuration of its Queue.
+	// EventMaxDuration: the pod was deleted because spec.maxDuration of its Queue was exceeded.
 	EventMaxDuration = "MaxDuration"
 )
 
-// Length returns the length of time, 0 if it is malformed, which the API server refuses.
+// Length returns the duration as a time.Duration. It returns 0 if the value is malformed, which the API server does not
+// accept.
 func (d Duration) Length() time.Duration {
 	units := map[string]time.Duration{
 		"y": 365 * 24 * time.Hour, "w": 7 * 24 * time.Hour, "d": 24 * time.Hour,

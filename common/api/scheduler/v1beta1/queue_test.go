@@ -13,7 +13,7 @@ func TestDurationLength(t *testing.T) {
 		"": 0, "15": 0, "d": 0, "5x": 0,
 	} {
 		if got := text.Length(); got != want {
-			t.Errorf("%q is %s long, want %s", text, got, want)
+			t.Errorf("the length of %q is %s, want %s", text, got, want)
 		}
 	}
 }

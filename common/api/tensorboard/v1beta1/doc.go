@@ -1,5 +1,5 @@
-// Package v1beta1 holds the TensorBoard API of tensorstack.dev/v1beta1. It is in this module because the job kinds
-// embed its spec and own TensorBoards.
+// Package v1beta1 contains the TensorBoard API of tensorstack.dev/v1beta1. It is in this module because the job kinds
+// embed the spec of a TensorBoard and own TensorBoards.
 //
 // +kubebuilder:object:generate=true
 // +groupName=tensorstack.dev
@@ -14,8 +14,7 @@ import (
 // GroupVersion of the API.
 var GroupVersion = schema.GroupVersion{Group: "tensorstack.dev", Version: "v1beta1"}
 
-// AddToScheme registers the types of this package. It returns no error unless the scheme holds others under their
-// names.
+// AddToScheme registers the types of this package in a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &TensorBoard{}, &TensorBoardList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

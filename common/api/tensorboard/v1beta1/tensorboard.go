@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TensorBoard shows training logs in a browser. It runs in a pod of its own, `<name>-tb`, behind a Service of that
-// name, and is suspended when nobody has looked at it for long.
+// TensorBoard shows training logs in a browser. It runs in a pod named `<name>-tb` behind a Service of the same name.
+// It is suspended when it has received no request for a configured time.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,8 +21,8 @@ type TensorBoard struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What to show and how to run it. Everything but scheduler can be changed at any time; TensorBoard starts anew with
-	// it.
+	// The logs to show, and how to run TensorBoard. All fields except scheduler can be changed at any time. TensorBoard is
+	// then restarted.
 	Spec TensorBoardSpec `json:"spec"`
 
 	// The most recently observed status of the TensorBoard.
@@ -40,57 +40,58 @@ type TensorBoardList struct {
 	Items           []TensorBoard `json:"items"`
 }
 
-// TensorBoardPhase is a simple, high-level summary of where a TensorBoard is in its life.
+// TensorBoardPhase is a simple, high-level summary of where a TensorBoard is in its lifecycle.
 //
 // +kubebuilder:validation:Enum=Pending;Running;Suspended;Failed
 type TensorBoardPhase string
 
 // Phases of a TensorBoard. None is final.
 const (
-	// TensorBoardPending: TensorBoard is starting, or waits for what the condition Ready says.
+	// TensorBoardPending: TensorBoard is starting, or it waits for something. The condition Ready has the reason.
 	TensorBoardPending TensorBoardPhase = "Pending"
-	// TensorBoardRunning: TensorBoard answers at its URL.
+	// TensorBoardRunning: TensorBoard responds at its URL.
 	TensorBoardRunning TensorBoardPhase = "Running"
-	// TensorBoardSuspended: spec.suspend is true and no pod is left.
+	// TensorBoardSuspended: spec.suspend is true, and the pod is gone.
 	TensorBoardSuspended TensorBoardPhase = "Suspended"
-	// TensorBoardFailed: something must be changed before TensorBoard can run. The condition Ready says what.
+	// TensorBoardFailed: TensorBoard cannot run until a problem is fixed. The condition Ready describes the problem.
 	TensorBoardFailed TensorBoardPhase = "Failed"
 )
 
 // TensorBoardStatus is the observed state of a TensorBoard.
 type TensorBoardStatus struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is based on.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Where the TensorBoard is in its life: Pending, Running, Suspended or Failed.
+	// Where the TensorBoard is in its lifecycle: Pending, Running, Suspended or Failed.
 	//
 	// +optional
 	Phase TensorBoardPhase `json:"phase,omitempty"`
 
-	// The pod that runs TensorBoard. Unset while there is none.
+	// The pod that runs TensorBoard. Unset if there is no pod.
 	//
 	// +optional
 	Pod *PodStatus `json:"pod,omitempty"`
 
-	// Ready, Idle and SourcesAvailable, each with a reason.
+	// The latest available observations of the TensorBoard's state. The condition types are Ready, Idle and
+	// SourcesAvailable.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []TensorBoardCondition `json:"conditions,omitempty"`
 
-	// Where TensorBoard is served, also while it is suspended: the address of its Service, unless the controller is
-	// configured with that of a gateway.
+	// The address of TensorBoard, which is kept while TensorBoard is suspended. It is the address of the Service, or of a
+	// gateway if one is configured in the controller.
 	//
 	// +optional
 	URL string `json:"url,omitempty"`
 }
 
-// PodStatus says which pod runs TensorBoard, and how it is.
+// PodStatus describes the pod that runs TensorBoard.
 type PodStatus struct {
-	// Refers to the pod.
+	// Reference to the pod.
 	//
 	// +optional
 	Reference *corev1.ObjectReference `json:"reference,omitempty"`
@@ -101,7 +102,7 @@ type PodStatus struct {
 	Phase corev1.PodPhase `json:"phase,omitempty"`
 }
 
-// TensorBoardCondition is one aspect of a TensorBoard.
+// TensorBoardCondition describes one aspect of the state of a TensorBoard.
 type TensorBoardCondition struct {
 	// Type of the condition: Ready, Idle or SourcesAvailable.
 	Type string `json:"type"`
@@ -111,73 +112,77 @@ type TensorBoardCondition struct {
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Status metav1.ConditionStatus `json:"status"`
 
-	// Why the condition has this status, as a word in CamelCase.
+	// The reason for the status of the condition, as one word in CamelCase.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// The same for humans.
+	// A human-readable message with details.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// When the TensorBoard was last asked before this status was written. That it is asked again and answers the same is
-	// not written.
+	// When TensorBoard was last probed before this condition was written. Later probes with the same result do not change
+	// it. Unset in the condition Ready, which no probe determines.
 	//
 	// +optional
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
 
-	// When the condition came to have its status.
+	// When the status of the condition last changed.
 	//
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// Types of the conditions of a TensorBoard.
+// Condition types of a TensorBoard.
 const (
-	// ConditionReady is True while TensorBoard answers at its URL. False says what it waits for.
+	// ConditionReady is True while TensorBoard responds at its URL. If it is False, the reason and the message explain
+	// what TensorBoard waits for.
 	ConditionReady = "Ready"
-	// ConditionIdle is True when nobody has sent TensorBoard a request for as long as the controller is configured with,
-	// and Unknown while there is no TensorBoard to ask.
+	// ConditionIdle is True when TensorBoard has received no request for the configured time. It stays True if TensorBoard
+	// is suspended for this reason. Otherwise, it is Unknown while TensorBoard does not run or does not respond.
 	ConditionIdle = "Idle"
-	// ConditionSourcesAvailable is False while logs in S3 or on HTTP servers cannot be fetched; the message says which and
-	// why. It is Unknown while there is no TensorBoard to ask.
+	// ConditionSourcesAvailable is False while logs in S3 or on HTTP servers cannot be fetched. The message contains a
+	// source and its error. The condition is Unknown while TensorBoard does not run or does not respond.
 	ConditionSourcesAvailable = "SourcesAvailable"
 )
 
-// Reasons of ConditionReady, which are those of its events, too. Others it shares with jobs: Creating, Pending,
-// Restarting, Unschedulable, ImagePull, ContainerConfig, NameConflict, CreateFailed, UpdateFailed, NotInstalled; and,
-// with a queue, with PodGroups.
+// Reasons of ConditionReady and of events. The following reasons of jobs can occur, too: Creating, Pending, Restarting,
+// Unschedulable, ImagePull, ContainerConfig, NameConflict, CreateFailed, UpdateFailed and NotInstalled. If the
+// TensorBoard is scheduled from a queue, the reasons of PodGroups can also occur.
 const (
-	// ReasonServing: TensorBoard answers.
+	// ReasonServing: TensorBoard responds.
 	ReasonServing = "Serving"
 	// ReasonSuspended: spec.suspend is true.
 	ReasonSuspended = "Suspended"
-	// ReasonCulled: spec.suspend is true because the controller set it, after TensorBoard had been idle for too long.
+	// ReasonCulled: the controller set spec.suspend to true because TensorBoard was idle for too long.
 	ReasonCulled = "Culled"
-	// ReasonQueued: the PodGroup waits for its queue.
+	// ReasonQueued: the PodGroup is not admitted to its queue yet.
 	ReasonQueued = "Queued"
-	// ReasonClaimNotReady: a PersistentVolumeClaim does not exist, or is not bound yet.
+	// ReasonClaimNotReady: a PersistentVolumeClaim does not exist or is not bound yet.
 	ReasonClaimNotReady = "ClaimNotReady"
-	// ReasonClaimExclusive: a PersistentVolumeClaim is ReadWriteOncePod, which TensorBoard cannot share with the training.
+	// ReasonClaimExclusive: a PersistentVolumeClaim has the access mode ReadWriteOncePod, so TensorBoard cannot share it
+	// with the training.
 	ReasonClaimExclusive = "ClaimExclusive"
-	// ReasonCrashing: the TensorBoard container ends again and again.
+	// ReasonCrashing: a container of TensorBoard crashes repeatedly.
 	ReasonCrashing = "Crashing"
-	// ReasonGivingWay: a pod that is no TensorBoard's needs a claim on another node, which TensorBoard moves to.
+	// ReasonGivingWay: another pod needs a PersistentVolumeClaim on another node. The TensorBoard pod is deleted and
+	// recreated on that node.
 	ReasonGivingWay = "GivingWay"
-	// ReasonStopping: a pod that is no longer wanted is ending.
+	// ReasonStopping: a pod of TensorBoard that is no longer needed is ending.
 	ReasonStopping = "Stopping"
 )
 
 // Reasons of ConditionIdle and ConditionSourcesAvailable.
 const (
-	// ReasonRecentRequest: somebody looked at TensorBoard not long ago.
+	// ReasonRecentRequest: TensorBoard has received a request recently.
 	ReasonRecentRequest = "RecentRequest"
-	// ReasonNoRequest: nobody has looked at TensorBoard for long.
+	// ReasonNoRequest: TensorBoard has received no request for the configured time.
 	ReasonNoRequest = "NoRequest"
-	// ReasonNotRunning: there is no TensorBoard to ask.
+	// ReasonNotRunning: TensorBoard does not run, so it cannot be probed.
 	ReasonNotRunning = "NotRunning"
-	// ReasonProbeFailed: the pod runs but does not say how it is. It is not culled then.
+	// ReasonProbeFailed: the pod runs but does not respond to the probe. The controller does not suspend such a
+	// TensorBoard.
 	ReasonProbeFailed = "ProbeFailed"
 	// ReasonAllAvailable: no source reports an error.
 	ReasonAllAvailable = "AllAvailable"
@@ -185,5 +190,5 @@ const (
 	ReasonFetchFailed = "FetchFailed"
 )
 
-// LabelName is the label of the objects of a TensorBoard that holds its name.
+// LabelName is the label that holds the name of the TensorBoard on the objects that it owns.
 const LabelName = "tensorstack.dev/tensorboard"
