@@ -17,62 +17,63 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Admission is the object of a job by which another controller admits its pods, such as a PodGroup, as it was observed.
-// Package dependents has the kinds of them.
+// Admission is the observed object through which another controller admits the pods of a job, such as a PodGroup.
+// Package dependents implements it.
 type Admission interface {
-	// Request decides what to do about the object so that it asks for what the job needs now.
+	// Request returns how to change the object so that it requests what the job needs now.
 	Request(job *Job, need Need) Answer
-	// Release decides how to give back what the object holds, once the job needs no more pods.
+	// Release returns how to release the resources that the object holds, once the job needs no more pods.
 	Release(job *Job) Answer
-	// Join sets Join of the pods to create, which makes them members of what was admitted. All of them are admitted. The
-	// leader is the name of the job's first pod. Present are the pods of the current attempt that have not ended.
+	// Join sets the field Join of each pod to create, so that the pod becomes a member of the admitted object. All of
+	// these pods are admitted. leader is the name of the job's first pod. present are the pods of the current attempt that
+	// have not ended.
 	Join(job *Job, creates []Creation, leader string, present []*corev1.Pod)
-	// WhyPending returns why a pod does not run yet, and whether the object knows.
+	// WhyPending returns why a pod does not run yet. known is false if the object does not have the reason.
 	WhyPending(job *Job, pod *corev1.Pod) (reason, message string, known bool)
-	// Expired reports whether the job has had what was admitted for as long as it may, and returns a message.
+	// Expired reports whether the admission of the job has reached its maximum duration, and returns a message.
 	Expired(job types.UID) (message string, expired bool)
-	// IsUnknown reports whether the controller does not know yet what exists.
+	// IsUnknown reports whether the controller does not know yet which objects exist.
 	IsUnknown() bool
-	// OwnUID returns the UID of the object if a job controls it, and otherwise nothing.
+	// OwnUID returns the UID of the object if the given job controls it, and an empty UID otherwise.
 	OwnUID(job types.UID) types.UID
 }
 
-// Need is what a job needs an admission for.
+// Need describes the replicas that a job requests admission for.
 type Need struct {
-	// Roles of the job, with the replicas that the job has now.
+	// Roles are the roles of the job, with its current replicas.
 	Roles []framework.Role
-	// Done counts the replicas of each type that have ended and are not restarted.
+	// Done counts, by type, the replicas that have ended and are not restarted.
 	Done map[string]int32
 	// Scheduling reports whether a replica has no node, or needs another one.
 	Scheduling bool
 }
 
-// Answer is what to do about the object of an Admission, and what that means for the pods that are missing.
+// Answer is a decision about the object of an Admission, and its consequences for missing pods.
 type Answer struct {
-	// Change to make.
+	// Change is the change of the object.
 	Change Change
 	// Wait is why missing pods are not created yet. Nil means that they are admitted.
 	Wait *Wait
-	// Problem is why the job can have no such object. Nil means no problem.
+	// Problem is why the job cannot have the object. Nil means no problem.
 	Problem *report.RefusedError
-	// RetryAfter is how long to wait before the object is looked at again, if nothing happens. Zero means no retry.
+	// RetryAfter is how long until the job is reconciled again if no event arrives. Zero means no retry.
 	RetryAfter time.Duration
 }
 
-// Wait is why missing pods are not created yet, as the reason and the message of a condition.
+// Wait explains why missing pods are not created yet. Reason and Message are those of a condition.
 type Wait struct {
 	Reason, Message string
-	// NeedsHelp reports whether the wait does not end by itself.
+	// NeedsHelp reports whether the wait does not end without intervention.
 	NeedsHelp bool
 }
 
 // Change is a change of an object that a job owns. The zero value changes nothing.
 type Change struct {
-	// Action to take, as DependentStatus.Action names it. Empty means none.
+	// Action is a value of DependentStatus.Action. Empty means none.
 	Action string
-	// Seen is the object as it was observed. It is nil if Action creates it.
+	// Seen is the observed object. It is nil if Action creates the object.
 	Seen Object
-	// Wanted is the object that the job needs. It is nil if Action deletes it.
+	// Wanted is the object that the job needs. It is nil if Action deletes the object.
 	Wanted Object
 }
 
@@ -82,8 +83,8 @@ type Object interface {
 	runtime.Object
 }
 
-// seekAdmission requests the admission that the job needs. It drops the pods to create until they are admitted, and
-// then makes them members. Pods that exist stay.
+// seekAdmission requests the admission that the job needs. Pods that are not admitted yet are removed from Creates.
+// Pods that are admitted become members of the object. Existing pods are kept.
 func (s *steps) seekAdmission() {
 	admission := s.seen.Admission
 	if admission == nil {
@@ -98,14 +99,14 @@ func (s *steps) seekAdmission() {
 	}
 }
 
-// endAdmission gives back what the job holds, once it needs no more pods.
+// endAdmission releases the resources that the job holds, once it needs no more pods.
 func (s *steps) endAdmission() {
 	if s.seen.Admission != nil {
 		s.follow(s.seen.Admission.Release(&s.job))
 	}
 }
 
-// follow takes an answer into the decision.
+// follow adds an answer to the decision.
 func (s *steps) follow(answer Answer) {
 	s.Admission = answer.Change
 	s.waitsFor = answer.Wait
@@ -156,7 +157,8 @@ func (s *steps) whyPending(pod *corev1.Pod) (reason, message string) {
 	return policy.WhyPending(pod)
 }
 
-// announceWait emits an event, once, if the job waits for the reason and that does not end by itself.
+// announceWait emits an event when the job starts to wait for the given reason and the wait does not end without
+// intervention.
 func (s *steps) announceWait(reason string) {
 	if s.waitsFor == nil || s.waitsFor.Reason != reason || !s.waitsFor.NeedsHelp {
 		return
@@ -168,7 +170,7 @@ func (s *steps) announceWait(reason string) {
 	}
 }
 
-// isAdmissionUnknown reports whether the job needs an admission that the controller does not know yet.
+// isAdmissionUnknown reports whether the job needs an admission whose state the controller does not know yet.
 func (v *view) isAdmissionUnknown() bool {
 	return v.seen.Admission != nil && v.seen.Admission.IsUnknown()
 }

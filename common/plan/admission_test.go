@@ -14,12 +14,12 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// admitting is an admission that gives the same answer whatever is requested, and keeps what was. Package dependents
-// has a real one.
+// admitting is a fake admission. It gives the same answer to every request and records the requests. Package dependents
+// has the real one.
 type admitting struct {
 	answer plan.Answer
 	need   plan.Need
-	// joined are the names of pods that became members, and present those beside them.
+	// joined are the names of the pods that became members. present are the names of the pods that already existed.
 	joined, present []string
 	// unknown is what IsUnknown reports.
 	unknown bool
@@ -46,7 +46,7 @@ func (*admitting) Expired(types.UID) (message string, expired bool) { return "",
 func (a *admitting) IsUnknown() bool                                { return a.unknown }
 func (*admitting) OwnUID(types.UID) types.UID                       { return "" }
 
-func TestWhatAJobNeedsOfItsAdmission(t *testing.T) {
+func TestAdmissionRequest(t *testing.T) {
 	t.Parallel()
 	type result struct {
 		Done            map[string]int32
@@ -68,41 +68,41 @@ func TestWhatAJobNeedsOfItsAdmission(t *testing.T) {
 			job:  job(role("worker", 2)),
 			want: result{Done: nothing, Scheduling: true, Joined: []string{"job-worker-0", "job-worker-1"}},
 		},
-		"a job that runs needs no node": {
+		"a running job needs no node": {
 			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running)}, want: result{Done: nothing},
 		},
-		"a pod that waits needs a node": {
+		"a pending pod needs a node": {
 			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting}, want: result{Done: nothing, Scheduling: true},
 		},
-		"a pod that is bound and has not started needs no other node": {
+		"a bound pod that has not started needs no other node": {
 			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, bound}, want: result{Done: nothing},
 		},
 		"a replica that succeeded is done": {
 			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))},
 			want: result{Done: map[string]int32{"worker": 1}},
 		},
-		"a replica that succeeded is done, also without its pod": {
+		"a replica that succeeded and whose pod is gone is done": {
 			job: ran().Saw(time.Minute, worker0, pod("job-worker-1", exited(0))), pods: []*corev1.Pod{worker0},
 			want: result{Done: map[string]int32{"worker": 1}},
 		},
-		"a replica that fails for good now is done": {
+		"a replica that now fails permanently is done": {
 			job: ran().Scope(scopeReplica).BackoffLimit(0), pods: []*corev1.Pod{worker0, failed},
 			want: result{Done: map[string]int32{"worker": 1}},
 		},
-		"a replica that failed for good is done": {
+		"a replica that failed permanently is done": {
 			job: staysFailed(), pods: []*corev1.Pod{worker0, failed}, want: result{Done: map[string]int32{"worker": 1}},
 		},
-		"a replica that failed for good is done, also without its pod": {
+		"a replica that failed permanently and whose pod is gone is done": {
 			job: staysFailed(), pods: []*corev1.Pod{worker0}, want: result{Done: map[string]int32{"worker": 1}},
 		},
-		"a pod that replaces another joins those that run": {
+		"a replacement pod joins the existing pods": {
 			job: job(role("worker", 3)).Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-2", exited(0))},
 			want: result{
 				Done: map[string]int32{"worker": 1}, Scheduling: true,
 				Joined: []string{"job-worker-1"}, Present: []string{"job-worker-0"},
 			},
 		},
-		"a pod of an earlier attempt needs another node, and is not one of those that run": {
+		"a pod of an earlier attempt is replaced and does not count as an existing pod": {
 			job: job(role("worker", 3)).Scope(scopeReplica).
 				Saw(time.Minute, worker0, pod("job-worker-1", running), pod("job-worker-2", running)).
 				Saw(0, worker0, failed, pod("job-worker-2", exited(1))),
@@ -123,7 +123,7 @@ func TestWhatAJobNeedsOfItsAdmission(t *testing.T) {
 	}
 }
 
-func TestWhatAnAdmissionAnswers(t *testing.T) {
+func TestAdmissionAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer plan.Answer
@@ -132,14 +132,14 @@ func TestWhatAnAdmissionAnswers(t *testing.T) {
 		"pods are created once they are admitted": {
 			want: summary{Phase: phasePending, Reason: "Creating", Creates: []string{created("job-worker-0", "0")}},
 		},
-		"pods are not created while there is a problem": {
+		"no pod is created while the admission has a problem": {
 			answer: plan.Answer{Problem: jobtest.ErrNotInstalled}, want: summary{Phase: phasePending, Reason: "NotInstalled"},
 		},
-		"pods wait": {
+		"no pod is created while the job is queued": {
 			answer: plan.Answer{Wait: &plan.Wait{Reason: "Queued", Message: "it waits"}},
 			want:   summary{Phase: phasePending, Reason: "Queued"},
 		},
-		"pods wait, and the admission is asked again": {
+		"a queued job is requeued after RetryAfter": {
 			answer: plan.Answer{Wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, RetryAfter: time.Minute},
 			want:   summary{Phase: phasePending, Reason: "Queued", WakeIn: time.Minute},
 		},
@@ -151,31 +151,31 @@ func TestWhatAnAdmissionAnswers(t *testing.T) {
 			seen.Admission = a
 			d := plan.Decide(job(role("worker", 1)).Job, seen, now)
 			diff(t, "decision", tc.want, summarize(d))
-			diff(t, "whether it sleeps for ever", tc.answer.RetryAfter == 0, d.WakeAt.IsZero())
-			diff(t, "pods that join", len(tc.want.Creates), len(a.joined))
+			diff(t, "whether the job is never requeued", tc.answer.RetryAfter == 0, d.WakeAt.IsZero())
+			diff(t, "number of pods that join", len(tc.want.Creates), len(a.joined))
 		})
 	}
 }
 
-// What cannot start without help is told before what waits in a queue.
-func TestWaitOfTheAdmissionIsToldUnlessAPodNeedsHelp(t *testing.T) {
+// A pod that needs intervention determines the reason before a pod that waits in a queue.
+func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 	t.Parallel()
 	closed := &plan.Wait{Reason: "QueueClosed", Message: "the queue is closed", NeedsHelp: true}
 	for name, tc := range map[string]struct {
 		wait *plan.Wait
 		pod  *corev1.Pod
-		// want is the reason of the job, and wantEvents those of the events.
+		// want is the reason of the job, and wantEvents are the reasons of its events.
 		want       string
 		wantEvents []string
 	}{
-		"a pod is missing that waits in a queue, and another cannot be scheduled": {
+		"an unschedulable pod takes precedence over a queued pod": {
 			wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
 			want: "Unschedulable",
 		},
-		"a pod is missing whose queue is closed, and another cannot be scheduled": {
+		"a first pod with a closed queue takes precedence over an unschedulable pod": {
 			wait: closed, pod: pod("job-worker-1", unschedulable), want: "QueueClosed", wantEvents: []string{"QueueClosed"},
 		},
-		"a pod cannot be scheduled, and another is missing whose queue is closed": {
+		"an unschedulable first pod takes precedence over a pod with a closed queue": {
 			wait: closed, pod: pod("job-worker-0", unschedulable), want: "Unschedulable",
 		},
 	} {
@@ -194,7 +194,7 @@ func TestWaitOfTheAdmissionIsToldUnlessAPodNeedsHelp(t *testing.T) {
 	}
 }
 
-// What pods wait for is soon known again after a restart of the controller.
+// After a restart of the controller, the admission is unknown for a short time.
 func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 	t.Parallel()
 	worker0, waiting := pod("job-worker-0", running), pod("job-worker-1")
@@ -210,15 +210,19 @@ func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 		pods []*corev1.Pod
 		want string
 	}{
-		"a replica waits as before": {job: queued(), pods: []*corev1.Pod{worker0}, want: "Queued"},
-		"all replicas run": {
+		"the reason stays while a replica waits as before": {job: queued(), pods: []*corev1.Pod{worker0}, want: "Queued"},
+		"the reason changes when all replicas run": {
 			job: queued(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running)}, want: "ReplicasRunning",
 		},
-		"a replica waits that ran before": {
+		"the reason changes when a replica that ran is restarted": {
 			job: ran().Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, want: "Restarting",
 		},
-		"the spec has changed":    {job: ofOldSpec, pods: []*corev1.Pod{worker0, waiting}, want: "Pending"},
-		"nothing is known so far": {job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting}, want: "Pending"},
+		"the reason changes after a change of the spec": {
+			job: ofOldSpec, pods: []*corev1.Pod{worker0, waiting}, want: "Pending",
+		},
+		"the reason is Pending if none was recorded": {
+			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting}, want: "Pending",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,8 +233,8 @@ func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 	}
 }
 
-// A rejection by the API server stays told until what was rejected is there.
-func TestRejectionStaysWhileSomethingIsTried(t *testing.T) {
+// The status reports a rejection by the API server until the rejected object exists.
+func TestRejectionIsReportedUntilTheObjectExists(t *testing.T) {
 	t.Parallel()
 	worker0, succeeded := pod("job-worker-0", running), pod("job-worker-1", exited(0))
 	changes := &admitting{answer: plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionUpdate}}}
@@ -239,16 +243,22 @@ func TestRejectionStaysWhileSomethingIsTried(t *testing.T) {
 		pods      []*corev1.Pod
 		want      string
 	}{
-		"nothing is missing":        {pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonAccepted},
-		"only a pod of the past is": {pods: []*corev1.Pod{worker0}, want: batchv1beta1.ReasonAccepted},
-		"a pod is missing":          {pods: []*corev1.Pod{succeeded}, want: batchv1beta1.ReasonCreateFailed},
-		"the admission is changed": {
+		"the rejection is dropped if no pod is missing": {
+			pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonAccepted,
+		},
+		"the rejection is dropped if only the pod of a succeeded replica is missing": {
+			pods: []*corev1.Pod{worker0}, want: batchv1beta1.ReasonAccepted,
+		},
+		"the rejection stays while a pod is missing": {
+			pods: []*corev1.Pod{succeeded}, want: batchv1beta1.ReasonCreateFailed,
+		},
+		"the rejection stays while the admission must be changed": {
 			admission: changes, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonCreateFailed,
 		},
-		"the admission is not known": {
+		"the rejection stays while the admission is unknown": {
 			admission: &admitting{unknown: true}, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonCreateFailed,
 		},
-		"the admission has the answer": {
+		"the rejection is dropped if the job is admitted": {
 			admission: &admitting{}, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonAccepted,
 		},
 	} {

@@ -13,8 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// idleJob returns a job of so many replicas, all of which run, and what the cluster holds of it. There is nothing to do
-// about it.
+// idleJob returns a job whose replicas all run, and the observation of its objects. The job needs no change.
 func idleJob(replicas int32) (*jobBuilder, plan.Observation) {
 	j := job(role("master", 1), role("worker", replicas-1))
 	owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: j.Name, UID: j.UID, Controller: new(true)}
@@ -36,7 +35,7 @@ func BenchmarkPlan(b *testing.B) {
 			seen plan.Observation
 		}{
 			{"nothing to do", idle, pods},
-			{"all to create", job(role("master", 1), role("worker", replicas-1)), seeing()},
+			{"create all pods", job(role("master", 1), role("worker", replicas-1)), seeing()},
 		} {
 			b.Run(fmt.Sprintf("%s/replicas=%d", bc.name, replicas), func(b *testing.B) {
 				b.ReportAllocs()
@@ -48,8 +47,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// An idle job costs the same for each of its replicas, however many there are.
-func TestAllocationsOfAPlanGrowWithTheReplicas(t *testing.T) {
+// The cost of an idle job is linear in the number of its replicas.
+func TestAllocationsOfDecideAreLinear(t *testing.T) {
 	decide := func(replicas int32) func() {
 		j, seen := idleJob(replicas)
 		return func() { plan.Decide(j.Job, seen, now) }
@@ -59,8 +58,8 @@ func TestAllocationsOfAPlanGrowWithTheReplicas(t *testing.T) {
 	}
 }
 
-// The check above would find a plan that makes a list of all replicas for each replica.
-func TestAllocationsOfAListForEachReplicaGrowFaster(t *testing.T) {
+// The check above detects a decision that builds a list of all replicas for each replica.
+func TestQuadraticAllocationsAreDetected(t *testing.T) {
 	listForEach := func(replicas int32) func() {
 		j, seen := idleJob(replicas)
 		return func() {
@@ -75,8 +74,8 @@ func TestAllocationsOfAListForEachReplicaGrowFaster(t *testing.T) {
 	}
 }
 
-// The benchmarks would measure something else if there were anything to do.
-func TestIdleJobNeedsNoDecision(t *testing.T) {
+// The benchmarks measure an idle job, so the job must need no change.
+func TestIdleJobNeedsNoChange(t *testing.T) {
 	t.Parallel()
 	j, seen := idleJob(4)
 	diff(t, "decision", plan.Decision{Status: j.Status}, plan.Decide(j.Job, seen, now))

@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// The builders and checks of jobtest, by the names that the tests here use.
+// These are short names for the builders and checks of jobtest.
 var (
 	diff           = jobtest.Diff
 	pod            = jobtest.Pod
@@ -57,7 +57,7 @@ type (
 	summary    = jobtest.Summary
 )
 
-// condition of a decision, without what every condition has.
+// condition has the fields of a condition that the tests compare.
 type condition struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string

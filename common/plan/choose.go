@@ -6,42 +6,43 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// action is what the controller does about a job. It decides which steps follow.
+// action is what the controller does about a job. It determines which steps fill in the decision.
 type action int
 
 const (
-	// leave: the user has deleted the job. What it owns is garbage collected.
+	// leave: the user has deleted the job. The objects that it owns are garbage collected.
 	leave action = iota
-	// expire: the time to live of the finished job is over. It is deleted.
+	// expire: the time to live of the finished job is over, so the job is deleted.
 	expire
-	// cleanUp: the job has finished. Its pods are deleted as its clean-up policy says.
+	// cleanUp: the job has finished. Its pods are deleted according to its clean-up policy.
 	cleanUp
-	// hold: the job has nothing to run. Its replicas stay as they are.
+	// hold: the job has no replicas to run. Existing pods stay as they are.
 	hold
-	// pause: the job is to be paused and no attempt runs. It has no pods, or loses the last of them.
+	// pause: the user has requested a pause and no attempt runs. Remaining pods are deleted.
 	pause
-	// end: how the job ends is decided. It finishes when nothing of it runs any more.
+	// end: the end of the job is decided. The job finishes when none of its pods runs any more.
 	end
-	// decideEnd: the job is to end now.
+	// decideEnd: the job ends now. The status records how.
 	decideEnd
-	// awaitReports: a replica failed, which restarts all replicas. The reports of its peers show the root cause.
+	// awaitReports: a failure restarts all replicas. The reports of the peers show its root cause.
 	awaitReports
-	// stop: the job is to be paused and an attempt runs. Its end is recorded before the first pod is deleted.
+	// stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod is
+	// deleted.
 	stop
-	// run: the replicas are restarted and created as needed.
+	// run: replicas are restarted and created as needed.
 	run
 )
 
-// choice is an action, and what its steps need to know.
+// choice is an action and the arguments of its steps.
 type choice struct {
 	action action
 	// ending is how the job ends, if the action is decideEnd.
 	ending *ending
-	// reportsDue is until when the controller waits for reports, if the action is awaitReports.
+	// reportsDue is when the controller stops waiting for reports, if the action is awaitReports.
 	reportsDue time.Time
 }
 
-// choose returns what the controller does about the job. The first rule that applies counts.
+// choose returns the action for the job. The first case that matches applies.
 func (v *view) choose() choice {
 	isPausing := v.job.Spec.RunMode.Pausing()
 	switch {
@@ -76,8 +77,9 @@ func (v *view) choose() choice {
 	return choice{action: run}
 }
 
-// isExpired reports whether the time to live of a finished job is over. The pods of lost nodes go first: once the job
-// is gone, nobody deletes them by force. Pods that are held are released first.
+// isExpired reports whether to delete a finished job because its time to live is over. The job stays until it has no
+// pods on lost nodes, because nobody deletes them by force once the job is gone. It also stays until held pods are
+// released.
 func (v *view) isExpired() bool {
 	expiry, ok := policy.Expiry(v.job.Spec.RunPolicy, v.job.Status.CompletionTime)
 	return ok && v.job.Status.Finished() && !v.now.Before(expiry) && !v.hasLostPods() && !v.hasHeldPods()

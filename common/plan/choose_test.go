@@ -23,48 +23,54 @@ func TestChoose(t *testing.T) {
 	}{
 		"a new job runs":                 {job: job(role("worker", 2)), want: plan.Run},
 		"a job without replicas is held": {job: job(role("worker", 0)), want: plan.Hold},
-		"a job without replicas that is created paused has no pods": {
+		"a job that is created paused and without replicas is paused": {
 			job: job(role("worker", 0)).Paused(true), want: plan.Pause,
 		},
-		"a job that lost its replicas is held":             {job: withoutReplicas(ran()), pods: runs, want: plan.Hold},
-		"a job that lost its replicas keeps its deadline":  {job: withoutReplicas(ran()).Deadline(1), want: plan.DecideEnd},
-		"a job that lost its replicas is stopped to pause": {job: withoutReplicas(ran()).Paused(true), want: plan.Stop},
-		"a job that is deleted is left alone":              {job: deleted(ran()), pods: runs, want: plan.Leave},
-		"a running job goes on":                            {job: ran(), pods: runs, want: plan.Run},
-		"a success of the leader ends the job":             {job: ran(), pods: succeeded, want: plan.DecideEnd},
-		"a failure without a window is answered":           {job: ran(), pods: oneFailed, want: plan.Run},
-		"a failure beyond the limit ends the job": {
+		"a job that is scaled to 0 replicas is held": {
+			job: withoutReplicas(ran()), pods: runs, want: plan.Hold,
+		},
+		"a job that is scaled to 0 replicas keeps its deadline": {
+			job: withoutReplicas(ran()).Deadline(1), want: plan.DecideEnd,
+		},
+		"a job that is scaled to 0 replicas is stopped before a pause": {
+			job: withoutReplicas(ran()).Paused(true), want: plan.Stop,
+		},
+		"a deleted job is left alone":                                    {job: deleted(ran()), pods: runs, want: plan.Leave},
+		"a running job continues":                                        {job: ran(), pods: runs, want: plan.Run},
+		"the success of the leader ends the job":                         {job: ran(), pods: succeeded, want: plan.DecideEnd},
+		"a failure is handled immediately if there is no failure window": {job: ran(), pods: oneFailed, want: plan.Run},
+		"a failure beyond backoffLimit ends the job": {
 			job: ran().BackoffLimit(0), pods: oneFailed, want: plan.DecideEnd,
 		},
-		"a failure that restarts all waits for the reports of the peers": {
+		"a failure that restarts all replicas waits for reports of the peers": {
 			job: ran().Window(2 * time.Second), pods: oneFailed, want: plan.AwaitReports,
 		},
-		"a job that is created paused has no pods": {job: job(role("worker", 2)).Paused(true), want: plan.Pause},
-		"a job whose first status is not written yet is stopped to be paused": {
+		"a job that is created paused is paused": {job: job(role("worker", 2)).Paused(true), want: plan.Pause},
+		"a job whose first status is not written yet is stopped before a pause": {
 			job: job(role("worker", 2)).Paused(true), pods: runs, want: plan.Stop,
 		},
-		"a job that runs is stopped to be paused": {job: ran().Paused(true), pods: runs, want: plan.Stop},
-		"a job that was stopped loses its pods":   {job: ran().Paused(true).Saw(0, runs...), pods: runs, want: plan.Pause},
-		"a success goes before a pause":           {job: ran().Paused(true), pods: succeeded, want: plan.DecideEnd},
-		"a job that passed its deadline ends":     {job: ran().Deadline(1), pods: runs, want: plan.DecideEnd},
-		"a pause goes before the deadline":        {job: ran().Deadline(1).Paused(true), pods: runs, want: plan.Stop},
+		"a running job is stopped before a pause":    {job: ran().Paused(true), pods: runs, want: plan.Stop},
+		"a stopped job is paused":                    {job: ran().Paused(true).Saw(0, runs...), pods: runs, want: plan.Pause},
+		"a success takes precedence over a pause":    {job: ran().Paused(true), pods: succeeded, want: plan.DecideEnd},
+		"a job that passes its deadline ends":        {job: ran().Deadline(1), pods: runs, want: plan.DecideEnd},
+		"a pause takes precedence over the deadline": {job: ran().Deadline(1).Paused(true), pods: runs, want: plan.Stop},
 		"a job whose end is decided waits for its pods": {
 			job: ran().BackoffLimit(0).Saw(0, oneFailed...), pods: oneFailed, want: plan.End,
 		},
-		"the end that is decided goes before a pause": {
+		"a decided end takes precedence over a pause": {
 			job: ran().BackoffLimit(0).Saw(0, oneFailed...).Paused(true), pods: oneFailed, want: plan.End,
 		},
-		"a finished job is cleaned up":              {job: ran().Saw(0, succeeded...), want: plan.CleanUp},
-		"a finished job is deleted after its time":  {job: ran().TTL(0).Saw(0, succeeded...), want: plan.Expire},
-		"a finished job stays until its time comes": {job: ran().TTL(60).Saw(0, succeeded...), want: plan.CleanUp},
-		"a finished job whose time is over waits for a pod that is held": {
+		"a finished job is cleaned up":                        {job: ran().Saw(0, succeeded...), want: plan.CleanUp},
+		"a finished job is deleted after its time to live":    {job: ran().TTL(0).Saw(0, succeeded...), want: plan.Expire},
+		"a finished job stays until its time to live is over": {job: ran().TTL(60).Saw(0, succeeded...), want: plan.CleanUp},
+		"an expired job waits for a pod that is held": {
 			job:  ran().TTL(0).Saw(0, succeeded...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(0), held), succeeded[1]}, want: plan.CleanUp,
 		},
-		"a job that has not finished is not deleted, whatever its completionTime is": {
+		"a job that has not finished is not deleted even if it has a completionTime": {
 			job: withCompletionTime(ran()).TTL(0), pods: runs, want: plan.Run,
 		},
-		"a finished job waits for the pods of lost nodes": {
+		"an expired job waits for pods on lost nodes": {
 			job: ran().TTL(0).LoseNodesAfter(time.Minute).CleanUp(batchv1beta1.CleanUpPolicyNone).
 				Saw(0, succeeded[0], lost),
 			pods: []*corev1.Pod{lost}, want: plan.CleanUp,
@@ -73,39 +79,39 @@ func TestChoose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := plan.Choose(tc.job.Job, seeing(tc.pods...), now); got != tc.want {
-				t.Errorf("the action is %d, want %d", got, tc.want)
+				t.Errorf("Choose() = %d, want %d", got, tc.want)
 			}
 		})
 	}
 }
 
-// A job whose replicas were all taken away while it ran is held as it is, and still has a deadline.
-func TestChooseHoldsAJobThatLostItsReplicas(t *testing.T) {
+// A started job that is scaled to 0 replicas is held, and its deadline still applies.
+func TestHeldJobKeepsItsDeadline(t *testing.T) {
 	t.Parallel()
 	j := withoutReplicas(ran()).Deadline(3600)
 	diff(t, "action", plan.Hold, plan.Choose(j.Job, seeing(), now))
 	d := j.Sees()
 	diff(t, "reason", batchv1beta1.ReasonNoReplicas, d.Status.Reason)
 	if d.WakeAt.IsZero() {
-		t.Error("nothing wakes the job at its deadline")
+		t.Error("the job is not requeued for its deadline")
 	}
 }
 
-// A job that is held shows which spec its status is about, and by which selector its pods are found.
-func TestStatusOfAJobThatIsHeldIsIdentified(t *testing.T) {
+// The status of a held job has the observed generation and the selector of its pods.
+func TestHeldJobHasItsGenerationAndSelector(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 0)).Sees()
 	diff(t, "observedGeneration", int64(1), d.Status.ObservedGeneration)
 	diff(t, "selector", "batch.tensorstack.dev/job-kind=TestJob,batch.tensorstack.dev/job-name=job", d.Status.Selector)
 }
 
-// withoutReplicas takes all replicas of a job away.
+// withoutReplicas scales the first role of a job to 0 replicas.
 func withoutReplicas(j *jobBuilder) *jobBuilder {
 	j.Spec.Roles[0].Replicas = 0
 	return j
 }
 
-// withCompletionTime sets the completionTime of a job that has not finished. The controller never does.
+// withCompletionTime sets the completionTime of a job that has not finished, which the controller never does.
 func withCompletionTime(j *jobBuilder) *jobBuilder {
 	j.Status.CompletionTime = new(ago(time.Second))
 	return j

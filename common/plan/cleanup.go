@@ -6,10 +6,10 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// cleanUp deletes the pods of a job whose end is decided, as its clean-up policy says. Once the job has finished, the
-// tasks of the status are updated when no pod changes any more. The phase, conditions and counts stay.
+// cleanUp deletes the pods of a job whose end is decided, according to its clean-up policy. Once the job has finished
+// and no pod changes any more, it updates the tasks of the status. The phase, conditions and counts stay.
 func (s *steps) cleanUp() {
-	//mutant:a gang: its group stays when it ends =>
+	//mutant:a gang: the PodGroup stays when the job ends =>
 	s.endAdmission()
 	s.cleanedUp = s.deleteRemainingPods() && s.Status.Finished()
 	if s.cleanedUp {
@@ -18,13 +18,13 @@ func (s *steps) cleanUp() {
 	expiry, ok := policy.Expiry(s.job.Spec.RunPolicy, s.Status.CompletionTime)
 	if ok && (s.now.Before(expiry) || !s.job.Status.Finished()) {
 		//mutant:a job never expires =>
-		s.wakeAt(expiry) // a job that has just ended is not deleted before its end is written
+		s.wakeAt(expiry) // the end of a job is written before the job is deleted
 	}
 }
 
-// deleteRemainingPods deletes the pods that the clean-up policy does not keep, and reports whether no replica changes
-// any more. After a success the peers of the leader get some time to end by themselves, unless they only serve replicas
-// that have ended. A replica has ended once its main container has: sidecars that run on get no time.
+// deleteRemainingPods deletes the pods that the clean-up policy does not keep. It reports whether no replica changes
+// any more. After a success the peers of the leader get time to end by themselves, unless they only serve replicas that
+// have ended. A replica has ended once its main container has ended, so sidecars that still run get no time.
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
 	ended, idle := s.podsOfEndedReplicas(), s.idleServers()
@@ -34,7 +34,7 @@ func (s *steps) deleteRemainingPods() (done bool) {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
-			done = done && (ended[name] || policy.Ended(pod)) // under None a pod may run on
+			done = done && (ended[name] || policy.Ended(pod)) // with policy None, a pod can still run
 		case !ended[name] && !idle[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
 			done = false
 			s.wakeUrgentlyAt(peersMayEnd)
@@ -47,8 +47,8 @@ func (s *steps) deleteRemainingPods() (done bool) {
 	return done
 }
 
-// peersMayEnd returns until when the peers of a leader that succeeded may end by themselves. It is zero if the job did
-// not succeed.
+// peersMayEnd returns the time until which the peers of a succeeded leader can end by themselves. It is zero if the job
+// did not succeed.
 func (s *steps) peersMayEnd() time.Time {
 	success := successOf(s.Status)
 	if success == nil {
@@ -66,8 +66,8 @@ func (s *steps) podsOfEndedReplicas() map[string]bool {
 	return ended
 }
 
-// idleServers returns the names of the replicas that only serve others and have nothing left to do, since all others
-// have ended.
+// idleServers returns the names of the replicas that only serve others, if all others have ended or have no pod.
+// Otherwise it returns nil.
 func (s *steps) idleServers() map[string]bool {
 	idle := map[string]bool{}
 	for _, r := range s.replicas {

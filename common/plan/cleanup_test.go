@@ -15,7 +15,7 @@ import (
 
 func TestCleanUp(t *testing.T) {
 	t.Parallel()
-	// Each job fails on its deadline, with one replica in every state that a pod can be left in.
+	// Each job fails because of its deadline. Its replicas have every state that a pod can be in at the end.
 	pods := []*corev1.Pod{
 		pod("job-worker-0", running),
 		pod("job-worker-1", unschedulable),
@@ -28,12 +28,12 @@ func TestCleanUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy      batchv1beta1.CleanUpPolicy
 		wantDeletes []string
-		// left are the pods that stay.
+		// left are the pods that remain.
 		left []*corev1.Pod
-		// want is the aggregate when the clean-up is done.
+		// want is the aggregate after the clean-up.
 		want batchv1beta1.Aggregate
 	}{
-		"Unfinished keeps what has ended, with its logs": {
+		"Unfinished keeps ended pods with their logs": {
 			policy:      batchv1beta1.CleanUpPolicyUnfinished,
 			wantDeletes: []string{"job-worker-0", "job-worker-1", "job-worker-4"},
 			left:        ended,
@@ -44,23 +44,23 @@ func TestCleanUp(t *testing.T) {
 			left:        ended,
 			want:        batchv1beta1.Aggregate{Succeeded: 2, Failed: 1, Deleted: 4},
 		},
-		"All keeps nothing": {
+		"All keeps no pod": {
 			policy:      batchv1beta1.CleanUpPolicyAll,
 			wantDeletes: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4"},
 			want:        batchv1beta1.Aggregate{Deleted: 7},
 		},
-		"None keeps everything, as it was at the end while something runs": {
+		"None keeps all pods, and the tasks stay while a pod runs": {
 			policy: batchv1beta1.CleanUpPolicyNone,
 			left:   pods[:5],
 			want:   batchv1beta1.Aggregate{Running: 1, Pending: 1, Succeeded: 2, Failed: 1, Deleted: 2},
 		},
-		"None keeps everything, and sees the training end while sidecars run on": {
+		"None keeps all pods, and the tasks change when only sidecars run": {
 			policy: batchv1beta1.CleanUpPolicyNone,
 			left: append(ended, pod("job-worker-0", exited(0), sidecarRunning), pod("job-worker-1", exited(1), sidecarRunning),
 				pods[4]),
 			want: batchv1beta1.Aggregate{Succeeded: 3, Failed: 2, Deleted: 2},
 		},
-		"None keeps everything, and sees it end": {
+		"None keeps all pods, and the tasks change when all pods have ended": {
 			policy: batchv1beta1.CleanUpPolicyNone,
 			left: append(ended, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)),
 				pod("job-worker-4", exited(0))),
@@ -69,7 +69,7 @@ func TestCleanUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The seventh replica never got a pod.
+			// The seventh replica never has a pod.
 			j := job(restarting(role("worker", 7), batchv1beta1.RestartPolicyNever)).
 				Scope(scopeReplica).Deadline(60).CleanUp(tc.policy).Saw(time.Minute)
 			end := j.Sees(pods...)
@@ -78,8 +78,8 @@ func TestCleanUp(t *testing.T) {
 			diff(t, "deletions", tc.wantDeletes, names(end.CleanUps))
 
 			j.Status = end.Status
-			diff(t, "deletions of a second look", tc.wantDeletes, names(j.Sees(pods...).CleanUps))
-			diff(t, "status of a second look", end.Status, j.Sees(pods...).Status)
+			diff(t, "deletions of a second reconcile", tc.wantDeletes, names(j.Sees(pods...).CleanUps))
+			diff(t, "status of a second reconcile", end.Status, j.Sees(pods...).Status)
 
 			done := j.Sees(tc.left...)
 			diff(t, "deletions at the end", []string(nil), names(done.CleanUps))
@@ -87,13 +87,13 @@ func TestCleanUp(t *testing.T) {
 			diff(t, "final aggregate", &tc.want, done.Status.Aggregate)
 
 			j.Status = done.Status
-			diff(t, "status of a last look", done.Status, j.Sees(tc.left...).Status)
+			diff(t, "status of a last reconcile", done.Status, j.Sees(tc.left...).Status)
 		})
 	}
 }
 
-// The peers of a leader that succeeded may be about to write their results.
-func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
+// After the success of the leader, its peers might still be writing their results.
+func TestCleanUpGivesPeersTimeAfterASuccess(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{
 		pod("job-worker-0", exited(0), sidecarRunning),
@@ -105,30 +105,30 @@ func TestCleanUpLeavesPeersTimeAfterASuccess(t *testing.T) {
 	d := j.Sees(pods...)
 	diff(t, "SuccessCriteriaMet", metav1.ConditionTrue, conditionOf(d, batchv1beta1.ConditionSuccessCriteriaMet).Status)
 	diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
-	wantAtOnce := []string{"job-worker-0", "job-worker-3"}
-	diff(t, "deletions at once: the training of these has ended", wantAtOnce, names(d.CleanUps))
-	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
+	wantImmediately := []string{"job-worker-0", "job-worker-3"}
+	diff(t, "immediate deletions of pods whose main container has ended", wantImmediately, names(d.CleanUps))
+	diff(t, "time until the requeue", 30*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
 	pods = pods[:3]
 	late := plan.Decide(j.Job, seeing(pods[1:]...), now.Add(29*time.Second))
-	diff(t, "deletions before the time", []string(nil), names(late.CleanUps))
-	diff(t, "wake-up before the time", 30*time.Second, summarize(late).WakeIn)
-	diff(t, "status before the time", d.Status, late.Status)
+	diff(t, "deletions before the end of the grace period", []string(nil), names(late.CleanUps))
+	diff(t, "requeue before the end of the grace period", 30*time.Second, summarize(late).WakeIn)
+	diff(t, "status before the end of the grace period", d.Status, late.Status)
 
 	late = plan.Decide(j.Job, seeing(pods[1:]...), now.Add(30*time.Second))
-	diff(t, "deletions in time", []string{"job-worker-1"}, names(late.CleanUps))
-	diff(t, "wake-up in time, when the pod is overdue", 90*time.Second, summarize(late).WakeIn)
+	diff(t, "deletions after the grace period", []string{"job-worker-1"}, names(late.CleanUps))
+	diff(t, "requeue after the grace period, when the pod is overdue", 90*time.Second, summarize(late).WakeIn)
 
 	exitedMeanwhile := plan.Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
-	diff(t, "deletions once all ended", []string(nil), names(exitedMeanwhile.CleanUps))
-	diff(t, "phase once all ended", batchv1beta1.JobPhaseSucceeded, exitedMeanwhile.Status.Phase)
-	diff(t, "READY once all ended", "4/4", exitedMeanwhile.Status.Ready)
-	diff(t, "aggregate once all ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
+	diff(t, "deletions once all have ended", []string(nil), names(exitedMeanwhile.CleanUps))
+	diff(t, "phase once all have ended", batchv1beta1.JobPhaseSucceeded, exitedMeanwhile.Status.Phase)
+	diff(t, "READY once all have ended", "4/4", exitedMeanwhile.Status.Ready)
+	diff(t, "aggregate once all have ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
 }
 
-// The peers of a leader that succeeded get time to end by themselves. No other pod does.
-func TestCleanUpOfPodsThatMatterNoMore(t *testing.T) {
+// After the success of the leader, running pods of no replica get time to end like the peers of the leader.
+func TestCleanUpOfPodsOfNoReplica(t *testing.T) {
 	t.Parallel()
 	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
 	foreign := func(options ...podOption) *corev1.Pod { return pod("job-worker-7", options...) }
@@ -137,15 +137,15 @@ func TestCleanUpOfPodsThatMatterNoMore(t *testing.T) {
 		pods        []*corev1.Pod
 		wantDeletes []string
 	}{
-		"a pod of no replica that runs may end by itself": {
+		"a running pod of no replica gets time to end": {
 			policy: batchv1beta1.CleanUpPolicyAll, pods: []*corev1.Pod{leader, peer, foreign(running)},
 			wantDeletes: []string{"job-worker-0"},
 		},
-		"a pod of no replica that has ended is deleted at once": {
+		"an ended pod of no replica is deleted immediately": {
 			policy: batchv1beta1.CleanUpPolicyAll, pods: []*corev1.Pod{leader, peer, foreign(exited(0))},
 			wantDeletes: []string{"job-worker-0", "job-worker-7"},
 		},
-		"a pod of no replica that has ended stays with its logs": {
+		"an ended pod of no replica stays with its logs": {
 			policy: batchv1beta1.CleanUpPolicyUnfinished, pods: []*corev1.Pod{leader, peer, foreign(exited(0))},
 		},
 	} {
@@ -153,12 +153,12 @@ func TestCleanUpOfPodsThatMatterNoMore(t *testing.T) {
 			t.Parallel()
 			d := ran().CleanUp(tc.policy).GivePeers(time.Minute).Sees(tc.pods...)
 			diff(t, "deletions", tc.wantDeletes, names(d.CleanUps))
-			diff(t, "wake-up", time.Minute, summarize(d).WakeIn)
+			diff(t, "time until the requeue", time.Minute, summarize(d).WakeIn)
 		})
 	}
 }
 
-// Under None, what the status has of the replicas of a finished job stays until no pod changes any more.
+// With policy None, the tasks of a finished job stay until no pod changes any more.
 func TestTasksOfAFinishedJobChangeOnce(t *testing.T) {
 	t.Parallel()
 	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
@@ -166,24 +166,24 @@ func TestTasksOfAFinishedJobChangeOnce(t *testing.T) {
 		pods []*corev1.Pod
 		want *batchv1beta1.Aggregate
 	}{
-		"a replica runs on": {
+		"the tasks stay while a replica runs": {
 			pods: []*corev1.Pod{leader, peer}, want: &batchv1beta1.Aggregate{Running: 1, Succeeded: 1},
 		},
-		"somebody deletes a replica, which runs until its pod is gone": {
+		"the tasks stay while the pod of a replica is being deleted": {
 			pods: []*corev1.Pod{leader, pod("job-worker-1", running, deleting)},
 			want: &batchv1beta1.Aggregate{Running: 1, Succeeded: 1},
 		},
-		"the pod of a replica is gone": {
+		"the tasks change when the pod of a running replica is gone": {
 			pods: []*corev1.Pod{leader}, want: &batchv1beta1.Aggregate{Deleted: 1, Succeeded: 1},
 		},
-		"all replicas have ended": {
+		"the tasks change when all replicas have ended": {
 			pods: []*corev1.Pod{leader, pod("job-worker-1", exited(0))}, want: &batchv1beta1.Aggregate{Succeeded: 2},
 		},
-		"all replicas have ended, and a pod of no replica has": {
+		"the tasks change when all replicas and a pod of no replica have ended": {
 			pods: []*corev1.Pod{leader, pod("job-worker-1", exited(0)), pod("job-worker-7", exited(0))},
 			want: &batchv1beta1.Aggregate{Succeeded: 2},
 		},
-		"all replicas have ended, and a pod of no replica runs": {
+		"the tasks stay while a pod of no replica runs": {
 			pods: []*corev1.Pod{leader, pod("job-worker-1", exited(0)), pod("job-worker-7", running)},
 			want: &batchv1beta1.Aggregate{Running: 1, Succeeded: 1},
 		},
@@ -196,17 +196,18 @@ func TestTasksOfAFinishedJobChangeOnce(t *testing.T) {
 	}
 }
 
-// A job that failed owes its replicas nothing.
-func TestCleanUpLeavesPeersNoTimeAfterAFailure(t *testing.T) {
+// After a failure, the remaining pods are deleted immediately.
+func TestCleanUpGivesPeersNoTimeAfterAFailure(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).BackoffLimit(0).GivePeers(30*time.Second).Saw(time.Hour).
 		Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
 	diff(t, "deletions", []string{"job-worker-0"}, names(d.CleanUps))
-	diff(t, "wake-up, when the pod is overdue", time.Minute, summarize(d).WakeIn)
+	diff(t, "requeue when the pod is overdue", time.Minute, summarize(d).WakeIn)
 }
 
-// Once the job is gone nobody frees what a lost node holds, and the next job of the name would wait for it.
-func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
+// Once a job is gone, nobody deletes its pods on lost nodes by force, and the next job of the same name would wait for
+// them.
+func TestExpiredJobWaitsForPodsOnLostNodes(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).TTL(1).LoseNodesAfter(time.Minute).
 		CleanUp(batchv1beta1.CleanUpPolicyNone).
@@ -214,11 +215,11 @@ func TestTimeToLiveWaitsForThePodsOfLostNodes(t *testing.T) {
 	lost := pod("job-worker-1", running, onLostNode, deleting)
 	d := j.Sees(pod("job-worker-0", exited(0)), lost)
 	diff(t, "deletion of the job", false, d.DeleteJob)
-	diff(t, "wake-up, when the pod is deleted by force", 90*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue when the pod is deleted by force", 90*time.Second, summarize(d).WakeIn)
 	diff(t, "deletion of the job once the pod is gone", true, j.Sees(pod("job-worker-0", exited(0))).DeleteJob)
 }
 
-// A finished job is deleted when its time is over, and wakes by itself for that.
+// A finished job is deleted when its time to live is over, and is requeued for that.
 func TestFinishedJobExpires(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -226,11 +227,11 @@ func TestFinishedJobExpires(t *testing.T) {
 		wantDelete bool
 		wantWakeIn time.Duration
 	}{
-		"never, without a limit":  {},
-		"not before its time":     {ttl: ptr.To[int32](90), wantWakeIn: 30 * time.Second},
-		"when its time is over":   {ttl: ptr.To[int32](60), wantDelete: true},
-		"long after":              {ttl: ptr.To[int32](1), wantDelete: true},
-		"at once, if so is asked": {ttl: ptr.To[int32](0), wantDelete: true},
+		"a job without a time to live stays":                    {},
+		"a job stays until its time to live is over":            {ttl: ptr.To[int32](90), wantWakeIn: 30 * time.Second},
+		"a job is deleted when its time to live is over":        {ttl: ptr.To[int32](60), wantDelete: true},
+		"a job is deleted even long after its time to live":     {ttl: ptr.To[int32](1), wantDelete: true},
+		"a job with a time to live of 0 is deleted immediately": {ttl: ptr.To[int32](0), wantDelete: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -238,33 +239,33 @@ func TestFinishedJobExpires(t *testing.T) {
 			j.Spec.RunPolicy.TTLSecondsAfterFinished = tc.ttl
 			d := j.Sees(pod("job-worker-0", exited(0)))
 			diff(t, "deletion", tc.wantDelete, d.DeleteJob)
-			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
 		})
 	}
 }
 
-// A job is deleted only once its end is written. That may change nothing that wakes the job, such as a pod.
-func TestJobThatEndsWakesWhenItsTimeIsOver(t *testing.T) {
+// A job is deleted only after its end is written. That write might cause no event that requeues the job.
+func TestJobThatEndsIsRequeuedForItsDeletion(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		ttl  int32
 		want time.Time
 	}{
-		"at once, if no time is left": {ttl: 0, want: now},
-		"later, if some time is left": {ttl: 90, want: now.Add(90 * time.Second)},
+		"a job with a time to live of 0 is requeued immediately": {ttl: 0, want: now},
+		"a job with a time to live is requeued when it is over":  {ttl: 90, want: now.Add(90 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 1)).TTL(tc.ttl).Saw(time.Minute, pod("job-worker-0", running))
 			d := j.Sees(pod("job-worker-0", exited(0)))
 			diff(t, "deletion", false, d.DeleteJob)
-			diff(t, "wake-up", tc.want, d.WakeAt)
+			diff(t, "requeue", tc.want, d.WakeAt)
 		})
 	}
 }
 
-// Workers of DeepSpeed and parameter servers do not end by themselves. They hold their GPUs until they are deleted.
-func TestReplicasThatServeOthersGetNoTimeOnceTheseHaveEnded(t *testing.T) {
+// DeepSpeed workers and parameter servers do not end by themselves. They hold their GPUs until they are deleted.
+func TestServersGetNoTimeOnceTheOtherReplicasHaveEnded(t *testing.T) {
 	t.Parallel()
 	serving := func(r framework.Role) framework.Role {
 		r.Serves = true
@@ -275,17 +276,17 @@ func TestReplicasThatServeOthersGetNoTimeOnceTheseHaveEnded(t *testing.T) {
 		pods  []*corev1.Pod
 		want  []string
 	}{
-		"a worker goes when the leader has succeeded, which launched all that it ran": {
+		"a worker is deleted when the leader that launched its processes has succeeded": {
 			roles: []framework.Role{serving(role("worker", 2))},
 			pods:  []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", running)},
 			want:  []string{"job-worker-1"},
 		},
-		"a parameter server goes when the workers have ended": {
+		"a parameter server is deleted when the workers have ended": {
 			roles: []framework.Role{role("worker", 2), serving(role("ps", 1))},
 			pods:  []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-ps-0", running)},
 			want:  []string{"job-ps-0"},
 		},
-		"a parameter server goes when the pod of a worker is gone": {
+		"a parameter server is deleted when the pod of a worker is gone": {
 			roles: []framework.Role{role("worker", 2), serving(role("ps", 1))},
 			pods:  []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-ps-0", running)},
 			want:  []string{"job-ps-0"},

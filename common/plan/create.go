@@ -11,22 +11,23 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Creation is a pod to create. The pod is built when it is created, since all pods of a large job together may not fit
-// into memory.
+// Creation describes a pod to create. The pod is built only when it is created, because all pods of a large job
+// together might not fit into memory.
 type Creation struct {
-	// Name of the pod.
+	// Name is the name of the pod.
 	Name string
-	// Type of the replica.
+	// Type is the type of the replica.
 	Type string
-	// Size is about how many bytes of memory the pod takes: as many as the largest of its type that Decide has built.
+	// Size is about how many bytes of memory the pod takes. It is the size of the largest pod of the type that Decide has
+	// built.
 	Size int64
-	// Join makes the pod a member of what has admitted it. Nil means that nothing has to admit it.
+	// Join makes the pod a member of the object that admits it. Nil means that the pod needs no admission.
 	Join func(*corev1.Pod)
 
 	build func() (*corev1.Pod, error)
 }
 
-// Build returns the pod, another one with each call. The error describes a fault of the template. It is of type
+// Build returns the pod. Each call returns a new object. An error describes a fault of the template and is of type
 // *report.RefusedError.
 func (c *Creation) Build() (*corev1.Pod, error) {
 	pod, err := c.build()
@@ -39,20 +40,20 @@ func (c *Creation) Build() (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// createMissing creates the pods that are missing, unless their restart is not due. If all replicas are restarted, no
-// pod is created before the pods of the earlier attempt are gone, since it could connect to them.
+// createMissing creates missing pods, except those whose restart is not due yet. If all replicas are restarted, it
+// creates no pod until the pods of the earlier attempt are gone, because a new pod could connect to them.
 func (s *steps) createMissing() {
-	//mutant:replicas start beside pods of an earlier attempt => if false {
+	//mutant:replicas start while pods of an earlier attempt exist => if false {
 	if s.hasPodsOfEarlierJobAttempt() {
 		return
 	}
-	awaited := sync.OnceValue(s.awaitedNames) // usually nothing is missing
+	awaited := sync.OnceValue(s.awaitedNames) // computed once, and only if a pod is missing
 	for _, r := range s.replicas {
 		if r.pod != nil || r.done {
 			continue
 		}
 		if r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now) {
-			//mutant:nothing wakes the job for a delayed restart =>
+			//mutant:a job is not requeued for a delayed restart =>
 			s.wakeUrgentlyAt(r.recorded.RestartTime.Time)
 			continue
 		}
@@ -67,9 +68,9 @@ func (s *steps) createMissing() {
 	}
 }
 
-// measureCreations sets the sizes of the pods to create. For that it builds the first and the last pod of each type.
-// The error is the fault of a template, so that no pod of a job with a faulty template is created: a template is faulty
-// for the leader, for the other replicas of the type, or for both.
+// measureCreations sets the sizes of the pods to create. It builds the first and the last pod of each type, because a
+// template can be faulty for the leader, for the other replicas of the type, or for both. An error describes the fault.
+// The caller then creates no pod of the job.
 func (s *steps) measureCreations() *report.RefusedError {
 	sizes := map[string]int64{}
 	for i := range s.Creates {
@@ -91,8 +92,8 @@ func (s *steps) measureCreations() *report.RefusedError {
 	return nil
 }
 
-// newPod returns the pod of a replica, which waits until the given names resolve, and for its own only if needsOwnName.
-// An error describes a fault of the template.
+// newPod returns the pod of a replica. The pod waits until the awaited names resolve. It waits for its own name only if
+// needsOwnName returns true. An error describes a fault of the template.
 func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 	template := r.member.Role.Template.DeepCopy()
 	how := startOf(s.job.Spec, s.job.Status.Pauses, r.member.Role.Type)
@@ -109,14 +110,14 @@ func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 	return s.buildPod(*r.member, names, r.attempt(), template)
 }
 
-// needsOwnName reports whether a pod must wait until its own name resolves: with hostNetwork, where the kubelet does
-// not write it into /etc/hosts. With another DNS policy it may never resolve.
+// needsOwnName reports whether a pod must wait until its own name resolves. That is the case with hostNetwork, because
+// the kubelet does not write the name into /etc/hosts. With another DNS policy the name might never resolve.
 func needsOwnName(spec corev1.PodSpec) bool {
 	return spec.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet)
 }
 
-// awaitedNames returns the host names that must resolve before another replica starts: that of the leader, and those of
-// the replicas that every replica connects to. The name of a replica that has ended is not waited for.
+// awaitedNames returns the host names that must resolve before another replica starts. These are the names of the
+// leader and of the replicas that every replica connects to, except those that have ended.
 func (s *steps) awaitedNames() []string {
 	var names []string
 	for _, r := range s.replicas {

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// To build all pods of a large job would take long. A template may be faulty for the leader, or for the others.
+// Building all pods of a large job would take long. A template can be faulty for the leader or for the other replicas.
 func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
 	t.Parallel()
 	j := job(role("chief", 3), role("worker", 4), role("ps", 1))
@@ -23,12 +23,12 @@ func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
 		return nil
 	}
 	d := j.Sees()
-	diff(t, "pods that are built",
+	diff(t, "built pods",
 		[]string{"job-chief-0", "job-chief-2", "job-worker-0", "job-worker-3", "job-ps-0"}, built)
 	diff(t, "pods to create", 8, len(d.Creates))
 }
 
-func TestPodsToCreateAreAsLargeAsTheLargestOfTheirType(t *testing.T) {
+func TestSizeIsThatOfTheLargestBuiltPodOfTheType(t *testing.T) {
 	t.Parallel()
 	const more = 10_000
 	j := job(role("chief", 1), role("worker", 3))
@@ -45,7 +45,7 @@ func TestPodsToCreateAreAsLargeAsTheLargestOfTheirType(t *testing.T) {
 			}
 			for _, c := range j.Sees().Creates {
 				if isLarge := c.Size > small+more/2; isLarge != (c.Type == "worker") || c.Size < small/2 {
-					t.Errorf("%s takes %d bytes, and a small pod takes %d", c.Name, c.Size, small)
+					t.Errorf("the size of %s is %d bytes, and the size of a small pod is %d bytes", c.Name, c.Size, small)
 				}
 			}
 		})
@@ -62,11 +62,11 @@ func TestTemplateThatBecomesFaultyIsRefusedWhenThePodIsBuilt(t *testing.T) {
 	_, err := d.Creates[0].Build()
 	var refused *report.RefusedError
 	if !errors.As(err, &refused) || refused.Reason != "InvalidTemplate" || !errors.Is(refused.Err, fault) {
-		t.Errorf("the error is %v, want a refusal of the template", err)
+		t.Errorf("the error is %v, want a *report.RefusedError with the fault of the template", err)
 	}
 }
 
-func TestCreatedPodsStartAsTheRunModeSays(t *testing.T) {
+func TestCreatedPodsFollowTheRunMode(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
 	j.Spec.Roles[0].Template.Spec.InitContainers = []corev1.Container{{Name: "fetch"}}
@@ -83,12 +83,12 @@ func TestCreatedPodsStartAsTheRunModeSays(t *testing.T) {
 	pods := podsToCreate(j.Sees())
 	diff(t, "init containers", 0, len(pods[0].Spec.InitContainers))
 	got := pods[0].Spec.Containers[0]
-	diff(t, "command that the framework wires", []string{"python"}, wired)
+	diff(t, "command that the framework sees", []string{"python"}, wired)
 	diff(t, "command", []string{"sleep", "inf"}, got.Command)
 	diff(t, "probe", (*corev1.Probe)(nil), got.LivenessProbe)
 }
 
-func TestTemplateWithoutContainersIsDecidedOn(t *testing.T) {
+func TestTemplateWithoutContainersIsInvalid(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Refusing("no container")
 	j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{}

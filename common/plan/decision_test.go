@@ -16,7 +16,7 @@ func TestChangesObjects(t *testing.T) {
 		decision plan.Decision
 		want     bool
 	}{
-		"a decision that only writes the status": {
+		"only the status is written": {
 			decision: plan.Decision{Status: batchv1beta1.JobStatus{Phase: phaseRunning}, NeedsLiveRead: true},
 		},
 		"a pod is released":         {decision: plan.Decision{Releases: pods}, want: true},
@@ -26,8 +26,8 @@ func TestChangesObjects(t *testing.T) {
 		"a pod is created": {
 			decision: plan.Decision{Creates: []plan.Creation{{Name: "job-worker-0"}}}, want: true,
 		},
-		"the Service is created":             {decision: plan.Decision{CreateService: true}, want: true},
-		"the NetworkPolicy is made or fixed": {decision: plan.Decision{EnsureNetworkPolicy: true}, want: true},
+		"the Service is created":                   {decision: plan.Decision{CreateService: true}, want: true},
+		"the NetworkPolicy is created or restored": {decision: plan.Decision{EnsureNetworkPolicy: true}, want: true},
 		"the PodGroup is deleted": {
 			decision: plan.Decision{Admission: plan.Change{Action: batchv1beta1.ActionDelete}}, want: true,
 		},
@@ -39,7 +39,7 @@ func TestChangesObjects(t *testing.T) {
 	}
 }
 
-func TestPodsThatAreDeletedByForceAreSorted(t *testing.T) {
+func TestForceDeletesAreSorted(t *testing.T) {
 	t.Parallel()
 	var pods []*corev1.Pod
 	for _, name := range []string{"job-worker-3", "job-worker-1", "job-worker-0", "job-worker-2"} {

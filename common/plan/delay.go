@@ -13,19 +13,19 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// endDelay is how long the end of a replica is batched with those of its peers. If the pod is deleted before its end is
-// written, the controller restarts the replica, or all replicas.
+// endDelay is how long the end of a replica is batched with the ends of its peers. It is short, because the controller
+// restarts the replica, or all replicas, if the pod is deleted before its end is written.
 const endDelay = time.Second
 
-// StatusDelay returns how long the status of a decision may be batched with later changes, at most for an interval.
-// Only two changes can be delayed: replica changes, and the first status.
+// StatusDelay returns how long the status write of a decision can be delayed to batch it with later changes. The delay
+// is at most the given interval. Only replica changes and the first status can be delayed.
 func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 	was := job.Status
 	switch {
-	//mutant:the accounting of a failure is delayed => case false:
+	//mutant:the write that counts a failure is delayed => case false:
 	case len(d.Restarts) > 0:
 		return 0
-	case !isFirstStatusThatMayWait(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
+	case !isDelayableFirstStatus(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
 		return 0
 	case !was.Finished() && countEnded(d.Status.Tasks) > countEnded(was.Tasks):
 		return min(endDelay, interval)
@@ -52,11 +52,11 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 	return n
 }
 
-// isFirstStatusThatMayWait reports whether the status would be the first of a job whose replicas will run without help.
-// Most of them run soon, and then the first write reports that. Until then the API server shows the phase Pending by
-// default. Some facts cannot wait: since when the deadline counts, how many replicas an elastic job has, which of them
-// a gang waits for, and that a replica failed.
-func isFirstStatusThatMayWait(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
+// isDelayableFirstStatus reports whether the decision has the first status of a job whose replicas will run without
+// intervention. Most of these jobs run soon, and then the first write reports that. Until then the API server shows the
+// default phase Pending. Some facts must be written immediately: when the deadline starts to count, how many replicas
+// an elastic job has, which replicas a gang waits for, and that a replica failed.
+func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
 	hasFailed := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&
 		d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
@@ -65,8 +65,8 @@ func isFirstStatusThatMayWait(spec framework.JobSpec, was batchv1beta1.JobStatus
 		spec.Elastic == nil
 }
 
-// isSameStatus reports whether two statuses are equal. Replicas, of which there may be many, are compared without
-// reflection.
+// isSameStatus reports whether two statuses are equal. It compares replicas without reflection, because there can be
+// many.
 func isSameStatus(a, b batchv1beta1.JobStatus) bool {
 	if !slices.EqualFunc(a.Tasks, b.Tasks, isSameTask) {
 		return false
@@ -89,7 +89,7 @@ func isSameContainer(a, b batchv1beta1.ContainerStatus) bool {
 	return a.Name == b.Name && a.State == b.State && a.Reason == b.Reason && ptr.Equal(a.ExitCode, b.ExitCode)
 }
 
-// onlyFollowsReplicas reports whether two statuses differ only in what changes with every step of every replica.
+// onlyFollowsReplicas reports whether two statuses differ only in fields that change whenever a replica changes.
 func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
 	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) &&
 		equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
@@ -101,7 +101,8 @@ func hasSameReplicas(a, b batchv1beta1.TaskStatus) bool {
 	return a.Type == b.Type && slices.EqualFunc(a.Replicas, b.Replicas, isSame)
 }
 
-// withoutReplicas leaves out what follows the replicas. While they start, that includes whether they have pods yet.
+// withoutReplicas returns a status without the fields that follow the replicas. It replaces the reason Creating by
+// Pending, because these reasons differ only in whether the replicas have pods yet.
 func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	withoutPods := func(reason string) string {
 		if reason == batchv1beta1.ReasonCreating {

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Tasks change with every step of every replica; everything else is worth a write at once.
+// Tasks change whenever a replica changes. All other changes are written immediately.
 func TestOnlyFollowsReplicas(t *testing.T) {
 	t.Parallel()
 	status := func(change func(*batchv1beta1.JobStatus)) batchv1beta1.JobStatus {
@@ -31,42 +31,56 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		change func(*batchv1beta1.JobStatus)
 		want   bool
 	}{
-		"a replica":             {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Node = "node-1" }, true},
-		"which types there are": {func(s *batchv1beta1.JobStatus) { s.Tasks[0].Type = "master" }, false},
-		"which replicas there are": {
+		"the node of a replica can be batched": {
+			func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Node = "node-1" }, true,
+		},
+		"another type is written immediately": {
+			func(s *batchv1beta1.JobStatus) { s.Tasks[0].Type = "master" }, false,
+		},
+		"another replica is written immediately": {
 			func(s *batchv1beta1.JobStatus) { s.Tasks[0].Replicas[0].Name = "job-worker-1" }, false,
 		},
-		"aggregate": {
+		"aggregate can be batched": {
 			func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true,
 		},
-		"ready":                     {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
-		"replicas":                  {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
-		"the text of a condition":   {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Message = "1 of 2" }, true},
-		"that they have pods":       {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "Creating" }, true},
-		"the reason of a condition": {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "ImagePull" }, false},
-		"the status of a condition": {func(s *batchv1beta1.JobStatus) { s.Conditions[0].Status = "True" }, false},
-		"phase":                     {func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false},
-		"reason":                    {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
-		"backoffCount":              {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
-		"pauses":                    {func(s *batchv1beta1.JobStatus) { s.Pauses = 1 }, false},
-		"attempt":                   {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
-		"failures": {
+		"ready can be batched":                            {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
+		"the number of replicas with pods can be batched": {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
+		"the message of a condition can be batched": {
+			func(s *batchv1beta1.JobStatus) { s.Conditions[0].Message = "1 of 2" }, true,
+		},
+		"a change between Pending and Creating can be batched": {
+			func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "Creating" }, true,
+		},
+		"another reason of a condition is written immediately": {
+			func(s *batchv1beta1.JobStatus) { s.Conditions[0].Reason = "ImagePull" }, false,
+		},
+		"the status of a condition is written immediately": {
+			func(s *batchv1beta1.JobStatus) { s.Conditions[0].Status = "True" }, false,
+		},
+		"phase is written immediately": {
+			func(s *batchv1beta1.JobStatus) { s.Phase = batchv1beta1.JobPhaseRunning }, false,
+		},
+		"reason is written immediately":       {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
+		"backoffCount is written immediately": {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
+		"pauses is written immediately":       {func(s *batchv1beta1.JobStatus) { s.Pauses = 1 }, false},
+		"attempt is written immediately":      {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
+		"a failure is written immediately": {
 			func(s *batchv1beta1.JobStatus) { s.Failures = []batchv1beta1.ReplicaFailure{{}} }, false,
 		},
-		"the generation that it is for": {func(s *batchv1beta1.JobStatus) { s.ObservedGeneration = 2 }, false},
+		"observedGeneration is written immediately": {func(s *batchv1beta1.JobStatus) { s.ObservedGeneration = 2 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before, after := status(func(*batchv1beta1.JobStatus) {}), status(tc.change)
 			want := after.DeepCopy()
-			diff(t, "answer", tc.want, plan.OnlyFollowsReplicas(before, after))
-			diff(t, "the status, which is only read", *want, after)
+			diff(t, "OnlyFollowsReplicas", tc.want, plan.OnlyFollowsReplicas(before, after))
+			diff(t, "status, which must not be changed", *want, after)
 		})
 	}
 }
 
-// What a status says of a replica is compared field by field: none may be left out.
-func TestIsSameStatusLooksAtEachField(t *testing.T) {
+// Replicas are compared field by field, so no field must be left out.
+func TestIsSameStatusComparesEachField(t *testing.T) {
 	t.Parallel()
 	full := func() batchv1beta1.JobStatus {
 		return batchv1beta1.JobStatus{
@@ -79,7 +93,7 @@ func TestIsSameStatusLooksAtEachField(t *testing.T) {
 			}}}},
 		}
 	}
-	diff(t, "answer for the same", true, plan.IsSameStatus(full(), full()))
+	diff(t, "IsSameStatus for equal statuses", true, plan.IsSameStatus(full(), full()))
 	for name, part := range map[string]func(*batchv1beta1.JobStatus) any{
 		"task":      func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0] },
 		"replica":   func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0].Replicas[0] },
@@ -92,16 +106,16 @@ func TestIsSameStatusLooksAtEachField(t *testing.T) {
 				lacking := full()
 				field := reflect.ValueOf(part(&lacking)).Elem().Field(i)
 				if field.IsZero() {
-					t.Fatal("the test sets no such field")
+					t.Fatal("the test does not set this field: add it to the full status")
 				}
 				field.SetZero()
-				diff(t, "answer", false, plan.IsSameStatus(full(), lacking))
+				diff(t, "IsSameStatus", false, plan.IsSameStatus(full(), lacking))
 			})
 		}
 	}
 }
 
-// Whether a list that is empty is there makes no difference, nor the zone of a time.
+// An empty list equals a missing one, and the zone of a time does not matter.
 func TestIsSameStatusIsSemantic(t *testing.T) {
 	t.Parallel()
 	status := func(r batchv1beta1.ReplicaStatus) batchv1beta1.JobStatus {
@@ -114,51 +128,52 @@ func TestIsSameStatusIsSemantic(t *testing.T) {
 	b := status(batchv1beta1.ReplicaStatus{
 		RestartTime: new(metav1.NewTime(now)), Containers: []batchv1beta1.ContainerStatus{},
 	})
-	diff(t, "answer", true, plan.IsSameStatus(a, b))
+	diff(t, "IsSameStatus", true, plan.IsSameStatus(a, b))
 }
 
-// The first status of most jobs says that they run.
-func TestFirstStatusMayWait(t *testing.T) {
+// The first status write of most jobs reports that they run.
+func TestIsDelayableFirstStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		seen []*corev1.Pod
 		want bool
 	}{
-		"while its pods are to be created": {job: job(role("worker", 2)), want: true},
-		"while its pods start": {
+		"the write is delayed while pods are missing": {job: job(role("worker", 2)), want: true},
+		"the write is delayed while pods start": {
 			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)}, want: true,
 		},
-		"not once they run": {
+		"the write is not delayed once all replicas run": {
 			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)},
 		},
-		"not when one cannot start": {
+		"the write is not delayed if a replica cannot start": {
 			job: job(role("worker", 1)), seen: []*corev1.Pod{pod("job-worker-0", unschedulable)},
 		},
-		"not when one failed": {
+		"the write is not delayed if a replica failed": {
 			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
-		"not with a deadline, which counts from it": {job: job(role("worker", 2)).Deadline(60)},
-		"not when one failed and the reports of its peers are awaited": {
+		"the write is not delayed if a deadline counts from it": {job: job(role("worker", 2)).Deadline(60)},
+		"the write is not delayed if a failure waits for reports of the peers": {
 			job:  job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second),
 			seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
-		"not of a gang, which its PodGroup follows":  {job: job(role("worker", 2)).InQueue()},
-		"not when nothing can run":                   {job: job(role("worker", 0))},
-		"not of an elastic job, which is scaled":     {job: job(role("worker", 2)).Elastic(1, 2)},
-		"not of a job that is paused from the start": {job: job(role("worker", 2)).Paused(true)},
-		"not after another":                          {job: job(role("worker", 2)).Saw(time.Minute)},
+		"the write is not delayed if the job is a gang":           {job: job(role("worker", 2)).InQueue()},
+		"the write is not delayed if the job has no replicas":     {job: job(role("worker", 0))},
+		"the write is not delayed if the job is elastic":          {job: job(role("worker", 2)).Elastic(1, 2)},
+		"the write is not delayed if the job is created paused":   {job: job(role("worker", 2)).Paused(true)},
+		"the write is not delayed if a status was written before": {job: job(role("worker", 2)).Saw(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "whether it may wait", tc.want,
-				plan.IsFirstStatusThatMayWait(tc.job.Spec, tc.job.Status, tc.job.Sees(tc.seen...)))
+			diff(t, "whether the write can be delayed", tc.want,
+				plan.IsDelayableFirstStatus(tc.job.Spec, tc.job.Status, tc.job.Sees(tc.seen...)))
 		})
 	}
 }
 
-// A success that is not written is lost with its pod: it waits for its peers, but not for long.
-func TestStatusWaits(t *testing.T) {
+// A success that is not written is lost when the pod is deleted. So it is batched with the ends of peers only for a
+// short time.
+func TestStatusDelay(t *testing.T) {
 	t.Parallel()
 	const interval = 5 * time.Second
 	run := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -166,24 +181,24 @@ func TestStatusWaits(t *testing.T) {
 		saw, sees []*corev1.Pod
 		want      time.Duration
 	}{
-		"for the replicas to run": {
+		"the start of a replica is delayed for the interval": {
 			sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1")}, want: interval,
 		},
-		"for a node to be named": {
+		"the node of a replica is delayed for the interval": {
 			saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, onNode("a"))},
 			want: interval,
 		},
-		"less when a replica has ended": {
+		"the end of a replica is delayed for a second": {
 			saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))}, want: time.Second,
 		},
-		"less when one has before all run": {
+		"the end of a replica before all replicas ran is delayed for a second": {
 			sees: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(0))}, want: time.Second,
 		},
-		"not when all run": {sees: run},
-		"not when the job has succeeded": {
+		"the start of the last replica is written immediately": {sees: run},
+		"the success of the job is written immediately": {
 			saw: run, sees: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", running)},
 		},
-		"not when a replica has to restart": {
+		"a restart is written immediately": {
 			saw: run, sees: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
 	} {
@@ -198,29 +213,29 @@ func TestStatusWaits(t *testing.T) {
 	}
 }
 
-// A status that would wait is written at once with something else that must not wait.
-func TestFirstStatusMayNotWaitWithAnEventOrInAnotherPhase(t *testing.T) {
+// A first status is written immediately if it has an event or another phase than Pending.
+func TestFirstStatusWithAnEventOrAnotherPhaseIsNotDelayed(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2))
 	first := func() plan.Decision { return j.Sees() }
-	diff(t, "whether the first status may wait", true, plan.IsFirstStatusThatMayWait(j.Spec, j.Status, first()))
+	diff(t, "whether the first status can be delayed", true, plan.IsDelayableFirstStatus(j.Spec, j.Status, first()))
 	withEvent := first()
 	withEvent.Events = []report.Event{{Reason: "NoEffect"}}
-	diff(t, "whether it may wait with an event", false, plan.IsFirstStatusThatMayWait(j.Spec, j.Status, withEvent))
+	diff(t, "whether it can be delayed with an event", false, plan.IsDelayableFirstStatus(j.Spec, j.Status, withEvent))
 	resuming := first()
 	resuming.Status.Phase = batchv1beta1.JobPhaseResuming
-	diff(t, "whether it may wait in another phase", false, plan.IsFirstStatusThatMayWait(j.Spec, j.Status, resuming))
+	diff(t, "whether it can be delayed in another phase", false, plan.IsDelayableFirstStatus(j.Spec, j.Status, resuming))
 }
 
-func TestStatusOfARestartNeverWaits(t *testing.T) {
+func TestStatusOfARestartIsNeverDelayed(t *testing.T) {
 	t.Parallel()
 	j := ran()
 	d := plan.Decision{Status: j.Status, Restarts: []plan.Restart{{Cause: "Error"}}}
 	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
 }
 
-// The end of a replica matters while the job may restart it.
-func TestEndOfAReplicaOfAFinishedJobWaitsAsOtherChangesDo(t *testing.T) {
+// The end of a replica is urgent only while the job might restart the replica.
+func TestEndOfAReplicaOfAFinishedJobIsDelayedLikeOtherChanges(t *testing.T) {
 	t.Parallel()
 	j := finishedKeeping(batchv1beta1.CleanUpPolicyNone)
 	later := *j.Status.DeepCopy()

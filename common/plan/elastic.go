@@ -13,14 +13,14 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// presentRoles returns the roles with the replicas that the job has, and whether an elastic job gets new ones. A job
-// that is not elastic has the replicas of its spec until its end is decided. From then on a job keeps its replicas, and
-// so does an elastic job that loses its pods to a pause.
+// presentRoles returns the roles with the current replicas of the job. grows reports whether an elastic job gets new
+// replicas. A job that is not elastic has the replicas of its spec until its end is decided. From then on its replicas
+// stay the same. The replicas of an elastic job also stay the same while a pause deletes its pods.
 //
-// An elastic job that runs has the replicas that the status records, and new ones as needed. The status is written
-// before a pod of a new replica is created, and before a pod of a replica that is given up is deleted. A new replica
-// gets the lowest index whose former pod is gone, so that pods of different replicas are never confused. An elastic job
-// that is new, or paused without pods, has the replicas of its spec.
+// A running elastic job has the replicas that the status records, and new ones as needed. The status is written before
+// the pod of a new replica is created, and before the pod of a removed replica is deleted. A new replica gets the
+// lowest index whose former pod is gone, so that pods of different replicas are never confused. An elastic job that is
+// new, or paused without pods, has the replicas of its spec.
 func (v *view) presentRoles() (roles []framework.Role, grows bool) {
 	roles = slices.Clone(v.job.Spec.Roles)
 	status, elastic := v.job.Status, v.job.Spec.Elastic
@@ -44,7 +44,7 @@ func (v *view) presentRoles() (roles []framework.Role, grows bool) {
 	return roles, grows
 }
 
-// recordedIndices returns the indices of the replicas of a type in a status, ascending.
+// recordedIndices returns the indices of the replicas of a type in a status, in ascending order.
 func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
 	indices := []int32{}
 	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
@@ -63,8 +63,9 @@ func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []in
 	return indices
 }
 
-// scaledDown returns the view without the replicas that an elastic job has too many. Their pods are deleted once the
-// status no longer has them, and their failures no longer count. The other replicas keep their pods, names and indices.
+// scaledDown returns the view without the surplus replicas of an elastic job. The pods of these replicas are deleted
+// once the status no longer lists them, and their failures no longer count. The other replicas keep their pods, names
+// and indices.
 func (v view) scaledDown() view {
 	roles := slices.Clone(v.roles)
 	for i := range roles {
@@ -90,12 +91,12 @@ func (v view) scaledDown() view {
 		}
 	}
 	v.resized = v.resized || len(remaining) < len(v.replicas)
-	//mutant:a replica that was given up counts =>
+	//mutant:a replica that an elastic job has removed still counts =>
 	v.replicas = remaining
 	return v
 }
 
-// withoutAdded returns the view of an elastic job that ends, without the replicas that it would get now.
+// withoutAdded returns the view of a job that ends. It leaves out replicas that an elastic job would add now.
 func (v view) withoutAdded() view {
 	if v.job.Spec.Elastic != nil && len(v.job.Status.Tasks) > 0 {
 		v.replicas = slices.DeleteFunc(slices.Clone(v.replicas), func(r *replica) bool { return r.recorded.Phase == "" })
@@ -103,7 +104,7 @@ func (v view) withoutAdded() view {
 	return v
 }
 
-// announceScale emits an event if the number of replicas of an elastic job that runs changes.
+// announceScale emits an event if the number of replicas of a started elastic job changes.
 func (s *steps) announceScale() {
 	if s.job.Spec.Elastic == nil || s.Status.StartTime == nil || s.Status.Decided() {
 		return
@@ -118,9 +119,9 @@ func (s *steps) announceScale() {
 	}
 }
 
-// trainsWithLess reports whether enough replicas of an elastic job run, the leader among them.
+// trainsWithLess reports whether enough replicas of an elastic job run, including the leader.
 func (s *steps) trainsWithLess() bool {
-	//equivalent:never len(s.replicas) == 0 => none is fewer than the least number of replicas
+	//equivalent:never len(s.replicas) == 0 => 0 replicas are always fewer than the minimum
 	if s.job.Spec.Elastic == nil || len(s.replicas) == 0 {
 		return false
 	}
@@ -132,7 +133,7 @@ func (s *steps) trainsWithLess() bool {
 			}
 			continue
 		}
-		//mutant:a failed replica is counted as training => if true {
+		//mutant:a failed replica counts as training => if true {
 		if !r.staysFailed() && r.failure() == nil {
 			running++
 		}

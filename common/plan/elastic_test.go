@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// scaling returns an elastic job of three replicas that ran a minute ago, all but those that are left out.
+// scaling returns an elastic job of three replicas that had the given pods a minute ago.
 func scaling(pods ...*corev1.Pod) *jobBuilder {
 	return job(role("worker", 0)).Elastic(1, 3).Saw(time.Minute).Saw(time.Minute, pods...)
 }
@@ -34,10 +34,10 @@ func TestElasticJobScales(t *testing.T) {
 		job  *jobBuilder
 		pods []*corev1.Pod
 		want summary
-		// wantReplicas are those that the status lists.
+		// wantReplicas are the names of the replicas that the status lists.
 		wantReplicas []string
 	}{
-		"up, by the indices that are free": {
+		"the job scales up with free indices": {
 			job:  scaling(worker0, worker1, worker2).Elastic(1, 4),
 			pods: []*corev1.Pod{worker0, worker1, worker2},
 			want: summary{
@@ -45,7 +45,7 @@ func TestElasticJobScales(t *testing.T) {
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3"},
 		},
-		"down, from the highest index": {
+		"the job scales down from the highest index": {
 			job:  scaling(worker0, worker1, worker2).Elastic(1, 1),
 			pods: []*corev1.Pod{worker0, worker1, worker2},
 			want: summary{
@@ -53,43 +53,43 @@ func TestElasticJobScales(t *testing.T) {
 			},
 			wantReplicas: []string{"job-worker-0"},
 		},
-		"down, and what does not run goes first": {
+		"replicas that do not run are removed before running ones": {
 			job:          scaling(worker0, pod("job-worker-1", unschedulable), worker2).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", unschedulable), worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
-		"down, and what fails goes first, which counts as no failure": {
+		"failed replicas are removed before running ones, and their failures do not count": {
 			job:          scaling(worker0, worker1, worker2).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", exited(1)), worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
-		"down, and what is being deleted goes first": {
+		"replicas that are being deleted are removed before running ones": {
 			job:          scaling(worker0, worker1, worker2).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", running, deleting), worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning"},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
-		"down, and what has succeeded stays": {
+		"the job scales down and keeps replicas that have succeeded": {
 			job:          scaling(worker0, pod("job-worker-1", unschedulable), pod("job-worker-2", exited(0))).Elastic(1, 2),
 			pods:         []*corev1.Pod{worker0, pod("job-worker-1", unschedulable), pod("job-worker-2", exited(0))},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-1"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-2"},
 		},
-		"down, and the leader stays, whatever it does": {
+		"the job scales down and keeps the leader, whatever its state": {
 			job:          scaling(worker1, worker2).Elastic(1, 1),
 			pods:         []*corev1.Pod{pod("job-worker-0"), worker1, worker2},
 			want:         summary{Phase: phasePending, Reason: "Pending", Deletes: []string{"job-worker-1", "job-worker-2"}},
 			wantReplicas: []string{"job-worker-0"},
 		},
-		"down, and a crash left the pods there": {
+		"the job deletes pods that a crash left after it scaled down": {
 			job:          scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2),
 			pods:         []*corev1.Pod{worker0, worker1, worker2},
 			want:         summary{Phase: phaseRunning, Reason: "ReplicasRunning", Deletes: []string{"job-worker-2"}},
 			wantReplicas: []string{"job-worker-0", "job-worker-1"},
 		},
-		"up again, but not by an index whose former pod is still there": {
+		"the job scales up again without an index whose former pod exists": {
 			job:  scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
 			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", running, deleting)},
 			want: summary{
@@ -97,7 +97,7 @@ func TestElasticJobScales(t *testing.T) {
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
-		"up again, and nothing is adopted that was given up": {
+		"the job scales up again and does not adopt the pod of a removed replica": {
 			job:  scaling(worker0, worker1, worker2).Elastic(1, 2).Saw(0, worker0, worker1, worker2).Elastic(1, 3),
 			pods: []*corev1.Pod{worker0, worker1, pod("job-worker-2", exited(1))},
 			want: summary{
@@ -106,7 +106,7 @@ func TestElasticJobScales(t *testing.T) {
 			},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-3"},
 		},
-		"not up when it ends": {
+		"the job does not scale up when it ends": {
 			job: scaling(worker0, worker1, worker2).Elastic(1, 5),
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)), pod("job-worker-2", exited(0)),
@@ -114,7 +114,7 @@ func TestElasticJobScales(t *testing.T) {
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
-		"not up after its end": {
+		"the job does not scale up after its end": {
 			job: scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1,
 				worker2).Elastic(1, 5),
 			pods: []*corev1.Pod{
@@ -123,7 +123,7 @@ func TestElasticJobScales(t *testing.T) {
 			want:         summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
 			wantReplicas: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
-		"not down after its end": {
+		"the job does not scale down after its end": {
 			job: scaling(worker0, worker1, worker2).Saw(0, pod("job-worker-0", exited(0)), worker1,
 				worker2).Elastic(1, 1),
 			pods: []*corev1.Pod{
@@ -142,7 +142,7 @@ func TestElasticJobScales(t *testing.T) {
 	}
 }
 
-// A job that scales says so, once.
+// A job that scales emits one event.
 func TestScaledEvent(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
@@ -155,7 +155,7 @@ func TestScaledEvent(t *testing.T) {
 		}
 		return list
 	}
-	diff(t, "events at first", []report.Event(nil), scaled(job(role("worker", 0)).Elastic(1, 3), pods...))
+	diff(t, "events of a new job", []report.Event(nil), scaled(job(role("worker", 0)).Elastic(1, 3), pods...))
 	diff(t, "events when it scales", []report.Event{
 		{
 			Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas",
@@ -163,19 +163,20 @@ func TestScaledEvent(t *testing.T) {
 		},
 	},
 		scaled(scaling(pods...).Elastic(1, 1), pods...))
-	diff(t, "events then", []report.Event(nil), scaled(scaling(pods...).Elastic(1, 1).Saw(0, pods...), pods...))
+	diff(t, "events of the next reconcile", []report.Event(nil),
+		scaled(scaling(pods...).Elastic(1, 1).Saw(0, pods...), pods...))
 	paused := scaling(pods...).Paused(true).Saw(0, pods...).Saw(0)
-	diff(t, "events while it is paused", []report.Event(nil), scaled(paused.Elastic(1, 5)))
+	diff(t, "events of a paused job", []report.Event(nil), scaled(paused.Elastic(1, 5)))
 	edited := ran()
 	edited.Spec.Roles[0].Replicas = 3
 	diff(t, "events of a job that is not elastic", []report.Event(nil), scaled(edited, pods[0], pods[1]))
-	diff(t, "events when it ends with fewer", []report.Event(nil),
+	diff(t, "events of a job that ends and would scale down", []report.Event(nil),
 		scaled(scaling(pods...).Elastic(1, 1), pod("job-worker-0", exited(0)), pods[1], pods[2]))
-	diff(t, "events when it ends", []report.Event(nil),
+	diff(t, "events of a job that ends and would scale up", []report.Event(nil),
 		scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
-// Roles share the replicas. One may shrink while another grows.
+// The roles share the replicas of the job. One role can shrink while another grows.
 func TestEachRoleScalesByItself(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-a-0", running), pod("job-a-1", running), pod("job-b-0", running)}
@@ -187,10 +188,10 @@ func TestEachRoleScalesByItself(t *testing.T) {
 	diff(t, "deletions", []string{"job-a-1"}, names(d.Deletes))
 	diff(t, "creations", []string{"job-b-1", "job-b-2"}, names(podsToCreate(d)))
 	j.Spec.Roles[0].Replicas, j.Spec.Roles[1].Replicas = 3, 1
-	diff(t, "need of a live read when the first role grows", true, j.Sees(pods...).NeedsLiveRead)
+	diff(t, "NeedsLiveRead when the first role grows", true, j.Sees(pods...).NeedsLiveRead)
 }
 
-// A replica has the rank that follows from the replicas that the job has now.
+// The rank of a replica depends on the current replicas of the job.
 func TestRankOfAReplicaFollowsTheScale(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-a-0", running), pod("job-a-1", running), pod("job-b-0", running)}
@@ -203,7 +204,7 @@ func TestRankOfAReplicaFollowsTheScale(t *testing.T) {
 	diff(t, "rank of the replica that failed", new(int32(1)), d.Status.Failures[0].Rank)
 }
 
-// A job keeps the indices of its replicas until none of its pods is left.
+// A job keeps the indices of its replicas until a pause has deleted all of its pods.
 func TestIndicesOfAnElasticJob(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
@@ -213,25 +214,29 @@ func TestIndicesOfAnElasticJob(t *testing.T) {
 	pausing := func() *jobBuilder { return two().Paused(true).Saw(0, worker0, worker2) }
 	withForeignEntry := two()
 	withForeignEntry.Status.Tasks[0].Replicas[1].Name = "job-worker-b"
-	kept, anew := []string{"job-worker-0", "job-worker-2"}, []string{"job-worker-0", "job-worker-1"}
+	kept, renumbered := []string{"job-worker-0", "job-worker-2"}, []string{"job-worker-0", "job-worker-1"}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
 		want []string
 	}{
-		"a job whose pods are gone keeps them":          {job: two(), want: kept},
-		"a job whose pods are gone is paused with them": {job: two().Paused(true), want: kept},
-		"a pause keeps them, whatever the user expects": {
+		"a job whose pods are gone keeps its indices":                         {job: two(), want: kept},
+		"a job whose pods are gone keeps its indices when the user pauses it": {job: two().Paused(true), want: kept},
+		"a job keeps its indices while a pause deletes its pods, even if it is scaled": {
 			job: pausing().Elastic(1, 1), pods: []*corev1.Pod{worker0}, want: kept,
 		},
-		"a pause whose last pod is gone drops them":           {job: pausing(), want: anew},
-		"a job that is resumed before it was paused has them": {job: pausing().Paused(false), want: kept},
-		"a job that is resumed from a pause has new ones":     {job: pausing().Saw(0).Paused(false), want: anew},
-		"a job that is resumed has new ones, whatever pod is left": {
+		"a job has new indices when a pause has deleted its last pod":  {job: pausing(), want: renumbered},
+		"a job that is resumed before it was paused keeps its indices": {job: pausing().Paused(false), want: kept},
+		"a resumed job has new indices": {
+			job: pausing().Saw(0).Paused(false), want: renumbered,
+		},
+		"a resumed job has new indices even if a pod is left": {
 			job: pausing().Saw(0).Paused(false).Elastic(1, 3), pods: []*corev1.Pod{worker2},
 			want: []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		},
-		"an entry of another name is no replica": {job: withForeignEntry, pods: []*corev1.Pod{worker0}, want: anew},
+		"an entry whose name has no index is ignored": {
+			job: withForeignEntry, pods: []*corev1.Pod{worker0}, want: renumbered,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +245,7 @@ func TestIndicesOfAnElasticJob(t *testing.T) {
 	}
 }
 
-func TestElasticJobTrainsWithWhatFits(t *testing.T) {
+func TestElasticJobTrainsWithTheReplicasThatRun(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		least     int32
@@ -248,13 +253,13 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 		wantPhase batchv1beta1.JobPhase
 		want      condition
 	}{
-		"all of it": {
+		"the job runs with all replicas": {
 			least:     2,
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)},
 			wantPhase: phaseRunning,
 			want:      condition{metav1.ConditionTrue, "ReplicasRunning", "all 3 replicas run or have ended"},
 		},
-		"enough of it": {
+		"the job runs with minReplicas": {
 			least: 2,
 			pods: []*corev1.Pod{
 				pod("job-worker-0", running), pod("job-worker-1", unschedulable), pod("job-worker-2", running),
@@ -265,16 +270,16 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 				"2 of 3 replicas run, and elastic.minReplicas is 2: job-worker-1 cannot be scheduled: 0/3 nodes are available",
 			},
 		},
-		"too little of it": {
+		"the job does not run with fewer than minReplicas": {
 			least:     2,
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unschedulable), pod("job-worker-2")},
 			wantPhase: phasePending,
 			want: condition{
 				metav1.ConditionFalse, "Unschedulable",
-				"2 of 3 replicas do not run yet: job-worker-1 cannot be scheduled: 0/3 nodes are available",
+				"2 of 3 replicas are not running yet: job-worker-1 cannot be scheduled: 0/3 nodes are available",
 			},
 		},
-		"all but its leader": {
+		"the job does not run without its leader": {
 			least: 1,
 			pods: []*corev1.Pod{
 				pod("job-worker-0", unschedulable), pod("job-worker-1", running), pod("job-worker-2", running),
@@ -282,7 +287,7 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 			wantPhase: phasePending,
 			want: condition{
 				metav1.ConditionFalse, "Unschedulable",
-				"1 of 3 replicas do not run yet: job-worker-0 cannot be scheduled: 0/3 nodes are available",
+				"1 of 3 replicas are not running yet: job-worker-0 cannot be scheduled: 0/3 nodes are available",
 			},
 		},
 	} {
@@ -296,8 +301,8 @@ func TestElasticJobTrainsWithWhatFits(t *testing.T) {
 	}
 }
 
-// A replica that stays failed has done its part, but does not train.
-func TestReplicasThatFailedDoNotTrain(t *testing.T) {
+// A replica that stays failed needs no restart, but it does not count as training.
+func TestFailedReplicasDoNotCountAsTraining(t *testing.T) {
 	t.Parallel()
 	failed := pod("job-worker-1", exited(1))
 	j := job(restarting(role("worker", 0), batchv1beta1.RestartPolicyNever)).Elastic(2, 3).Saw(time.Hour).
@@ -315,7 +320,7 @@ func TestReplicasThatFailedDoNotTrain(t *testing.T) {
 	}, conditionOf(d, batchv1beta1.ConditionRunning))
 }
 
-// A failure is recovered from when what failed runs again. Elastic training may still wait for replicas that never ran.
+// A job has recovered when the failed replicas run again. An elastic job can still wait for replicas that never ran.
 func TestElasticJobRecovers(t *testing.T) {
 	t.Parallel()
 	worker0, failed, never := pod("job-worker-0", running), pod("job-worker-1", exited(1)), pod("job-worker-2",
@@ -326,12 +331,16 @@ func TestElasticJobRecovers(t *testing.T) {
 		pods  []*corev1.Pod
 		want  metav1.ConditionStatus
 	}{
-		"alone: it runs":             {scopeReplica, []*corev1.Pod{worker0, returned, never}, metav1.ConditionFalse},
-		"alone: it does not run yet": {scopeReplica, []*corev1.Pod{worker0, never}, metav1.ConditionTrue},
-		"as one: enough of them run": {
+		"with scope Replica, the job recovers when the failed replica runs": {
+			scopeReplica, []*corev1.Pod{worker0, returned, never}, metav1.ConditionFalse,
+		},
+		"with scope Replica, the job has not recovered until the failed replica runs": {
+			scopeReplica, []*corev1.Pod{worker0, never}, metav1.ConditionTrue,
+		},
+		"with scope Job, the job recovers when minReplicas run": {
 			scopeJob, []*corev1.Pod{pod("job-worker-0", again(1), running)}, metav1.ConditionFalse,
 		},
-		"as one: the leader does not yet": {
+		"with scope Job, the job has not recovered until the leader runs": {
 			scopeJob, []*corev1.Pod{pod("job-worker-1", again(1), running)}, metav1.ConditionTrue,
 		},
 	} {
@@ -349,27 +358,27 @@ func TestElasticJobRecovers(t *testing.T) {
 	}
 }
 
-// What is added or given up depends on which pods there are, which a cache may have wrong.
-func TestScalingIsDecidedOnWhatThereIs(t *testing.T) {
+// Scaling depends on which pods exist, and a cache can be stale.
+func TestScalingRequiresALiveRead(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)}
 	for name, tc := range map[string]struct {
 		expected int32
 		want     bool
 	}{
-		"nothing changes": {expected: 3, want: false},
-		"it grows":        {expected: 4, want: true},
-		"it shrinks":      {expected: 2, want: true},
+		"an unchanged size requires no live read": {expected: 3, want: false},
+		"growing requires a live read":            {expected: 4, want: true},
+		"shrinking requires a live read":          {expected: 2, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "need of a live read", tc.want, scaling(pods...).Elastic(1, tc.expected).Sees(pods...).NeedsLiveRead)
+			diff(t, "NeedsLiveRead", tc.want, scaling(pods...).Elastic(1, tc.expected).Sees(pods...).NeedsLiveRead)
 		})
 	}
 }
 
-// While the pods go that a pause takes, no replica is added: its name may be that of a pod which is still there. A job
-// that is paused begins its indices anew.
+// While a pause deletes pods, no replica is added, because a pod of the same name might still exist. A paused job
+// starts again with the indices from 0.
 func TestElasticJobPauses(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
@@ -379,7 +388,7 @@ func TestElasticJobPauses(t *testing.T) {
 	paused := j.Saw(0).Saw(0)
 	diff(t, "phase", phasePaused, paused.Status.Phase)
 	diff(t, "replicas of a paused job", []string{"job-worker-0", "job-worker-1", "job-worker-2"}, listed(paused.Status))
-	diff(t, "creations when it is resumed", []string{"job-worker-0", "job-worker-1", "job-worker-2"},
+	diff(t, "creations after the resume", []string{"job-worker-0", "job-worker-1", "job-worker-2"},
 		names(podsToCreate(paused.Paused(false).Sees())))
 }
 
@@ -390,11 +399,11 @@ func TestTooFewReplicasAreLeft(t *testing.T) {
 		job  *jobBuilder
 		pods []*corev1.Pod
 	}{
-		"one fails now and is not restarted": {
+		"a replica fails now and is not restarted": {
 			job:  job(role("worker", 0)).Elastic(2, 2).BackoffLimit(0).Saw(time.Minute, worker0, pod("job-worker-1", running)),
 			pods: []*corev1.Pod{worker0, failed},
 		},
-		"one has failed, and its pod is gone": {
+		"a replica has failed and its pod is gone": {
 			job: job(role("worker", 0)).Elastic(2, 2).BackoffLimit(0).Saw(time.Minute, worker0, pod("job-worker-1", running)).
 				Saw(time.Minute, worker0, failed),
 			pods: []*corev1.Pod{worker0},
@@ -407,8 +416,8 @@ func TestTooFewReplicasAreLeft(t *testing.T) {
 	}
 }
 
-// A job may end before its first status is written, or that of a replica that it got.
-func TestReplicasOfAJobThatEndsSoonAreListed(t *testing.T) {
+// A job can end before its first status is written, or before the status lists a replica that it added.
+func TestStatusListsTheReplicasOfAJobThatEndsEarly(t *testing.T) {
 	t.Parallel()
 	ended := []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))}
 	diff(t, "replicas of an elastic job", []string{"job-worker-0", "job-worker-1"},

@@ -14,16 +14,16 @@ import (
 
 // ending is how a job ends.
 type ending struct {
-	// condition that the end is decided by: ConditionSuccessCriteriaMet or ConditionFailureTarget.
+	// condition records the decision: ConditionSuccessCriteriaMet or ConditionFailureTarget.
 	condition string
 	reason    string
 	message   string
-	// cause is the failure that ended the job, if one did.
+	// cause is the failure that ended the job. Nil means none.
 	cause *replicaFailure
 }
 
-// ending returns how the job ends now, or nil if it goes on. The success of the leader goes before any failure. No
-// failure ends the job while the controller awaits reports of it.
+// ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
+// failure. While the controller waits for reports of a failure, no failure ends the job.
 func (v *view) ending(awaitsReports bool) *ending {
 	if len(v.replicas) > 0 && v.replicas[0].succeeded() {
 		return &ending{
@@ -62,8 +62,8 @@ func (v *view) ending(awaitsReports bool) *ending {
 	return v.limitExceeded(*cause)
 }
 
-// decisiveFailure returns the failure that may end the job: the root cause of a failure that restarts all, otherwise
-// the failure of the leader. It is nil if there is none.
+// decisiveFailure returns the failure that can end the job. It is the root cause of a failure that restarts all
+// replicas. If there is none, it is the failure of the leader. Nil means that neither exists.
 func (v *view) decisiveFailure() *replicaFailure {
 	if root := v.rootCause(); root != nil {
 		return root
@@ -76,7 +76,7 @@ func (v *view) decisiveFailure() *replicaFailure {
 }
 
 // permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its
-// failure. A deletion is no failure of the program.
+// failure, and nil otherwise. A deletion is not a failure of the program.
 func (v *view) permanentFailure(cause replicaFailure) *ending {
 	failure := cause.replica.failure()
 	restartPolicy := cause.replica.member.Role.RestartPolicy
@@ -92,9 +92,9 @@ func (v *view) permanentFailure(cause replicaFailure) *ending {
 	}
 }
 
-// limitExceeded returns the end of the job if its failure needs a counted restart and none is left.
+// limitExceeded returns the end of the job if the failure needs a counted restart and none is left, and nil otherwise.
 func (v *view) limitExceeded(cause replicaFailure) *ending {
-	//mutant:the limit does not hold => if true || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
+	//mutant:the limit is not enforced => if true || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 	if cause.failure.Ignored || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (v *view) limitExceeded(cause replicaFailure) *ending {
 	}
 }
 
-// withOutput appends the message of the kubelet and the last whole lines of the replica's output.
+// withOutput appends the message of the kubelet and the last complete lines of the replica's output.
 func withOutput(message string, failure policy.Failure) string {
 	if failure.Message != "" {
 		message += ": " + failure.Message
@@ -119,7 +119,7 @@ func withOutput(message string, failure policy.Failure) string {
 	return message + "; its last output:\n" + failure.Output
 }
 
-// decideEnd records how the job ends. From then on nothing is created for the job.
+// decideEnd records how the job ends. From then on no object is created for the job.
 func (s *steps) decideEnd(end ending) {
 	s.view = s.withoutAdded()
 	if end.cause != nil {

@@ -23,22 +23,22 @@ func TestJobSucceeds(t *testing.T) {
 		job  *jobBuilder
 		pods []*corev1.Pod
 	}{
-		"when the leader does": {
+		"the leader succeeds": {
 			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", exited(0))},
 		},
-		"while a peer runs on": {
+		"the leader succeeds while a peer runs": {
 			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
 		},
-		"although a peer failed": {
+		"the leader succeeds although a peer failed": {
 			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", exited(1))},
 		},
-		"although a sidecar of the leader runs on": {
+		"the leader succeeds although its sidecar still runs": {
 			job: started(), pods: []*corev1.Pod{pod("job-master-0", exited(0), sidecarRunning), pod("job-worker-0", running)},
 		},
-		"although its deadline has just passed": {
+		"the leader succeeds although the deadline has just passed": {
 			job: started().Deadline(60), pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
 		},
-		"although the policy of the leader is Always": {
+		"the leader succeeds although its restart policy is Always": {
 			job: job(restarting(role("master", 1), batchv1beta1.RestartPolicyAlways), role("worker", 1)).
 				CleanUp(batchv1beta1.CleanUpPolicyNone).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-master-0", exited(0)), pod("job-worker-0", running)},
@@ -64,7 +64,7 @@ func TestJobSucceeds(t *testing.T) {
 	}
 }
 
-func TestJobGoesOn(t *testing.T) {
+func TestJobContinues(t *testing.T) {
 	t.Parallel()
 	const never = batchv1beta1.RestartPolicyNever
 	running2 := []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running)}
@@ -72,32 +72,32 @@ func TestJobGoesOn(t *testing.T) {
 		job  *jobBuilder
 		pods []*corev1.Pod
 	}{
-		"when a peer alone succeeds": {
+		"a peer succeeds": {
 			job:  job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(0))},
 		},
-		"when the leader ends well while it is being deleted": {
+		"the leader exits with 0 while its pod is being deleted": {
 			job:  job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", exited(0), deleting), pod("job-worker-0", running)},
 		},
-		"when the pod of an earlier attempt of the leader ends well": {
+		"a leader pod of an earlier attempt exits with 0": {
 			job: job(role("master", 1), role("worker", 1)).Saw(time.Minute, running2...).
 				Saw(0, running2[0], pod("job-worker-0", exited(1))),
 			pods: []*corev1.Pod{pod("job-master-0", exited(0))},
 		},
-		"when a peer fails for good, where the leader alone decides": {
+		"a peer fails permanently and only the leader decides": {
 			job:  job(role("master", 1), restarting(role("worker", 1), never)).Scope(scopeReplica).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(1))},
 		},
-		"when somebody deletes a pod whose policy is Never": {
+		"somebody deletes a pod with restart policy Never": {
 			job:  job(restarting(role("master", 1), never), restarting(role("worker", 1), never)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", running, deleting), pod("job-worker-0", running)},
 		},
-		"when the leader is disrupted and no counted restart is left": {
+		"the leader is disrupted and no counted restart is left": {
 			job:  job(role("master", 1), role("worker", 1)).BackoffLimit(0).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-master-0", exited(143), disrupted), pod("job-worker-0", exited(1))},
 		},
-		"a second before its deadline": {
+		"the deadline passes in a second": {
 			job:  job(role("master", 1), role("worker", 1)).Deadline(61).Saw(time.Minute, running2...),
 			pods: running2,
 		},
@@ -105,7 +105,7 @@ func TestJobGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if d := tc.job.Sees(tc.pods...); d.Status.Decided() {
-				t.Errorf("the job ended: %s", d.Status.Reason)
+				t.Errorf("the end of the job is decided with reason %s, want none", d.Status.Reason)
 			}
 		})
 	}
@@ -125,10 +125,10 @@ func TestJobFails(t *testing.T) {
 		wantMessage  string
 		wantBackoff  int32
 		wantFailures []string
-		// wantReplicaFailure is the message of that condition, if a replica is to blame.
+		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if no replica caused the failure.
 		wantReplicaFailure string
 	}{
-		"on a permanent failure of the leader": {
+		"the leader fails permanently": {
 			job: job(restarting(role("master", 1), never), role("worker", 1)).Scope(scopeReplica).
 				Saw(time.Minute, running2...),
 			pods:       []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running)},
@@ -138,7 +138,7 @@ func TestJobFails(t *testing.T) {
 			wantFailures:       []string{"job-master-0: exit code 2, counted"},
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
-		"on a permanent failure of any replica, where it restarts as one": {
+		"any replica of a job with scope Job fails permanently": {
 			job:        job(role("master", 1), restarting(role("worker", 1), exitCode)).Saw(time.Minute, running2...),
 			pods:       []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
 			wantReason: batchv1beta1.ReasonPermanentFailure,
@@ -147,7 +147,7 @@ func TestJobFails(t *testing.T) {
 			wantFailures:       []string{"job-worker-0: exit code 2, counted"},
 			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
 		},
-		"on a failure when no counted restart is left": {
+		"a replica fails when no counted restart is left": {
 			job:        job(role("master", 1), role("worker", 1)).BackoffLimit(0).Saw(time.Minute, running2...),
 			pods:       []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", exited(2))},
 			wantReason: batchv1beta1.ReasonBackoffLimitExceeded,
@@ -156,7 +156,7 @@ func TestJobFails(t *testing.T) {
 			wantFailures:       []string{"job-worker-0: exit code 2, counted"},
 			wantReplicaFailure: "replica job-worker-0 failed with exit code 2 (Error)",
 		},
-		"on the failure after the last counted restart, which is not added": {
+		"a replica fails after the last counted restart, and backoffCount stays": {
 			job: job(role("master", 1), role("worker", 1)).BackoffLimit(1).Saw(time.Hour, running2...).
 				Saw(time.Hour, pod("job-master-0", exitedAgo(1, time.Hour)), pod("job-worker-0", running)),
 			pods:       []*corev1.Pod{pod("job-master-0", exited(2), again(1)), pod("job-worker-0", running, again(1))},
@@ -167,7 +167,7 @@ func TestJobFails(t *testing.T) {
 			wantFailures:       []string{"job-master-0: exit code 2, counted", "job-master-0: exit code 1, counted"},
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
-		"on a failure of the leader when its peers used up the limit": {
+		"the leader fails after the failures of its peers have reached backoffLimit": {
 			job: job(role("master", 1), role("worker", 1)).Scope(scopeReplica).BackoffLimit(1).Saw(time.Hour, running2...).
 				Saw(time.Hour, pod("job-master-0", running), pod("job-worker-0", exitedAgo(1, time.Hour))),
 			pods:       []*corev1.Pod{pod("job-master-0", exited(2)), pod("job-worker-0", running, again(1))},
@@ -178,7 +178,7 @@ func TestJobFails(t *testing.T) {
 			wantFailures:       []string{"job-master-0: exit code 2, counted", "job-worker-0: exit code 1, counted"},
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
-		"with the output of the replica that failed": {
+		"the message has the output of the failed replica": {
 			job: job(restarting(role("master", 1), never), role("worker", 1)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{
 				pod("job-master-0", exited(2), printed("Traceback\nValueError: no data\n")), pod("job-worker-0", running),
@@ -190,13 +190,13 @@ func TestJobFails(t *testing.T) {
 			wantFailures:       []string{"job-master-0: exit code 2, counted"},
 			wantReplicaFailure: "replica job-master-0 failed with exit code 2 (Error)",
 		},
-		"on a deadline, although every replica runs": {
+		"the deadline passes although every replica runs": {
 			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Minute, running2...),
 			pods:        running2,
 			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
 			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
 		},
-		"on a deadline before any replica could be scheduled": {
+		"the deadline passes before any replica is scheduled": {
 			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Hour),
 			pods:        []*corev1.Pod{pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)},
 			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
@@ -224,7 +224,7 @@ func TestJobFails(t *testing.T) {
 	}
 }
 
-func TestJobFailsIfItsGroupIsOnNodesForTooLong(t *testing.T) {
+func TestJobFailsIfItsPodGroupExceedsItsMaxDuration(t *testing.T) {
 	t.Parallel()
 	const message = "the group was on nodes for 2h"
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
@@ -235,12 +235,12 @@ func TestJobFailsIfItsGroupIsOnNodesForTooLong(t *testing.T) {
 		conditionOf(d, batchv1beta1.ConditionFailureTarget))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonMaxDurationExceeded,
-		Deletes: []string{"job-worker-0", "job-worker-1"}, WakeIn: time.Minute, // when they are overdue
+		Deletes: []string{"job-worker-0", "job-worker-1"}, WakeIn: time.Minute, // when the pods are overdue
 	}, summarize(d))
 }
 
-// Running and ReplicaFailure follow a decision at once, although pods of the job may still run.
-func TestConditionsFollowADecidedEnd(t *testing.T) {
+// Running and ReplicaFailure change as soon as the end is decided, although pods of the job might still run.
+func TestConditionsChangeWhenTheEndIsDecided(t *testing.T) {
 	t.Parallel()
 	const succeeded = "leader job-worker-0 succeeded"
 	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
@@ -254,21 +254,21 @@ func TestConditionsFollowADecidedEnd(t *testing.T) {
 		// wantReplicaFailure is zero if the job has no such condition.
 		wantReplicaFailure condition
 	}{
-		"a job that succeeds and whose replicas never failed": {
+		"a job succeeds without any failure": {
 			job: ran(), pods: []*corev1.Pod{leader, peer}, wantRunning: succeeded,
 		},
-		"a job that succeeds while a replica is replaced": {
+		"a job succeeds while a replica is being restarted": {
 			job: replacing, pods: []*corev1.Pod{leader, pod("job-worker-1", againAlone(1))}, wantRunning: succeeded,
 			wantReplicaFailure: condition{metav1.ConditionFalse, batchv1beta1.ReasonLeaderSucceeded, succeeded},
 		},
-		"a job that succeeds although a replica stayed failed": {
+		"a job succeeds although a replica stays failed": {
 			job: stayedFailed, pods: []*corev1.Pod{leader, pod("job-worker-1", exited(1), sidecarRunning)},
 			wantRunning: succeeded,
 			wantReplicaFailure: condition{
 				metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-1 failed with exit code 1 (Error)",
 			},
 		},
-		"a job that fails on a failure": {
+		"a job fails because of a replica": {
 			job: ran().BackoffLimit(0), pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			wantRunning: "replica job-worker-1 failed with exit code 1 (Error) " +
 				"and runPolicy.backoffLimit (0) allows no further restart",
@@ -288,27 +288,27 @@ func TestConditionsFollowADecidedEnd(t *testing.T) {
 	}
 }
 
-// A policy of Never holds after a disruption too, whether the pod is seen failed or on its way out.
-func TestJobOfNeverFailsOnADisruption(t *testing.T) {
+// Restart policy Never also applies to disruptions, whether the pod has failed or is being deleted.
+func TestJobWithRestartPolicyNeverFailsOnADisruption(t *testing.T) {
 	t.Parallel()
 	const never = batchv1beta1.RestartPolicyNever
 	for name, tc := range map[string]struct {
 		scope batchv1beta1.RestartScope
 		pods  []*corev1.Pod
 	}{
-		"of any replica, where it restarts as one": {
+		"with scope Job, a replica is disrupted": {
 			scope: scopeJob,
 			pods:  []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(143), disrupted)},
 		},
-		"of any replica, while its pod is being deleted": {
+		"with scope Job, a disrupted replica is being deleted": {
 			scope: scopeJob,
 			pods:  []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting)},
 		},
-		"of the leader, where that decides alone": {
+		"with scope Replica, the leader is disrupted": {
 			scope: scopeReplica,
 			pods:  []*corev1.Pod{pod("job-worker-0", exited(143), disrupted), pod("job-worker-1", running)},
 		},
-		"of the leader, while its pod is being deleted": {
+		"with scope Replica, the disrupted leader is being deleted": {
 			scope: scopeReplica,
 			pods:  []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting), pod("job-worker-1", running)},
 		},
@@ -325,25 +325,29 @@ func TestJobOfNeverFailsOnADisruption(t *testing.T) {
 	}
 }
 
-func TestDeadlineWakesTheJob(t *testing.T) {
+func TestJobIsRequeuedForItsDeadline(t *testing.T) {
 	t.Parallel()
 	start := now.Add(-time.Minute)
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		want time.Duration
 	}{
-		"no deadline, no wake-up":  {job: job(role("worker", 1)).Saw(time.Minute)},
-		"it counts from the start": {job: job(role("worker", 1)).Deadline(90).Saw(time.Minute), want: 30 * time.Second},
-		"it may be set later":      {job: job(role("worker", 1)).Saw(time.Minute).Deadline(61), want: time.Second},
-		"it may be put off": {
+		"a job without a deadline is not requeued": {job: job(role("worker", 1)).Saw(time.Minute)},
+		"the deadline counts from the start of the job": {
+			job: job(role("worker", 1)).Deadline(90).Saw(time.Minute), want: 30 * time.Second,
+		},
+		"the deadline can be set later": {
+			job: job(role("worker", 1)).Saw(time.Minute).Deadline(61), want: time.Second,
+		},
+		"the deadline can be extended": {
 			job: job(role("worker", 1)).Deadline(1).Saw(time.Minute).Deadline(3660), want: time.Hour,
 		},
-		"a new job has it all ahead": {job: job(role("worker", 1)).Deadline(90), want: 90 * time.Second},
+		"the deadline of a new job counts from now": {job: job(role("worker", 1)).Deadline(90), want: 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := tc.job.Sees(pod("job-worker-0", running))
-			diff(t, "wake-up", tc.want, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.want, summarize(d).WakeIn)
 			if tc.job.Status.StartTime != nil {
 				diff(t, "startTime", start, d.Status.StartTime.UTC())
 			}
@@ -351,8 +355,8 @@ func TestDeadlineWakesTheJob(t *testing.T) {
 	}
 }
 
-// A sidecar keeps the pod of a replica that has ended, and somebody deletes the pod while no controller looks.
-func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
+// A sidecar keeps the pod of an ended replica running, and somebody deletes the pod while no controller runs.
+func TestEndBeforeTheDeletionOfThePodCounts(t *testing.T) {
 	t.Parallel()
 	peer := pod("job-worker-1", running)
 	for name, tc := range map[string]struct {
@@ -360,13 +364,13 @@ func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
 		want   string
 		counts int32
 	}{
-		"the leader succeeded half a minute before": {
+		"the leader succeeded 30 seconds before the deletion": {
 			exitedAgo(0, 30*time.Second), batchv1beta1.ReasonLeaderSucceeded, 0,
 		},
-		"the leader failed half a minute before": {
+		"the leader failed 30 seconds before the deletion": {
 			exitedAgo(1, 30*time.Second), batchv1beta1.ReasonRestarting, 1,
 		},
-		"the leader ended as it was deleted, with its work unfinished": {
+		"the leader ended because of the deletion, with its work unfinished": {
 			exited(0), batchv1beta1.ReasonRestarting, 0,
 		},
 	} {
@@ -384,12 +388,12 @@ func TestWhatEndedBeforeItsPodWasDeletedCounts(t *testing.T) {
 func TestWithOutput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ message, output, want string }{
-		"no output": {output: "", want: "failed"},
-		"what the kubelet says goes first": {
+		"nothing is added without an output": {output: "", want: "failed"},
+		"the message of the kubelet comes before the output": {
 			message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na",
 		},
-		"what the kubelet says, alone": {message: "too much storage", want: "failed: too much storage"},
-		"a short output is quoted":     {output: "a\nb", want: "failed; its last output:\na\nb"},
+		"the message of the kubelet comes without an output": {message: "too much storage", want: "failed: too much storage"},
+		"the output is added":                                {output: "a\nb", want: "failed; its last output:\na\nb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,18 +9,18 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// What the tests check besides Decide. They are in a package of their own, since the objects that they build, which are
-// those of package jobtest, are of this package.
+// The tests also check these functions. They are in package plan_test, because package jobtest, which builds their
+// objects, imports this package.
 var (
-	OnlyFollowsReplicas      = onlyFollowsReplicas
-	WithoutReplicas          = withoutReplicas
-	IsSameStatus             = isSameStatus
-	IsFirstStatusThatMayWait = isFirstStatusThatMayWait
-	IsPaused                 = isPaused
-	Initialized              = initialized
-	ContainerStatus          = containerStatus
-	WithOutput               = withOutput
-	BoundOf                  = boundOf
+	OnlyFollowsReplicas    = onlyFollowsReplicas
+	WithoutReplicas        = withoutReplicas
+	IsSameStatus           = isSameStatus
+	IsDelayableFirstStatus = isDelayableFirstStatus
+	IsPaused               = isPaused
+	Initialized            = initialized
+	ContainerStatus        = containerStatus
+	WithOutput             = withOutput
+	BoundOf                = boundOf
 )
 
 const MaxFailures = maxFailures
@@ -46,7 +46,7 @@ func Choose(job Job, seen Observation, now time.Time) Action {
 	return v.choose().action
 }
 
-// BuildPod returns the pod of the member of a rank, in an attempt of the job.
+// BuildPod returns the pod of the member with the given rank, in the given attempt of the job.
 func BuildPod(
 	job Job, gang framework.Gang, rank int, awaited []string, jobAttempt int32, template *corev1.PodTemplateSpec,
 ) (*corev1.Pod, error) {
@@ -54,7 +54,8 @@ func BuildPod(
 	return s.buildPod(gang.Members[rank], awaited, attempt{job: jobAttempt}, template)
 }
 
-// Start changes a template as the replicas of a type start, around the wiring of a framework.
+// Start changes a template as the run mode requires for the replicas of a type, before and after the framework wires
+// it.
 func Start(
 	spec framework.JobSpec, pauses int32, roleType, mainContainer string, template *corev1.PodTemplateSpec, wire func(),
 ) {
@@ -64,7 +65,7 @@ func Start(
 	s.complete([]string{mainContainer}, template)
 }
 
-// AttemptLabel returns the label of the pods of an attempt of the job and of a replica.
+// AttemptLabel returns the value of the attempt label for the given attempts of the job and of a replica.
 func AttemptLabel(job, replica int32) string { return attempt{job: job, replica: replica}.String() }
 
 // JobAttempt returns the current attempt of the job.

@@ -12,11 +12,11 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// A job ends in two stages, as a batch/v1 Job does. First it is decided how it ends: the status records the decision
-// before anything is deleted, and nothing changes it any more. Then the pods end, or are cleaned up, and the job
-// finishes when none of them runs.
+// A job ends in two stages, like a batch/v1 Job. First, its end is decided. The status records the decision before
+// anything is deleted, and the decision is never changed. Then the pods end, or are cleaned up. The job finishes when
+// none of them runs.
 
-// end finishes a job whose end is decided if nothing of it runs any more, and cleans up.
+// end finishes a job whose end is decided if none of its pods can still run. It also cleans up.
 func (s *steps) end() {
 	if s.mayRun() {
 		s.reportOverdue()
@@ -26,8 +26,8 @@ func (s *steps) end() {
 	s.cleanUp()
 }
 
-// mayRun reports whether anything of a job whose end is decided may still run. With the clean-up policy None, a job
-// does not wait for its pods: a parameter server may run forever.
+// mayRun reports whether the job waits for pods that might still run. With the clean-up policy None the job does not
+// wait for its pods, because a parameter server can run forever.
 func (s *steps) mayRun() bool {
 	if keepsPods(s.job) {
 		return false
@@ -38,8 +38,8 @@ func (s *steps) mayRun() bool {
 		case policy.MayRun(pod):
 			mayRun = true
 		case pod.DeletionTimestamp != nil && s.now.Before(pod.DeletionTimestamp.Time):
-			// The kubelet removes the pod within a second. Then one write reports the end of the job and of the pod. A
-			// pod that somebody else keeps by a finalizer is not waited for longer than its grace period.
+			// The pod has ended, and the kubelet removes it within a second. So one write can report both the end of the job and
+			// the end of the pod. If a finalizer keeps the pod, the job does not wait longer than the grace period.
 			mayRun = true
 			s.wakeAt(pod.DeletionTimestamp.Time)
 		}
@@ -47,11 +47,11 @@ func (s *steps) mayRun() bool {
 	return mayRun
 }
 
-// overdueDelay is how long past its time a pod may run before the job reports that it does not finish because of it.
+// overdueDelay is how long a pod can exceed its time to end before the job reports that it waits for the pod.
 const overdueDelay = time.Minute
 
-// reportOverdue reports the pods that keep a job from finishing although their time to end is over: because of a lost
-// node, or because their deletion is refused. A job whose pods end in time costs no write.
+// reportOverdue reports the pods that keep a job from finishing although their time to end is over. Either their node
+// is lost, or their deletion is rejected. If the pods of a job end in time, no status is written for this report.
 func (s *steps) reportOverdue() {
 	var overdue []*corev1.Pod
 	for _, pod := range s.seen.Pods {
@@ -79,14 +79,13 @@ func (s *steps) reportOverdue() {
 		late += " on node " + node
 	}
 	if more := len(overdue) - 1; more > 0 {
-		late += fmt.Sprintf(" and of %d more", more)
+		late += fmt.Sprintf(" and %d more", more)
 	}
-	message := fmt.Sprintf("the job finishes when its pods have ended, and the time of %s is over: %s",
-		late, decisionOf(s.Status).Message)
+	message := fmt.Sprintf("waiting for overdue %s to end: %s", late, decisionOf(s.Status).Message)
 	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinishing, message)
 }
 
-// keepsPods reports whether the clean-up leaves pods that run.
+// keepsPods reports whether the clean-up policy keeps running pods.
 func keepsPods(job Job) bool {
 	return job.Spec.RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
 }
@@ -110,8 +109,8 @@ func (s *steps) finish() {
 	s.addEvent(eventType, eventReason, "Finish", message, s.factsOfEnd(reason)...)
 }
 
-// successOf returns the condition by which the success of a job was decided, or nil if the job did not succeed. An
-// earlier version of the controller decided it by the condition Completed.
+// successOf returns the condition that records the decision about a success, or nil if the job did not succeed. An
+// earlier version of the controller recorded the decision in the condition Completed.
 func successOf(status batchv1beta1.JobStatus) *metav1.Condition {
 	for _, decidedBy := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionCompleted} {
 		c := meta.FindStatusCondition(status.Conditions, decidedBy)
@@ -122,7 +121,7 @@ func successOf(status batchv1beta1.JobStatus) *metav1.Condition {
 	return nil
 }
 
-// decisionOf returns the condition by which the end of a job was decided.
+// decisionOf returns the condition that records the decision about the end of a job.
 func decisionOf(status batchv1beta1.JobStatus) *metav1.Condition {
 	if success := successOf(status); success != nil {
 		return success
@@ -130,7 +129,8 @@ func decisionOf(status batchv1beta1.JobStatus) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionFailureTarget)
 }
 
-// factsOfEnd returns the facts of the failure that ended the job, if one did. It is the last one that was recorded.
+// factsOfEnd returns the facts of the failure that ended the job, or nil if no failure ended it. It is the last failure
+// in the status.
 func (s *steps) factsOfEnd(reason string) []any {
 	isFailure := reason == batchv1beta1.ReasonPermanentFailure || reason == batchv1beta1.ReasonBackoffLimitExceeded
 	if !isFailure || len(s.Status.Failures) == 0 {

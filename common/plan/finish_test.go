@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// A job is finished when nothing of it runs any more. Until then the status only records how it ends.
-func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
+// A job finishes when none of its pods runs any more. Until then the status only records how the job ends.
+func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
 	started := func() *jobBuilder { return job(role("worker", 2)).BackoffLimit(0).Saw(time.Hour, both...) }
@@ -32,18 +32,18 @@ func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
 		pods      []*corev1.Pod
 		wantPhase batchv1beta1.JobPhase
 		wantReady string
-		// wantWakeIn is when a job that waits is looked at again, though nothing happens.
+		// wantWakeIn is how long until a waiting job is requeued.
 		wantWakeIn time.Duration
 	}{
-		"a job that succeeded waits for a peer that runs": {
+		"a job that succeeded waits for a running peer": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(running)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second, // when it is overdue
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second, // when the peer is overdue
 		},
 		"a job that succeeded waits for a peer whose sidecar runs": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(0), sidecarRunning)},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
 		},
-		"a job that succeeded waits for a peer whose sidecar among the init containers runs": {
+		"a job that succeeded waits for a peer whose sidecar init container runs": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(0), initSidecarRunning)},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
 		},
@@ -51,7 +51,7 @@ func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(running, deleting)},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 90 * time.Second,
 		},
-		"a job that succeeded waits for a pod that is being deleted and has ended, since it is gone in a moment": {
+		"a job that succeeded waits for an ended pod that is being deleted": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(143), deleting)},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
 		},
@@ -59,7 +59,7 @@ func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
 			job: succeeded, pods: []*corev1.Pod{leader, pod("job-worker-7", running)},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
 		},
-		"a job does not wait for a pod that has ended and that somebody else keeps past its grace period": {
+		"a job does not wait for an ended pod that exists past its grace period": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(143), overdue)},
 			wantPhase: batchv1beta1.JobPhaseSucceeded, wantReady: "2/2",
 		},
@@ -75,7 +75,7 @@ func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(1))},
 			wantPhase: batchv1beta1.JobPhaseSucceeded, wantReady: "2/2",
 		},
-		"a job that failed waits for a peer that runs": {
+		"a job that failed waits for a running peer": {
 			job: failed, pods: []*corev1.Pod{pod("job-worker-0", running, deleting), peer(exited(1))},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "1/2", wantWakeIn: 90 * time.Second,
 		},
@@ -83,7 +83,7 @@ func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
 			job: failed, pods: []*corev1.Pod{peer(exited(1))},
 			wantPhase: batchv1beta1.JobPhaseFailed, wantReady: "0/2",
 		},
-		"a job fails although the condition of a success is there, since it is False": {
+		"a job fails if the condition SuccessCriteriaMet is False": {
 			job: withoutSuccess(failed), pods: []*corev1.Pod{peer(exited(1))},
 			wantPhase: batchv1beta1.JobPhaseFailed, wantReady: "0/2",
 		},
@@ -102,9 +102,9 @@ func TestJobFinishesWhenNothingOfItRuns(t *testing.T) {
 				diff(t, "number of events", 1, len(d.Events))
 				return
 			}
-			diff(t, "status of a job that waits", tc.job.Status, d.Status)
-			diff(t, "events of a job that waits", []report.Event(nil), d.Events)
-			diff(t, "wake-up of a job that waits", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "status of a waiting job", tc.job.Status, d.Status)
+			diff(t, "events of a waiting job", []report.Event(nil), d.Events)
+			diff(t, "time until a waiting job is requeued", tc.wantWakeIn, summarize(d).WakeIn)
 		})
 	}
 }
@@ -118,8 +118,8 @@ func withoutSuccess(j *jobBuilder) *jobBuilder {
 	return &other
 }
 
-// The event of an end has the failure that ended the job, for the log.
-func TestEventOfAnEndHasTheFailureThatEndedTheJob(t *testing.T) {
+// The final event of a job has the facts of the failure that ended the job, for the log.
+func TestFinalEventHasTheFactsOfTheFailure(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
 	ofNever := func() *jobBuilder {
@@ -133,23 +133,23 @@ func TestEventOfAnEndHasTheFailureThatEndedTheJob(t *testing.T) {
 		pods []*corev1.Pod
 		want []any
 	}{
-		"a failure that is not restarted": {
+		"the event has the facts of a failure that is not restarted": {
 			job: ofNever(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(2))},
 			want: []any{"replica", "job-worker-1", "cause", "Error", "counted", true, "exitCode", int32(2)},
 		},
-		"a failure beyond the limit": {
+		"the event has the facts of a failure beyond backoffLimit": {
 			job: ran().BackoffLimit(0), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(2))},
 			want: []any{"replica", "job-worker-1", "cause", "Error", "counted", true, "exitCode", int32(2)},
 		},
-		"an ignored failure without an exit code": {
+		"the event has the facts of an ignored failure without an exit code": {
 			job: ofNever(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running, disrupted, deleting)},
 			want: []any{"replica", "job-worker-1", "cause", batchv1beta1.ReasonPreempted, "counted", false},
 		},
-		"a failure of which the status has no record": {job: unrecorded},
-		"a deadline after a failure that was restarted": {
+		"the event has no facts if the status does not list the failure": {job: unrecorded},
+		"the event of a deadline has no facts of an earlier failure": {
 			job: failedBefore().Deadline(1), pods: []*corev1.Pod{pod("job-worker-0", running, again(1))},
 		},
-		"a success after a failure that was restarted": {
+		"the event of a success has no facts of an earlier failure": {
 			job: failedBefore(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), again(1))},
 		},
 	} {
@@ -165,7 +165,7 @@ func TestEventOfAnEndHasTheFailureThatEndedTheJob(t *testing.T) {
 	}
 }
 
-// initSidecarRunning lets a sidecar among the init containers run, which the kubelet ends after the other containers.
+// initSidecarRunning adds a running sidecar to the init containers. The kubelet stops it after the other containers.
 func initSidecarRunning(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodRunning
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
@@ -173,7 +173,7 @@ func initSidecarRunning(p *corev1.Pod) {
 	}}
 }
 
-// From the decision on, nothing that happens to the job changes how it ends, and nothing is created.
+// Once the end of a job is decided, nothing changes how the job ends, and no object is created.
 func TestNothingChangesADecidedEnd(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -204,7 +204,7 @@ func TestNothingChangesADecidedEnd(t *testing.T) {
 			job:  succeeded(),
 			pods: []*corev1.Pod{pod("job-worker-1", exited(1), sidecarRunning)}, want: batchv1beta1.ReasonLeaderSucceeded,
 		},
-		"a success stays if a peer that may still end cannot be seen any more": {
+		"a success stays if a peer becomes unreachable": {
 			job: succeeded(), pods: []*corev1.Pod{pod("job-worker-1", running, unreachable)},
 			want: batchv1beta1.ReasonLeaderSucceeded,
 		},
@@ -226,7 +226,7 @@ func TestNothingChangesADecidedEnd(t *testing.T) {
 			diff(t, "reason", tc.want, d.Status.Reason)
 			diff(t, "status", tc.job.Status, d.Status)
 			diff(t, "creations", []string(nil), names(podsToCreate(d)))
-			diff(t, "deletions other than of the clean-up", []string(nil), names(d.Deletes))
+			diff(t, "deletions that are not part of the clean-up", []string(nil), names(d.Deletes))
 		})
 	}
 }
@@ -236,14 +236,14 @@ func withoutDeadline(j *jobBuilder) *jobBuilder {
 	return j
 }
 
-// An edit of a job that ends changes no replica. The status reports that the edit was seen.
+// An edit of a job that ends changes no replica. The status only reports that the edit was observed.
 func TestJobWhoseEndIsDecidedKeepsItsReplicas(t *testing.T) {
 	t.Parallel()
 	j := ran().Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
 	j.Generation++
 	j.Spec.Roles[0].Replicas = 3
 	waits := j.Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running))
-	diff(t, "observedGeneration of a job that waits", j.Generation, waits.Status.ObservedGeneration)
+	diff(t, "observedGeneration of a waiting job", j.Generation, waits.Status.ObservedGeneration)
 	diff(t, "replicas", []string{"job-worker-0", "job-worker-1"},
 		listed(j.Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))).Status))
 }
@@ -269,13 +269,13 @@ func TestJobThatAnEarlierVersionFinished(t *testing.T) {
 	j := finishedByAnEarlierVersion()
 	d := j.Sees(leader, peer)
 	diff(t, "status", j.Status, d.Status)
-	diff(t, "deletions within the grace of a success", []string(nil), names(d.CleanUps))
-	diff(t, "wake-up", 30*time.Second, summarize(d).WakeIn)
+	diff(t, "deletions before the end of the grace period", []string(nil), names(d.CleanUps))
+	diff(t, "time until the requeue", 30*time.Second, summarize(d).WakeIn)
 	late := plan.Decide(j.Job, seeing(leader, peer), now.Add(30*time.Second))
-	diff(t, "deletions after it", []string{"job-worker-1"}, names(late.CleanUps))
+	diff(t, "deletions after the grace period", []string{"job-worker-1"}, names(late.CleanUps))
 }
 
-// Whatever becomes of its pods or its spec, a finished job stays as it ended.
+// Changes of its pods or its spec do not change how a finished job ended.
 func TestFinishedJobIsFinal(t *testing.T) {
 	t.Parallel()
 	succeeded := func() *jobBuilder {
@@ -296,74 +296,75 @@ func TestFinishedJobIsFinal(t *testing.T) {
 		job  *jobBuilder
 		pods []*corev1.Pod
 	}{
-		"when its pods are gone":          {job: succeeded()},
-		"when it failed and its pods are": {job: failed()},
-		"when its limit is raised": {
+		"the pods of a succeeded job are gone": {job: succeeded()},
+		"the pods of a failed job are gone":    {job: failed()},
+		"the backoffLimit of a failed job is raised": {
 			job: failed().BackoffLimit(10), pods: []*corev1.Pod{pod("job-worker-0", exited(1), again(1))},
 		},
-		"when its deadline passes": {job: succeeded().Deadline(1)},
-		"when it is paused":        {job: pausing(succeeded())},
-		"when a pod fails on its way out": {
+		"the deadline of a succeeded job passes": {job: succeeded().Deadline(1)},
+		"a succeeded job is paused":              {job: pausing(succeeded())},
+		"a pod of a succeeded job fails while it is being deleted": {
 			job: succeeded(), pods: []*corev1.Pod{pod("job-worker-1", exited(137), deleting)},
 		},
-		"when a pod that failed comes up yet": {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", running, again(2))}},
-		"when the leader succeeds after all":  {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), again(1))}},
+		"a pod of a failed job starts":        {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", running, again(2))}},
+		"the leader of a failed job succeeds": {job: failed(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), again(1))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := plan.Decide(tc.job.Job, plan.Observation{Pods: seeing(tc.pods...).Pods}, now)
 			want := plan.WithoutReplicas(tc.job.Status)
-			want.ObservedGeneration = tc.job.Generation // that a change of the spec was seen is no change of the end
-			diff(t, "what is kept of the status", want, plan.WithoutReplicas(d.Status))
+			want.ObservedGeneration = tc.job.Generation // a change of the spec is observed
+			diff(t, "status without replicas", want, plan.WithoutReplicas(d.Status))
 			diff(t, "conditions", tc.job.Status.Conditions, d.Status.Conditions)
 			diff(t, "creations", []string(nil), names(podsToCreate(d)))
 			diff(t, "events", []report.Event(nil), d.Events)
 			if d.CreateService {
-				t.Error("a finished job creates its Service")
+				t.Error("CreateService of a finished job is true, want false")
 			}
 		})
 	}
 }
 
-// A decided job that does not finish reports why, once the pods that it waits for are overdue.
-func TestJobReportsThePodsThatKeepItFromFinishing(t *testing.T) {
+// A job that waits for its pods to end reports the overdue pods.
+func TestJobReportsOverduePods(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running, onNode("node-1")), pod("job-worker-1", running, onNode("node-2"))}
 	succeeded := job(role("worker", 2)).GivePeers(30*time.Second).Saw(time.Hour, both...).
 		Saw(0, pod("job-worker-0", exited(0)), both[1])
 	failed := job(role("worker", 2)).Deadline(3600).Saw(time.Hour, both...).Saw(0, both...)
-	goes := func(name string) *corev1.Pod { return pod(name, running, onNode("node-2"), deleting) } // until 30 s from now
-	const finishes = "the job finishes when its pods have ended, and the time of pod "
+	// The grace period of this pod ends 30 s from now.
+	goes := func(name string) *corev1.Pod { return pod(name, running, onNode("node-2"), deleting) }
+	const waiting = "waiting for overdue pod "
 	for name, tc := range map[string]struct {
 		job   *jobBuilder
 		pods  []*corev1.Pod
 		after time.Duration
 		want  string
-		// wantWakeIn is counted from the time of the decision.
+		// wantWakeIn is counted from the time of the decision about the end.
 		wantWakeIn time.Duration
 	}{
-		"not before a minute after its grace period": {
+		"a pod is not reported until a minute after its grace period": {
 			job: succeeded, pods: []*corev1.Pod{goes("job-worker-1")}, after: 89 * time.Second,
 			want: "leader job-worker-0 succeeded", wantWakeIn: 90 * time.Second,
 		},
-		"a minute after its grace period": {
+		"a pod is reported a minute after its grace period": {
 			job: succeeded, pods: []*corev1.Pod{goes("job-worker-1")}, after: 90 * time.Second,
-			want: finishes + "job-worker-1 on node node-2 is over: leader job-worker-0 succeeded",
+			want: waiting + "job-worker-1 on node node-2 to end: leader job-worker-0 succeeded",
 		},
-		"a minute after the grace of a success, if its deletion is refused": {
+		"a pod whose deletion is rejected is reported a minute after PeerGrace": {
 			job: succeeded, pods: both[1:], after: 90 * time.Second,
-			want: finishes + "job-worker-1 on node node-2 is over: leader job-worker-0 succeeded",
+			want: waiting + "job-worker-1 on node node-2 to end: leader job-worker-0 succeeded",
 		},
-		"a minute after a failure, if its deletion is refused, with the number of the others": {
+		"several pods are reported a minute after a failure if their deletion is rejected": {
 			job: failed, pods: both, after: time.Minute,
-			want: finishes + "job-worker-0 on node node-1 and of 1 more is over: " +
+			want: waiting + "job-worker-0 on node node-1 and 1 more to end: " +
 				"the job was active for longer than runPolicy.activeDeadlineSeconds (3600 s)",
 		},
-		"a pod that has no node": {
+		"a pod without a node is reported without a node name": {
 			job: succeeded, pods: []*corev1.Pod{pod("job-worker-1", unschedulable)}, after: 90 * time.Second,
-			want: finishes + "job-worker-1 is over: leader job-worker-0 succeeded",
+			want: waiting + "job-worker-1 to end: leader job-worker-0 succeeded",
 		},
-		"not if it has ended": {
+		"an ended pod is not reported": {
 			job: succeeded, after: time.Hour, want: "leader job-worker-0 succeeded",
 			pods: []*corev1.Pod{goes("job-worker-1"), pod("job-worker-0", exited(0))}[1:],
 		},
@@ -372,7 +373,7 @@ func TestJobReportsThePodsThatKeepItFromFinishing(t *testing.T) {
 			t.Parallel()
 			d := plan.Decide(tc.job.Job, seeing(tc.pods...), now.Add(tc.after))
 			diff(t, "message of Running", tc.want, conditionOf(d, batchv1beta1.ConditionRunning).Message)
-			diff(t, "wake-up", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
 		})
 	}
 }

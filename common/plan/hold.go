@@ -8,7 +8,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// hold keeps the pods of a job that has nothing to run, and reports why.
+// hold keeps the pods of a job without replicas, and reports why nothing runs.
 func (s *steps) hold() {
 	const reason, message = batchv1beta1.ReasonNoReplicas, "every replicaSpec has 0 replicas: nothing can run"
 	s.identify()
@@ -20,8 +20,9 @@ func (s *steps) hold() {
 	}
 	s.Status.Phase = cmp.Or(s.Status.Phase, batchv1beta1.JobPhasePending)
 	s.Status.Reason = reason
+	// The tasks of a started job stay as they are: a failure that they record now would not be counted.
 	if !hasStarted {
-		s.setTasks() // once a job has started its tasks stay: a failure in them would not be counted while it is held
+		s.setTasks()
 	}
 	s.refuse(reason, message)
 	if !isRunning(s.Status) {

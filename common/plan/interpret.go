@@ -9,19 +9,19 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// view is a job with the meaning of what was observed: which replicas it has, and how they stand. It is not changed
-// once interpret has returned it. A restart, a pause and an end make a new view.
+// view is a job with its observation, interpreted as the current replicas and their states. It does not change after
+// interpret has returned it. A restart, a pause or an end of the job makes a new view.
 type view struct {
 	job  Job
 	seen Observation
 	now  time.Time
-	// roles are those of the job, with the replicas that the job has now.
+	// roles are the roles of the job, with its current replicas.
 	roles []framework.Role
-	// gang is the members of the roles.
+	// gang has the members of all roles.
 	gang framework.Gang
-	// replicas are those of the members, in the same order.
+	// replicas has one replica for each member, in the same order.
 	replicas []*replica
-	// resized reports whether an elastic job gets or gives up replicas.
+	// resized reports whether an elastic job adds or removes replicas.
 	resized bool
 }
 
@@ -31,14 +31,14 @@ func interpret(job Job, seen Observation, now time.Time) view {
 	v.roles, v.resized = v.presentRoles()
 	v.gang = v.gangOf(v.roles)
 	v.replicas = v.observeReplicas()
-	//equivalent:always job.Spec.Elastic != nil => another job has no more replicas than its spec
+	//equivalent:always job.Spec.Elastic != nil => a job that is not elastic has no more replicas than its spec
 	if job.Spec.Elastic != nil && !job.Status.Decided() && !v.isPausedBeforeStart() {
 		v = v.scaledDown()
 	}
 	return v
 }
 
-// gangOf returns the members of roles.
+// gangOf returns the gang with the members of the given roles.
 func (v *view) gangOf(roles []framework.Role) framework.Gang {
 	gang := framework.NewGang(v.job.Namespace, v.job.Name, v.job.UID, v.job.ClusterDomain, jobAttempt(v.job.Status), roles)
 	gang.Image = v.job.Image
@@ -46,9 +46,10 @@ func (v *view) gangOf(roles []framework.Role) framework.Gang {
 	return gang
 }
 
-// isPausedBeforeStart reports whether the job is to be paused and has not started, or not started again.
+// isPausedBeforeStart reports whether the user has requested a pause and the job has not started, or has not started
+// again after a pause.
 func (v *view) isPausedBeforeStart() bool {
-	//mutant:a pause before the first status leaves pods => hasStarted := v.job.Status.StartTime != nil
+	//mutant:a pause before the first status write leaves pods => hasStarted := v.job.Status.StartTime != nil
 	hasStarted := v.job.Status.StartTime != nil || v.hasUnreportedPods()
 	return v.job.Spec.RunMode.Pausing() && !hasStarted
 }
@@ -58,9 +59,10 @@ func (v *view) hasUnreportedPods() bool {
 	return v.job.Status.ObservedGeneration == 0 && len(v.seen.Pods) > 0
 }
 
-// startTime returns when the job started: as the status records it, otherwise now. If the first status write is still
-// deferred, it is when the deferral began. After a restart of the controller it is the creation time of the oldest pod.
-// A deferral from before the job was created belongs to an earlier job of the name.
+// startTime returns when the job started. It is the recorded start time, or now if none is recorded. If pods exist
+// although the first status write is still deferred, it is when the deferral began. After a restart of the controller
+// that time is unknown, and the creation time of the oldest pod is used instead. A deferral that began before the job
+// was created belongs to an earlier job of the same name.
 func (v *view) startTime() *metav1.Time {
 	if v.job.Status.StartTime != nil {
 		return v.job.Status.StartTime
@@ -81,21 +83,22 @@ func (v *view) startTime() *metav1.Time {
 	return stored(first)
 }
 
-// deadline returns when the job must have finished, and whether it must. A job that is to be paused has no deadline.
+// deadline returns when the job must have finished, and whether it has a deadline. A job has no deadline while the user
+// requests a pause.
 func (v *view) deadline() (time.Time, bool) {
 	if v.job.Spec.RunMode.Pausing() {
 		return time.Time{}, false
 	}
 	due, ok := policy.Deadline(v.job.Spec.RunPolicy, v.startTime())
-	//mutant:away: a deadline that is long over is missed => return due, ok && v.now.Sub(due) < time.Minute/2
+	//mutant:away: a deadline that passed long ago is missed => return due, ok && v.now.Sub(due) < time.Minute/2
 	return due, ok
 }
 
-// hasOnlyCurrentPods reports whether each pod is the current one of a replica, as is usual.
+// hasOnlyCurrentPods reports whether each pod is the current pod of a replica. This is the usual case.
 func (v *view) hasOnlyCurrentPods() bool {
 	current := 0
 	for _, r := range v.replicas {
-		//equivalent:never r.pod != nil && !r.obsolete() => what asks then looks at each pod, which takes longer
+		//equivalent:never r.pod != nil && !r.obsolete() => the callers then check each pod, which only takes longer
 		if r.pod != nil && !r.obsolete() {
 			//equivalent:decrement instead of increment in current++ => as above
 			//equivalent:without current++ => as above
@@ -106,9 +109,9 @@ func (v *view) hasOnlyCurrentPods() bool {
 	return current == len(v.seen.Pods)
 }
 
-// hasPodsOfEarlierJobAttempt reports whether there are pods of an earlier attempt of the whole job.
+// hasPodsOfEarlierJobAttempt reports whether pods of an earlier attempt of the whole job exist.
 func (v *view) hasPodsOfEarlierJobAttempt() bool {
-	//equivalent:never v.hasOnlyCurrentPods() => what follows then finds none, and takes longer
+	//equivalent:never v.hasOnlyCurrentPods() => the loop then finds no such pod, and only takes longer
 	if v.hasOnlyCurrentPods() {
 		return false
 	}
@@ -120,7 +123,7 @@ func (v *view) hasPodsOfEarlierJobAttempt() bool {
 	return false
 }
 
-// hasLostPods reports whether lost nodes hold pods that are to be deleted by force.
+// hasLostPods reports whether the job has pods on lost nodes that will be deleted by force.
 func (v *view) hasLostPods() bool {
 	for _, pod := range v.seen.Pods {
 		if _, ok := policy.ForceDeletion(pod, v.job.NodeLostDelay); ok {
@@ -130,7 +133,7 @@ func (v *view) hasLostPods() bool {
 	return false
 }
 
-// inNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due; nil means
+// inNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due. Nil means
 // immediately.
 func (v view) inNewAttempt(jobAttempt int32, due *metav1.Time) view {
 	v.gang.Attempt = jobAttempt
@@ -145,7 +148,8 @@ func (v view) inNewAttempt(jobAttempt int32, due *metav1.Time) view {
 	return v
 }
 
-// withRestarted returns the view in which some replicas, given by their index, have been restarted.
+// withRestarted returns the view after some replicas were restarted. The map has the restarted replicas by their
+// position in v.replicas.
 func (v view) withRestarted(restarted map[int]replica) view {
 	replicas := make([]*replica, len(v.replicas))
 	for i, r := range v.replicas {

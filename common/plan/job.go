@@ -12,79 +12,79 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Job is a job of any kind, as Decide needs to know it.
+// Job is a job of any kind, with everything that Decide needs.
 type Job struct {
-	// Kind of the job.
+	// Kind is the kind of the job.
 	Kind schema.GroupVersionKind
 	// Namespace, Name and UID identify the job.
 	Namespace string
 	Name      string
 	UID       types.UID
-	// Generation of the spec.
+	// Generation is the generation of the spec.
 	Generation int64
 	// Deleting reports whether the job has a deletionTimestamp. With foreground deletion it stays until its dependents
 	// are gone.
 	Deleting bool
 	// Created is when the user created the job.
 	Created time.Time
-	// Spec of the job.
+	// Spec is the spec of the job.
 	Spec framework.JobSpec
-	// Status as it was read. It may be stale.
+	// Status is the status as it was read. It can be stale.
 	Status batchv1beta1.JobStatus
 
-	// Settings of the controller.
+	// Settings are the settings of the controller.
 	Settings
-	// MainContainers are the names that mark the main container of a pod, the preferred name first.
+	// MainContainers are the names that identify the main container of a pod, in order of preference.
 	MainContainers []string
-	// RestSize returns how many bytes the API server stores of the job besides its status. Nil means that the job is
-	// small.
+	// RestSize returns the size in bytes that the API server stores for the job without its status. Nil means that the job
+	// is small.
 	RestSize func() int
-	// Wire adds to the template of a member what makes it part of the gang. An error describes a fault of the template.
+	// Wire changes the template of a member so that the member becomes part of its gang. An error describes a fault of the
+	// template.
 	Wire func(gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error
 }
 
-// Settings are decided by an administrator, for all jobs of a controller.
+// Settings are set by an administrator. They apply to all jobs of a controller.
 type Settings struct {
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
-	// Image of the controller. Replicas run it to wait for their peers.
+	// Image is the image of the controller. Replicas run it to wait for their peers.
 	Image string
-	// PeerGrace is how long the peers of a leader that succeeded may take to end by themselves. Then the clean-up
-	// deletes them.
+	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves. Then the clean-up deletes them.
 	PeerGrace time.Duration
-	// FailureWindow is how long, after a failure that restarts all replicas, the controller waits for the reports of
-	// the peers before it determines the root cause. A kubelet may report a peer that failed as a consequence before
-	// the replica that failed first is reported.
+	// FailureWindow is how long the controller waits for reports of the peers after a failure that restarts all replicas.
+	// Then it determines the root cause. The wait is needed because the kubelets of peers that failed as a consequence can
+	// report earlier than the kubelet of the replica that failed first.
 	FailureWindow time.Duration
-	// NodeLostDelay is how long the pod of a lost node may stay Terminating past its grace period. Then the controller
-	// deletes it by force; 0 means never. The containers may still run, if the node is cut off but alive.
+	// NodeLostDelay is how long a pod on a lost node can stay Terminating past its grace period. Then the controller
+	// deletes the pod by force. 0 means never. If the node is alive but disconnected, the containers might still run.
 	NodeLostDelay time.Duration
 	// HoldLeaders reports whether the pods of leaders are created with the finalizer batchv1beta1.FinalizerLeader. Pods
-	// that have it are released whatever the setting is.
+	// that already have the finalizer are released regardless of this setting.
 	HoldLeaders bool
-	// DependentRetry is how long the controller waits before it tries again what failed about a PodGroup or a
-	// TensorBoard. It checks at the same interval whether their CRDs are installed.
+	// DependentRetry is how long the controller waits before it retries a failed operation on a PodGroup or a TensorBoard.
+	// It checks at the same interval whether their CRDs are installed.
 	DependentRetry time.Duration
 }
 
-// Observation is what the cluster holds of a job.
+// Observation holds the observed objects of a job.
 type Observation struct {
-	// Pods that the job controls, by name.
+	// Pods are the pods that the job controls, by name.
 	Pods map[string]*corev1.Pod
 	// HasService reports whether the headless Service of the job exists.
 	HasService bool
 	// NeedsNetworkPolicy reports whether the NetworkPolicy of the job is missing or was changed. It is false if the
-	// controller makes none.
+	// controller does not create NetworkPolicies.
 	NeedsNetworkPolicy bool
-	// Admission is what admits the pods of the job. It is nil for a job that needs no admission.
+	// Admission is the object through which the pods of the job are admitted. Nil means that the job needs no admission.
 	Admission Admission
-	// StatusWaitsSince is since when a change of the status waits to be written. It is zero if none does, or if the
-	// controller does not know.
+	// StatusWaitsSince is when the pending status write was first deferred. Zero means that no write is pending, or that
+	// the controller does not know.
 	StatusWaitsSince time.Time
 }
 
-// HasMoreThan reports whether the observation has pods, or an admission of the job's own, that another observation
-// lacks.
+// HasMoreThan reports whether the observation has a pod that the other observation lacks, or an admission controlled by
+// the job that the other observation lacks.
 func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
 	if own := o.ownAdmission(job); own != "" && own != other.ownAdmission(job) {
 		return true
@@ -97,7 +97,7 @@ func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
 	return false
 }
 
-// ownAdmission returns the UID of the job's own admission, if it has one.
+// ownAdmission returns the UID of the admission if the job controls it, and an empty UID otherwise.
 func (o Observation) ownAdmission(job types.UID) types.UID {
 	if o.Admission == nil {
 		return ""
@@ -105,7 +105,7 @@ func (o Observation) ownAdmission(job types.UID) types.UID {
 	return o.Admission.OwnUID(job)
 }
 
-// IsControlledBy reports whether the owner of the UID controls an object.
+// IsControlledBy reports whether an object is controlled by the owner with the given UID.
 func IsControlledBy(object metav1.Object, uid types.UID) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID == uid

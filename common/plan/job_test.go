@@ -19,26 +19,28 @@ func TestHasMoreThan(t *testing.T) {
 		live, cached plan.Observation
 		want         bool
 	}{
-		"the same pods": {
+		"the same pods are not more": {
 			live: seeing(worker0, worker1), cached: seeing(worker0, worker1),
 		},
-		"a pod that is gone": {live: seeing(worker0), cached: seeing(worker0, worker1)},
-		"a pod that the cache lacks": {
+		"a cached pod that is gone is not more": {live: seeing(worker0), cached: seeing(worker0, worker1)},
+		"a pod that the cache lacks is more": {
 			live: seeing(worker0, worker1), cached: seeing(worker0), want: true,
 		},
-		"another pod of the same name":    {live: seeing(recreated), cached: seeing(worker0), want: true},
-		"the same PodGroup":               {live: grouped(group(2)), cached: grouped(group(2))},
-		"a PodGroup that is gone":         {live: grouped(nil), cached: grouped(group(2))},
-		"a PodGroup that the cache lacks": {live: grouped(group(2)), cached: grouped(nil), want: true},
-		"another PodGroup of the same name": {
+		"another pod of the same name is more":       {live: seeing(recreated), cached: seeing(worker0), want: true},
+		"the same PodGroup is not more":              {live: grouped(group(2)), cached: grouped(group(2))},
+		"a cached PodGroup that is gone is not more": {live: grouped(nil), cached: grouped(group(2))},
+		"a PodGroup that the cache lacks is more":    {live: grouped(group(2)), cached: grouped(nil), want: true},
+		"another PodGroup of the same name is more": {
 			live: grouped(group(2)), cached: grouped(otherGroup), want: true,
 		},
-		"a PodGroup of others, which is never in the cache": {live: grouped(group(2, foreignGroup)), cached: grouped(nil)},
-		"nothing": {live: plan.Observation{}, cached: plan.Observation{Pods: map[string]*corev1.Pod{}}},
+		"a PodGroup that the job does not control is not more": {live: grouped(group(2, foreignGroup)), cached: grouped(nil)},
+		"no objects are not more than no objects": {
+			live: plan.Observation{}, cached: plan.Observation{Pods: map[string]*corev1.Pod{}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "answer", tc.want, tc.live.HasMoreThan(tc.cached, "job-uid"))
+			diff(t, "HasMoreThan", tc.want, tc.live.HasMoreThan(tc.cached, "job-uid"))
 		})
 	}
 }
@@ -46,7 +48,8 @@ func TestHasMoreThan(t *testing.T) {
 func TestIsControlledBy(t *testing.T) {
 	t.Parallel()
 	owned := group(2)
-	diff(t, "whether its owner controls an object", true, plan.IsControlledBy(owned, "job-uid"))
-	diff(t, "whether another job does", false, plan.IsControlledBy(owned, "another"))
-	diff(t, "whether an object of nobody is controlled", false, plan.IsControlledBy(group(2, foreignGroup), "job-uid"))
+	diff(t, "whether the job controls its PodGroup", true, plan.IsControlledBy(owned, "job-uid"))
+	diff(t, "whether another job controls the PodGroup", false, plan.IsControlledBy(owned, "another"))
+	diff(t, "whether the job controls a PodGroup without an owner", false,
+		plan.IsControlledBy(group(2, foreignGroup), "job-uid"))
 }

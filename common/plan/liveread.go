@@ -6,9 +6,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// needsLiveRead reports whether a decision is irrevocable, so that it must not rely on a stale cache. The controller
-// then makes it again, on what the API server has. This is the one place that says which decisions those are. The given
-// view is the one before restarts, s.view the one after.
+// needsLiveRead reports whether a decision is irrevocable and must not rely on a cache, which can be stale. The
+// controller then decides again on a live read. This function alone determines which decisions require that. v is the
+// view before restarts, and s.view is the view after them.
 func needsLiveRead(v view, c choice, s *steps) bool {
 	status := v.job.Status
 	isMissing := func(r *replica) bool { return r.pod == nil && isAlive(r.recorded) }
@@ -18,46 +18,47 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 	case slices.ContainsFunc(v.replicas, v.mayHavePastPod):
 		return true
 	case c.action == decideEnd && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:
-		// A cache may have the admission of an earlier run.
+		// A cache might have the admission of an earlier run.
 		return true
-	//mutant:a cache is trusted that nothing of a job runs => case false:
+	//mutant:a job finishes based on a cache that might lack pods => case false:
 	case s.Status.Finished() && !status.Finished() && !keepsPods(v.job):
-		// The status reports that nothing of the job runs. A cache may lack a pod that was just created.
+		// The status reports that no pod of the job runs. A cache might lack a pod that was just created.
 		return true
-	case v.resized: // which pods are gone, and which replicas run, must not be guessed
+	case v.resized: // scaling depends on which pods are gone and which replicas run
 		return true
-	case s.recordsFailure: // it counts, or ends the job
+	case s.recordsFailure: // the failure counts, or ends the job
 		return true
-	case c.action == stop: // what failed before must be counted before the attempt ends
+	case c.action == stop: // earlier failures must be counted before the attempt ends
 		return true
-	//mutant:a pause trusts a cache without pods => case false:
+	//mutant:a job is paused based on a cache that might lack pods => case false:
 	case c.action == pause && isPaused(s.Status) != isPaused(status):
-		// A cache may lack a pod that was just created, or have one that is gone.
+		// A cache might lack a pod that was just created, or still have a pod that is gone.
 		return true
-	case len(s.Creates) > 0 && s.gang.Attempt > 0: // which pods of the earlier attempt are gone must not be guessed
+	case len(s.Creates) > 0 && s.gang.Attempt > 0: // all pods of the earlier attempt must be gone
 		return true
-	//mutant:a gang: a cache is trusted about the admission => case false:
+	//mutant:a gang: pods are created based on a cached admission => case false:
 	case len(s.Creates) > 0 && v.seen.Admission != nil:
-		// A cache may have the admission of an earlier run, or of fewer pods; and it does not have the groups of pods.
+		// A cache might have the admission of an earlier run or of fewer pods. It also lacks the field schedulingGroup of
+		// pods.
 		return true
-	case s.announcesWait && s.gang.Attempt > 0: // a cache may have the admission of an earlier run
+	case s.announcesWait && s.gang.Attempt > 0: // a cache might have the admission of an earlier run
 		return true
-	//mutant:a gang: a cache is trusted about the group => case false:
+	//mutant:a gang: the PodGroup is created or updated based on a cache => case false:
 	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true
 	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Decided() || status.StartTime == nil):
-		// It was deleted already, unless the controller was stopped in between. The cache may not know.
+		// The object is already deleted, unless the controller stopped in between. A cache might not show that.
 		return true
 	case s.cleanedUp && keepsPods(v.job):
-		// From now on the status says of missing pods that they were deleted.
+		// From now on the status reports missing pods as deleted.
 		return slices.ContainsFunc(v.replicas, isMissing)
 	default:
 		return false
 	}
 }
 
-// mayHavePastPod reports whether the pod of a replica, which is not the recorded one, may be one of the past. A job
-// that runs has the pods that are recorded. A replica of an elastic job may have been given up and come back.
+// mayHavePastPod reports whether the pod of a replica is not the recorded one and might belong to the past. While a job
+// runs, its current pods are recorded. A replica of an elastic job might have been removed and added again.
 func (v *view) mayHavePastPod(r *replica) bool {
 	if r.pod == nil || r.pod.UID == r.recorded.UID {
 		return false

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// Each restart is one, of a replica or of the whole job, by what the status calls it.
+// A restart of a replica and a restart of the whole job count once each. The cause is the reason in the status.
 func TestRestartsAreCountedByCause(t *testing.T) {
 	t.Parallel()
 	running2 := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -19,36 +19,36 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 		pods []*corev1.Pod
 		want []plan.Restart
 	}{
-		"nothing happens": {
+		"no restart is counted while nothing happens": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: running2,
 		},
-		"a collective restarts as one": {
+		"the restart of a collective counts once": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
 			want: []plan.Restart{{Cause: "Error", Counted: true}},
 		},
-		"replicas restart each": {
+		"restarts of individual replicas count once each": {
 			job:  job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
 			want: []plan.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
 		},
-		"a disruption": {
+		"a restart after a disruption does not count towards backoffLimit": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting)},
 			want: []plan.Restart{{Cause: "Preempted", Counted: false}},
 		},
-		"a success that is to run again": {
+		"the restart of a replica that succeeded has the cause Completed": {
 			job:  job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))},
 			want: []plan.Restart{{Cause: "Completed", Counted: false}},
 		},
-		"what the kubelet alone has a name for": {
+		"the cause of a rejection by the kubelet is the reason of the kubelet": {
 			job:  job(role("worker", 2)),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
 			want: []plan.Restart{{Cause: "OutOfcpu", Counted: false}},
 		},
-		"a failure that ends the job is no restart": {
+		"a failure that ends the job is not a restart": {
 			job:  job(role("worker", 2)).BackoffLimit(0).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
@@ -73,17 +73,17 @@ func TestStartAndRecoveryAreTimed(t *testing.T) {
 	j.Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 	j.Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1)))
-	diff(t, "time to recover while one still starts", (*time.Duration)(nil), d.RecoveryDuration)
+	diff(t, "time to recover while a replica is still starting", (*time.Duration)(nil), d.RecoveryDuration)
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover", new(time.Minute), d.RecoveryDuration)
-	diff(t, "time to start, which happened before", (*time.Duration)(nil), d.StartDuration)
+	diff(t, "time to start, which was reported before", (*time.Duration)(nil), d.StartDuration)
 
 	j.Status = d.Status
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	diff(t, "time to recover, once more", (*time.Duration)(nil), d.RecoveryDuration)
+	diff(t, "time to recover, which was reported before", (*time.Duration)(nil), d.RecoveryDuration)
 }
 
-// The controller may see a failure late.
+// The time to recover begins with the failure, even if the controller sees the failure late.
 func TestRecoveryIsTimedFromTheFailure(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)

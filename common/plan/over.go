@@ -2,13 +2,13 @@ package plan
 
 import batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 
-// EndsRun reports whether the status of a decision is the first in which the run of the job is over: the job has
-// finished, and no replica runs any more. What the replicas share can be deleted before that status is written.
+// EndsRun reports whether a decision ends the run of a job: its status is the first with which the job has finished and
+// no replica runs. Objects that the replicas share can be deleted before that status is written.
 func EndsRun(job Job, d Decision) bool {
 	return isOver(d.Status) && !isOver(job.Status)
 }
 
-// isOver reports whether a job has finished and no replica runs any more.
+// isOver reports whether a job has finished and no replica runs.
 func isOver(status batchv1beta1.JobStatus) bool {
 	if !status.Finished() {
 		return false

@@ -24,22 +24,24 @@ func TestEndsRun(t *testing.T) {
 		pods []*corev1.Pod
 		want bool
 	}{
-		"a job that runs does not":                          {workers(), bothRun, false},
-		"a job whose leader succeeds while a peer runs not": {workers(), peerRuns, false},
-		"a job whose replicas have ended does":              {workers(), ended, true},
-		"a job whose last peer the clean-up deleted does":   {workers().Saw(time.Minute, peerRuns...), peerIsGone, true},
-		"a job that finishes and keeps a peer that runs does not": {
+		"the run does not end while all replicas run":                   {workers(), bothRun, false},
+		"the run does not end while a peer of a successful leader runs": {workers(), peerRuns, false},
+		"the run ends when all replicas have ended":                     {workers(), ended, true},
+		"the run ends when the clean-up has deleted the last peer": {
+			workers().Saw(time.Minute, peerRuns...), peerIsGone, true,
+		},
+		"the run does not end if the job finishes and keeps a running peer": {
 			workers().CleanUp(batchv1beta1.CleanUpPolicyNone), peerRuns, false,
 		},
-		"a job that kept a peer does once it has ended": {
+		"the run ends when a peer that the job kept has ended": {
 			workers().CleanUp(batchv1beta1.CleanUpPolicyNone).Saw(time.Minute, peerRuns...), ended, true,
 		},
-		"a job whose run was over before does not again": {workers().Saw(time.Minute, ended...), ended, false},
+		"the run does not end twice": {workers().Saw(time.Minute, ended...), ended, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := tc.job.Sees(tc.pods...)
-			diff(t, "the run ends", tc.want, plan.EndsRun(tc.job.Job, d))
+			diff(t, "whether the run ends", tc.want, plan.EndsRun(tc.job.Job, d))
 			if tc.want {
 				diff(t, "phase", batchv1beta1.JobPhaseSucceeded, d.Status.Phase)
 			}
@@ -47,10 +49,10 @@ func TestEndsRun(t *testing.T) {
 	}
 }
 
-func TestRunIsNotOverBeforeTheJobHasFinished(t *testing.T) {
+func TestRunDoesNotEndBeforeTheJobHasFinished(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", running))
 	d := j.Sees(pod("job-worker-0", running))
 	d.Status.Tasks[0].Replicas[0].Phase = batchv1beta1.ReplicaPhaseSucceeded
-	diff(t, "the run ends", false, plan.EndsRun(j.Job, d))
+	diff(t, "whether the run ends", false, plan.EndsRun(j.Job, d))
 }

@@ -10,11 +10,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// stop begins the pause of a job that has started. From now on all pods belong to an earlier attempt, so that it does
-// not matter how they end: a pod that is deleted takes its peers with it. The status is written before the first of
-// them is deleted.
+// stop begins the pause of a job that has started. It begins a new attempt, so that all pods belong to an earlier one.
+// Their failures are ignored, since deleting one pod makes its peers fail. The status is written before the first pod
+// is deleted.
 func (s *steps) stop() {
-	//mutant:a pause is not counted before pods are deleted =>
+	//mutant:pods are deleted for a pause that is not counted =>
 	s.Status.Pauses++
 	s.Status.StartTime = nil
 	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
@@ -24,20 +24,20 @@ func (s *steps) stop() {
 	}
 }
 
-// pause deletes the pods of a job that is to be paused. It is Paused when the last of them is gone.
+// pause deletes the pods of a job that the user pauses. The job is Paused when the last pod is gone.
 func (s *steps) pause() {
 	s.identify()
 	s.setTasks()
 	s.accept("the job is accepted and its replicas are created when it is resumed")
-	//mutant:late: a pod that is created late stays in a pause => if !isPaused(s.Status) { s.deleteAllBut(nil) }
+	//mutant:late: a pod that is created late stays in a paused job => if !isPaused(s.Status) { s.deleteAllBut(nil) }
 	s.deleteAllBut(nil)
-	//mutant:a gang: its group stays when it pauses =>
+	//mutant:a gang: the PodGroup of a paused job is not deleted =>
 	s.endAdmission()
 	phase, reason, message := batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 	paused, wasPaused := metav1.ConditionTrue, isPaused(s.Status)
 	if left := len(s.seen.Pods); left > 0 {
 		phase, reason = batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing
-		message = fmt.Sprintf("pods that are left: %d", left)
+		message = fmt.Sprintf("remaining pods: %d", left)
 		paused = metav1.ConditionFalse
 	} else if !wasPaused {
 		s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventPaused, "Pause", message)
@@ -47,7 +47,7 @@ func (s *steps) pause() {
 	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, reason, message)
 }
 
-// resume ends a pause, if the job is paused or was about to be.
+// resume ends the pause of a job that is paused or pausing. It does nothing for other jobs.
 func (s *steps) resume() {
 	paused := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionPaused)
 	if paused == nil || paused.Reason == batchv1beta1.ReasonResumed {

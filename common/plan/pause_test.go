@@ -19,7 +19,7 @@ const (
 	phaseRunning  = batchv1beta1.JobPhaseRunning
 )
 
-// ran returns a job of two replicas that ran, one minute ago.
+// ran returns a job of two replicas that were running one minute ago.
 func ran() *jobBuilder {
 	return job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 }
@@ -44,30 +44,30 @@ func TestPause(t *testing.T) {
 			want:       summary{Phase: phasePaused, Reason: "Paused"},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
-		"a job that runs loses its pods": {
+		"the pods of a running job are deleted": {
 			job:        ran().Paused(true),
 			pods:       []*corev1.Pod{worker0, worker1},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 2"},
 		},
-		"a pod is deleted once": {
+		"a pod that is already being deleted is not deleted again": {
 			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-1", running, deleting)},
 			want:       summary{Phase: phasePending, Reason: "Pausing"},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 1"},
 		},
 		"a job whose pods are gone is paused": {
 			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			want:       summary{Phase: phasePaused, Reason: "Paused"},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
-		"a pod that somebody finds in a paused job is deleted, whatever its attempt": {
+		"a pod that appears in a paused job is deleted, whatever its attempt": {
 			job:        wasPaused(),
 			pods:       []*corev1.Pod{pod("job-worker-0", again(1))},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 1"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 1"},
 		},
-		"a failure at the same time counts": {
+		"a failure that is seen together with the pause counts": {
 			job:  ran().Paused(true),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
 			want: summary{
@@ -75,21 +75,21 @@ func TestPause(t *testing.T) {
 				Failures: []string{"job-worker-0: exit code 1, counted"},
 				Deletes:  []string{"job-worker-0", "job-worker-1"},
 			},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 2"},
 		},
-		"a failure whose peers have yet to report is judged first": {
+		"the pause waits until the root cause of a failure is known": {
 			job:        ran().Window(2 * time.Second).Paused(true),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), worker1},
 			want:       summary{Phase: phaseRunning, Reason: "ReplicasRunning", WakeIn: 2 * time.Second},
 			wantPaused: condition{},
 		},
-		"a failure of a pod that the pause takes does not": {
+		"a failure of a pod that the pause deletes does not count": {
 			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), deleting)},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 2"},
 		},
-		"a restart that is pending is none any more": {
+		"a pause cancels a delayed restart": {
 			job: job(role("worker", 1)).
 				Saw(time.Hour, pod("job-worker-0", running)).Saw(time.Hour, pod("job-worker-0", exitedAgo(1, time.Hour))).
 				Saw(0, pod("job-worker-0", again(1), exited(1))).Paused(true).Saw(0),
@@ -99,18 +99,18 @@ func TestPause(t *testing.T) {
 			},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
-		"no deadline passes, not even one that has": {
+		"a pausing job does not fail by its deadline, even if that has passed": {
 			job:        ran().Deadline(60).Paused(true),
 			pods:       []*corev1.Pod{worker0, worker1},
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
-			wantPaused: condition{metav1.ConditionFalse, "Pausing", "pods that are left: 2"},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 2"},
 		},
-		"nor does it wake up for it": {
+		"a paused job is not requeued for its deadline": {
 			job:        ran().Deadline(90).Paused(true).Saw(0, worker0, worker1),
 			want:       summary{Phase: phasePaused, Reason: "Paused"},
 			wantPaused: condition{metav1.ConditionTrue, "Paused", "the job is paused"},
 		},
-		"a job whose leader has succeeded has": {
+		"a job whose leader has succeeded ends instead of pausing": {
 			job:  ran().Paused(true),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))},
 			want: summary{Phase: batchv1beta1.JobPhaseSucceeded, Reason: "LeaderSucceeded"},
@@ -122,13 +122,13 @@ func TestPause(t *testing.T) {
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "Paused", tc.wantPaused, conditionOf(d, batchv1beta1.ConditionPaused))
 			if d.CreateService {
-				t.Error("a job that pauses creates its Service")
+				t.Error("the Service of a pausing job is created")
 			}
 		})
 	}
 }
 
-// A job that is paused shows that it has nothing.
+// The status of a paused job shows no pods.
 func TestStatusOfAPausedJob(t *testing.T) {
 	t.Parallel()
 	j := wasPaused()
@@ -147,12 +147,12 @@ func TestStatusOfAPausedJob(t *testing.T) {
 		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
 
 	pausing := ran().Paused(true).Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status
-	diff(t, "ready while pods are left", "0/2", pausing.Ready)
-	diff(t, "aggregate while pods are left", &batchv1beta1.Aggregate{Deleted: 2}, pausing.Aggregate)
+	diff(t, "ready while pods remain", "0/2", pausing.Ready)
+	diff(t, "aggregate while pods remain", &batchv1beta1.Aggregate{Deleted: 2}, pausing.Aggregate)
 
 	created := job(role("worker", 2)).Paused(true).Sees().Status
-	diff(t, "pauses of a job that has not begun", int32(0), created.Pauses)
-	diff(t, "aggregate of a job that has not begun", &batchv1beta1.Aggregate{Creating: 2}, created.Aggregate)
+	diff(t, "pauses of a job that has not started", int32(0), created.Pauses)
+	diff(t, "aggregate of a job that has not started", &batchv1beta1.Aggregate{Creating: 2}, created.Aggregate)
 }
 
 func TestResume(t *testing.T) {
@@ -163,26 +163,26 @@ func TestResume(t *testing.T) {
 		pods []*corev1.Pod
 		want summary
 	}{
-		"its pods are of another attempt": {
+		"the pods of a resumed job belong to a new attempt": {
 			job: wasPaused(),
 			want: summary{
 				Phase: phaseResuming, Reason: "Creating",
 				Creates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 			},
 		},
-		"a first start after all": {
+		"a job that was created paused starts with attempt 0": {
 			job: job(role("worker", 2)).Paused(true).Saw(time.Minute),
 			want: summary{
 				Phase: phaseResuming, Reason: "Creating",
 				Creates: []string{created("job-worker-0", "0"), created("job-worker-1", "0")},
 			},
 		},
-		"none is created before all of the pods are gone that the pause takes": {
+		"no pod is created before all pods that the pause deletes are gone": {
 			job:  ran().Scope(scopeReplica).Paused(true).Saw(0, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-1", running, deleting)},
 			want: summary{Phase: phaseResuming, Reason: "Creating"},
 		},
-		"a pod of a replica that had restarted alone is in the way, too": {
+		"no pod is created before the pod of an individually restarted replica is gone": {
 			job: ran().Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running),
 				pod("job-worker-1", exitedAgo(1, time.Minute))).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", againAlone(1), running)).Paused(true).
@@ -193,17 +193,17 @@ func TestResume(t *testing.T) {
 				Deletes: []string{"job-worker-1"},
 			},
 		},
-		"it resumes until it runs": {
+		"the phase is Resuming until all replicas run": {
 			job:  wasPaused().Paused(false).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", again(1), running), pod("job-worker-1", again(1))},
 			want: summary{Phase: phaseResuming, Reason: "Pending"},
 		},
-		"it runs": {
+		"the phase is Running when all replicas run": {
 			job:  wasPaused().Paused(false).Saw(time.Minute),
 			pods: both,
 			want: summary{Phase: phaseRunning, Reason: "ReplicasRunning"},
 		},
-		"from then on a restart is one like any other": {
+		"a failure of a resumed job restarts it as usual": {
 			job:  wasPaused().Paused(false).Saw(time.Minute).Saw(time.Minute, both...),
 			pods: []*corev1.Pod{pod("job-worker-0", again(1), exited(1)), pod("job-worker-1", again(1), exited(1))},
 			want: summary{
@@ -223,18 +223,18 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// The deadline of a job that was resumed counts from then, and so does how long it took to start.
-func TestResumedJobBeginsAnew(t *testing.T) {
+// The deadline of a resumed job and its time to start are counted from the resumption.
+func TestResumedJobStartsItsClocksAgain(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Deadline(90).Paused(true).Saw(time.Hour).Paused(false).Saw(time.Minute)
 	j.Created = now.Add(-2 * time.Hour)
 	d := j.Sees(pod("job-worker-0", running))
 	diff(t, "startTime", metav1.NewTime(now.Add(-time.Minute)), ptr.Deref(d.Status.StartTime, metav1.Time{}))
-	diff(t, "time until its deadline", 30*time.Second, summarize(d).WakeIn)
-	diff(t, "time that it took to start", time.Minute, ptr.Deref(d.StartDuration, 0))
+	diff(t, "time until the deadline", 30*time.Second, summarize(d).WakeIn)
+	diff(t, "time to start", time.Minute, ptr.Deref(d.StartDuration, 0))
 }
 
-// A restart delay grows with failures, not with pauses.
+// Restart delays grow with failures, not with pauses.
 func TestPausesDoNotDelayRestarts(t *testing.T) {
 	t.Parallel()
 	j := wasPaused().Paused(false).Saw(time.Minute).
@@ -243,7 +243,7 @@ func TestPausesDoNotDelayRestarts(t *testing.T) {
 	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[0].RestartTime)
 }
 
-// A failure that is being recovered from is over when the job is paused.
+// ReplicaFailure becomes False when the job is paused during a recovery.
 func TestPauseEndsARecovery(t *testing.T) {
 	t.Parallel()
 	j := ran().Saw(time.Minute, pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))).Paused(true)
@@ -251,7 +251,7 @@ func TestPauseEndsARecovery(t *testing.T) {
 		conditionOf(j.Sees(), batchv1beta1.ConditionReplicaFailure))
 }
 
-// Events tell of a pause and of its end, once each.
+// A pause emits one event, and its end another.
 func TestEventsOfAPause(t *testing.T) {
 	t.Parallel()
 	reasons := func(d plan.Decision) []string {
@@ -262,17 +262,17 @@ func TestEventsOfAPause(t *testing.T) {
 		return list
 	}
 	pausing := ran().Paused(true).Saw(0, pod("job-worker-0", running), pod("job-worker-1", running))
-	diff(t, "events while pods are left", []string(nil), reasons(pausing.Sees(pod("job-worker-0", running, deleting))))
-	diff(t, "events when none is left", []string{"Paused"}, reasons(pausing.Sees()))
-	diff(t, "events while it is paused", []string(nil), reasons(wasPaused().Sees()))
-	diff(t, "events when it is resumed", []string{"Resumed"}, reasons(wasPaused().Paused(false).Sees()))
+	diff(t, "events while pods remain", []string(nil), reasons(pausing.Sees(pod("job-worker-0", running, deleting))))
+	diff(t, "events when no pod remains", []string{"Paused"}, reasons(pausing.Sees()))
+	diff(t, "events while the job is paused", []string(nil), reasons(wasPaused().Sees()))
+	diff(t, "events when the job is resumed", []string{"Resumed"}, reasons(wasPaused().Paused(false).Sees()))
 	held := job(role("worker", 0)).Paused(true).Saw(0).Paused(false)
-	diff(t, "events when it is resumed without replicas", []string{"Resumed", "NoReplicas"}, reasons(held.Sees()))
-	diff(t, "events while it has none", []string(nil), reasons(held.Saw(0).Sees()))
-	diff(t, "events while it resumes", []string(nil), reasons(wasPaused().Paused(false).Saw(0).Sees()))
+	diff(t, "events when the job is resumed without replicas", []string{"Resumed", "NoReplicas"}, reasons(held.Sees()))
+	diff(t, "events while the job has no replicas", []string(nil), reasons(held.Saw(0).Sees()))
+	diff(t, "events while the job resumes", []string(nil), reasons(wasPaused().Paused(false).Saw(0).Sees()))
 }
 
-func TestStatusOfAJobThatIsPausedFromTheStart(t *testing.T) {
+func TestStatusOfAJobThatIsCreatedPaused(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 1)).Paused(true).Sees()
 	diff(t, "observedGeneration", int64(1), d.Status.ObservedGeneration)

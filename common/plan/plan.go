@@ -1,16 +1,16 @@
-// Package plan decides what to do about a job. Its decisions are pure: they know no client, clock, logger or context,
-// which the linter checks. So the same job, observation and time always give the same decision, and tests can explore
-// all of them.
+// Package plan decides what the controller does about a job. Decisions are pure: the package uses no client, clock,
+// logger or context, and the linter enforces this. So the same job, observation and time always give the same decision,
+// and tests can explore all of them.
 //
 // Decide reads from top to bottom:
 //
-//   - interpret works out which replicas the job has, and how they stand (interpret.go, replica.go, elastic.go);
-//   - choose picks what the job does: hold, pause, end, wait for reports, run, ... (choose.go);
+//   - interpret determines the current replicas of the job and their states (interpret.go, replica.go, elastic.go);
+//   - choose selects the action for the job: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
-//     finish.go, cleanup.go, and admission.go for pods that another controller admits), and the status that follows
+//     finish.go, cleanup.go, and admission.go for pods that another controller admits) and the resulting status
 //     (status.go, tasks.go);
-//   - release releases the pods of leaders whose end is on record (release.go);
-//   - needsLiveRead tells whether the decision may rely on a cache (liveread.go).
+//   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
+//   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 package plan
 
 import (
@@ -20,10 +20,10 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// CacheDelay is how long a cache gets to catch up with the API server after it was seen to lag.
+// CacheDelay is how long the controller waits for a stale cache to catch up with the API server.
 const CacheDelay = 500 * time.Millisecond
 
-// Decide decides what to do about a job.
+// Decide returns what to do about a job at the given time.
 func Decide(job Job, seen Observation, now time.Time) Decision {
 	v := interpret(job, seen, now)
 	choice := v.choose()
@@ -33,7 +33,7 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	s := &steps{view: v, Decision: Decision{Status: copyOf(job.Status)}}
 	s.deleteLostPods()
 	switch choice.action {
-	//equivalent:without case leave => nothing is done without a case
+	//equivalent:without case leave => the action has no steps
 	//equivalent:without case expire => as above
 	case leave, expire:
 	case cleanUp:
@@ -75,28 +75,29 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 
 // steps fill in the decision of a chosen action.
 type steps struct {
-	// view of the job, after the restarts that the decision makes.
+	// view of the job, after the restarts of the decision.
 	view
 	Decision
-	// recordsFailure reports whether the decision puts a failure on record, or restarts replicas because of one.
+	// recordsFailure reports whether the decision records a failure, or restarts replicas because of one.
 	recordsFailure bool
 	// cleanedUp reports whether nothing is left to clean up, so that the tasks of the status are final.
 	cleanedUp bool
-	// hasSetTasks reports whether the decision writes how the replicas stand now.
+	// hasSetTasks reports whether the decision updates the tasks of the status.
 	hasSetTasks bool
-	// lastRestarted is the last failure that the decision answers with a restart.
+	// lastRestarted is the last failure that makes the decision restart replicas.
 	lastRestarted *replicaFailure
 	// restartCounts counts the restarts of replicas by their type.
 	restartCounts map[string]int32
-	// refusal is why pods cannot be created: a template is faulty, or the job can have no admission.
+	// refusal is why pods cannot be created: a template is invalid, or the job cannot get an admission. Nil means that
+	// they can be created.
 	refusal *report.RefusedError
-	// waitsFor is what missing pods wait for. Nil means nothing.
+	// waitsFor is why missing pods are not created yet. Nil means that they wait for nothing.
 	waitsFor *Wait
-	// announcesWait reports whether the decision has an event about an admission that the job does not get.
+	// announcesWait reports whether the decision emits an event about a wait for admission that does not end by itself.
 	announcesWait bool
 }
 
-// deleteLostPods deletes the pods that lost nodes hold, once their time is over. So the job recovers, or is cleaned up,
+// deleteLostPods deletes the pods of lost nodes by force after NodeLostDelay. So the job recovers, or is cleaned up,
 // without an administrator.
 func (s *steps) deleteLostPods() {
 	for _, pod := range s.seen.Pods {

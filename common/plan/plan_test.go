@@ -26,7 +26,7 @@ func TestFirstReconcileCreatesEverything(t *testing.T) {
 		},
 	}, summarize(d))
 	if !d.CreateService {
-		t.Error("the Service is missing and not created")
+		t.Error("the missing Service is not created")
 	}
 	start := metav1.NewTime(now)
 	creating := func(name string) batchv1beta1.ReplicaStatus {
@@ -53,42 +53,42 @@ func TestFirstReconcileCreatesEverything(t *testing.T) {
 			{
 				Type: batchv1beta1.ConditionRunning, Status: metav1.ConditionFalse, Reason: batchv1beta1.ReasonCreating,
 				ObservedGeneration: 1, LastTransitionTime: start,
-				Message: "3 of 3 replicas do not run yet: job-master-0 is being created",
+				Message: "3 of 3 replicas are not running yet: job-master-0 is being created",
 			},
 		},
 	}, d.Status)
 }
 
-func TestPlanCreatesWhatIsMissing(t *testing.T) {
+func TestPlanCreatesMissingPods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
 		want []string
 	}{
-		"nothing while every replica has a pod": {
+		"no pod is created while every replica has one": {
 			job:  job(role("worker", 2)),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)},
 		},
-		"the one whose creation failed halfway": {
+		"a pod is created after its first creation failed": {
 			job:  job(role("worker", 3)),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-2")},
 			want: []string{created("job-worker-1", "0")},
 		},
-		"one that vanished before all replicas ran, in its own attempt": {
+		"a pod that vanished before all replicas ran is created in the same attempt": {
 			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1")),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 			want: []string{created("job-worker-1", "0")},
 		},
-		"not one that succeeded and vanished since": {
+		"the pod of a replica that succeeded is not created again": {
 			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 		},
-		"not one whose pod is still being deleted, where replicas restart one by one": {
+		"a pod is not created while the earlier pod of its replica is being deleted": {
 			job:  job(role("worker", 2)).Scope(batchv1beta1.RestartScopeReplica),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 		},
-		"roles without replicas need none": {
+		"no pod is created for a role without replicas": {
 			job:  job(role("master", 0), role("worker", 1)),
 			want: []string{created("job-worker-0", "0")},
 		},
@@ -100,13 +100,13 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 			diff(t, "deletions", []string(nil), names(d.Deletes))
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 			if d.CreateService {
-				t.Error("the Service is there and created again")
+				t.Error("the Service is created although it exists")
 			}
 		})
 	}
 }
 
-func TestPlanDeletesPodsOfNoReplica(t *testing.T) {
+func TestPlanDeletesPodsThatBelongToNoReplica(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 1)).Sees(
 		pod("job-worker-0", running),
@@ -131,21 +131,21 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		sees []*corev1.Pod
-		// want is whom each new replica waits for.
+		// want lists the peers that each new replica waits for.
 		want map[string][]string
 	}{
-		"for the leader, where nobody else is awaited": {
+		"replicas wait for the leader": {
 			job:  job(role("master", 1), role("worker", 2)),
 			want: map[string][]string{"job-master-0": nil, "job-worker-0": {"job-master-0"}, "job-worker-1": {"job-master-0"}},
 		},
-		"for all that are awaited, but not for themselves": {
+		"replicas wait for all awaited replicas except themselves": {
 			job: job(awaited(role("chief", 1)), awaited(role("worker", 1)), role("evaluator", 1)),
 			want: map[string][]string{
 				"job-chief-0": {"job-worker-0"}, "job-worker-0": {"job-chief-0"},
 				"job-evaluator-0": {"job-chief-0", "job-worker-0"},
 			},
 		},
-		"also for their own, on the network of their node": {
+		"replicas on the host network also wait for their own name": {
 			job: job(
 				onHost(role("master", 1), ""),
 				onHost(role("worker", 1), corev1.DNSClusterFirstWithHostNet),
@@ -157,11 +157,11 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 				"job-reader-0": {"job-master-0"},
 			},
 		},
-		"not for their own, where names of the cluster do not resolve": {
+		"replicas do not wait for their own name if cluster names do not resolve": {
 			job:  job(onHost(role("master", 1), corev1.DNSDefault)),
 			want: map[string][]string{"job-master-0": nil},
 		},
-		"not for whose part is over": {
+		"replicas do not wait for replicas that have ended": {
 			job: job(awaited(role("chief", 1)), awaited(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)),
 				awaited(role("ps", 1))).
 				Scope(batchv1beta1.RestartScopeReplica).
@@ -179,7 +179,7 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 			got := map[string][]string{}
 			for _, p := range podsToCreate(tc.job.Sees(tc.sees...)) {
 				got[p.Name] = nil
-				for _, c := range p.Spec.InitContainers { // its arguments are the subcommand, the time limit, and the names
+				for _, c := range p.Spec.InitContainers { // the arguments are wait-dns, --timeout, its value, and the names
 					for _, name := range c.Args[3:] {
 						got[p.Name] = append(got[p.Name], strings.TrimSuffix(name, ".job.ns.svc.cluster.local"))
 					}
@@ -190,12 +190,12 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 	}
 }
 
-func TestPlanHoldsWhatCannotRun(t *testing.T) {
+func TestPlanHoldsAJobWithoutReplicas(t *testing.T) {
 	t.Parallel()
 	d := plan.Decide(job(role("master", 0), role("worker", 0)).Job, plan.Observation{}, now)
 	diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonNoReplicas}, summarize(d))
 	if d.CreateService {
-		t.Error("a job on hold creates its Service")
+		t.Error("the Service of a held job is created")
 	}
 	for _, conditionType := range []string{batchv1beta1.ConditionInitialized, batchv1beta1.ConditionRunning} {
 		diff(t, "condition", &metav1.Condition{
@@ -206,8 +206,8 @@ func TestPlanHoldsWhatCannotRun(t *testing.T) {
 	}
 }
 
-// A mode that is there but switched off asks for nothing.
-func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
+// Run modes and a scheduler that are set but not enabled have no effect.
+func TestPlanIgnoresDisabledModes(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
 	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}, Pause: &batchv1beta1.PauseMode{}}
@@ -215,7 +215,7 @@ func TestPlanRunsWhatIsSwitchedOff(t *testing.T) {
 	diff(t, "creations", []string{created("job-worker-0", "0")}, summarize(j.Sees()).Creates)
 }
 
-func TestPlanLeavesItsArgumentsAlone(t *testing.T) {
+func TestDecideDoesNotChangeItsArguments(t *testing.T) {
 	t.Parallel()
 	build := func() (*jobBuilder, []*corev1.Pod) {
 		return job(role("worker", 2)).BackoffLimit(1).Saw(time.Minute, pod("job-worker-0", running),
@@ -246,25 +246,27 @@ func TestStartTime(t *testing.T) {
 		waits time.Duration
 		want  time.Duration
 	}{
-		"is now, at first": {job: two()},
-		"is since when the first status waits, whatever clock says when pods were created": {
+		"the start time of a new job is now": {job: two()},
+		"the start time is when the first status was deferred, whatever the age of pods": {
 			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))}, waits: 3 * time.Second,
 			want: 3 * time.Second,
 		},
-		"is that of the first pod, where the controller was started anew": {
+		"the start time is that of the oldest pod after a restart of the controller": {
 			job:  two(),
 			pods: []*corev1.Pod{pod("job-worker-0", created(time.Second)), pod("job-worker-1", created(3*time.Second))},
 			want: 3 * time.Second,
 		},
-		"is now, where that is ahead": {job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(-time.Hour))}},
-		"is not that of an earlier job of the name": {
+		"the start time is now if the oldest pod was created in the future": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(-time.Hour))},
+		},
+		"the start time is not that of an earlier job of the same name": {
 			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(time.Second))}, waits: time.Minute, want: time.Second,
 		},
-		"is now, for a job that is resumed while pods of before the pause are left": {
+		"the start time is now if a job resumes while pods from before the pause remain": {
 			job:  ran().Paused(true).Saw(time.Minute, pod("job-worker-0", running)).Paused(false),
 			pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))},
 		},
-		"is what was written": {
+		"the start time in the status is kept": {
 			job: two().Saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
 		},
 	} {
@@ -279,28 +281,27 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
-// What the first status says of a job whose replicas are on their way is there also if it is not written before they
-// end.
-func TestFirstStatusIsWhole(t *testing.T) {
+// If the write of the first status is deferred until a replica ends, the status still has all conditions.
+func TestDeferredFirstStatusIsComplete(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		seen []*corev1.Pod
 	}{
-		"that the job failed": {
+		"the first status of a failed job is complete": {
 			job: job(role("worker", 1)).BackoffLimit(0), seen: []*corev1.Pod{pod("job-worker-0", exited(1))},
 		},
-		"that it succeeded": {
+		"the first status of a job that succeeded is complete": {
 			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1")},
 		},
-		"that it is restarted": {
+		"the first status of a restarted job is complete": {
 			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", exited(1))},
 		},
-		"that it waits for its reports": {
+		"the first status of a job that awaits reports is complete": {
 			job:  job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second),
 			seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
-		"that it is paused": {
+		"the first status of a paused job is complete": {
 			job: job(role("worker", 2)).Paused(true), seen: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", running)},
 		},
 	} {
@@ -313,14 +314,14 @@ func TestFirstStatusIsWhole(t *testing.T) {
 				}
 			}
 			if status.Phase == "" || status.Reason == "" {
-				t.Errorf("phase %q, reason %q", status.Phase, status.Reason)
+				t.Errorf("phase %q and reason %q, want both to be set", status.Phase, status.Reason)
 			}
 		})
 	}
 }
 
-// The replicas of a job that runs do not stop when its spec changes.
-func TestHeldJobThatRunsStaysAsItIs(t *testing.T) {
+// A running job keeps its replicas when its spec is edited to have none.
+func TestRunningJobKeepsItsReplicasWhileItIsHeld(t *testing.T) {
 	t.Parallel()
 	j := ran()
 	j.Spec.Roles[0].Replicas = 0
@@ -331,7 +332,7 @@ func TestHeldJobThatRunsStaysAsItIs(t *testing.T) {
 	diff(t, "reason", batchv1beta1.ReasonNoReplicas, d.Status.Reason)
 }
 
-// A replica may fail before the first status is written.
+// A replica can fail before the first status is written.
 func TestJobHasStartedWhileItAwaitsReports(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Window(2*time.Second).Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))

@@ -19,11 +19,11 @@ import (
 const (
 	// waitContainer is the init container that waits until the host names of peers resolve.
 	waitContainer = "wait-for-peers"
-	// waitTimeout is how long it waits. Then the replica starts and tries by itself.
+	// waitTimeout is how long the init container waits. Then the replica starts anyway.
 	waitTimeout = 10 * time.Minute
 )
 
-// TheJob is what messages call the owner of an object.
+// TheJob is how messages refer to a job that owns an object.
 const TheJob = "the job"
 
 // Labels returns the labels of the objects that belong to a job.
@@ -37,8 +37,8 @@ func Labels(kind, job string) map[string]string {
 	}
 }
 
-// buildPod returns the pod of a member from its wired template. Fields that the job needs override those of the
-// template. The pod waits until the given names resolve.
+// buildPod returns the pod of a member, built from its wired template. Fields that the job sets override those of the
+// template. The pod waits until the awaited names resolve.
 func (s *steps) buildPod(
 	member framework.Member, awaited []string, current attempt, template *corev1.PodTemplateSpec,
 ) (*corev1.Pod, error) {
@@ -70,7 +70,7 @@ func (s *steps) buildPod(
 	pod.Spec.Hostname = member.Name
 	pod.Spec.Subdomain = s.job.Name
 	if pod.Spec.HostNetwork && pod.Spec.DNSPolicy == "" {
-		// With the default of Kubernetes, names of the cluster do not resolve on the network of a node.
+		// With the default DNS policy of Kubernetes, cluster names do not resolve in pods on the host network.
 		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
 
@@ -82,7 +82,7 @@ func (s *steps) buildPod(
 		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
 	if len(awaited) > 0 {
-		// Frameworks give up on a name that does not resolve, while they wait for a peer that does not listen yet.
+		// Frameworks wait for a peer that does not listen yet, but give up if its name does not resolve.
 		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)
 		if err := s.gang.AddHelper(member, &pod.Spec, waitContainer, args); err != nil {
 			return nil, err
@@ -91,16 +91,16 @@ func (s *steps) buildPod(
 	return pod, nil
 }
 
-// dropReserved deletes the labels or annotations that only the controllers and the scheduler give to pods of jobs. The
-// policies of the scheduler-controller trust the job controllers. So a template must not put its pods into a PodGroup,
-// or mark them as released by a Queue.
+// dropReserved removes the labels or annotations that only the controllers and the scheduler may set on the pods of
+// jobs. The admission policies of the scheduler-controller trust the job controllers, so a template must not be able to
+// add its pods to a PodGroup or to mark them as released by a Queue.
 func dropReserved(keys map[string]string) {
 	maps.DeleteFunc(keys, func(key, _ string) bool {
 		return strings.HasPrefix(key, schedulerv1beta1.GroupVersion.Group+"/")
 	})
 }
 
-// MetaOfOwned returns the metadata of an object that the job owns and that has its name.
+// MetaOfOwned returns the metadata of an object that the job owns. The object has the name of the job.
 func (j *Job) MetaOfOwned() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:            j.Name,
@@ -110,7 +110,7 @@ func (j *Job) MetaOfOwned() metav1.ObjectMeta {
 	}
 }
 
-// owner returns the reference by which the objects of the job name it as their owner.
+// owner returns the owner reference that the objects of the job have.
 func (j *Job) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion:         j.Kind.GroupVersion().String(),

@@ -17,7 +17,8 @@ var owner = metav1.OwnerReference{
 	BlockOwnerDeletion: new(true),
 }
 
-// build makes the pod of the member of a rank, which waits for those of lower ranks: master-0 is 0, worker-0 is 1.
+// build returns the pod of the member with the given rank: 0 is master-0, and 1 is worker-0. The pod waits for the
+// members of lower ranks.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0,
 		[]framework.Role{role("master", 1), role("worker", 1)})
@@ -59,7 +60,7 @@ func TestBuildPod(t *testing.T) {
 		template corev1.PodTemplateSpec
 		want     *corev1.Pod
 	}{
-		"a replica may have nobody to wait for": {
+		"a replica that waits for no peer has no init container": {
 			template: corev1.PodTemplateSpec{
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer, Image: "training"}}},
 			},
@@ -75,7 +76,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"what waits takes of the resources of the pod, if that has its own": {
+		"the init container requests nothing if the pod itself has resources": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Resources:  &corev1.ResourceRequirements{Limits: small},
@@ -96,7 +97,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"a replica on the network of its node resolves names of the cluster": {
+		"a replica on the host network resolves cluster names": {
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				HostNetwork: true, Containers: []corev1.Container{{Name: mainContainer}},
 			}},
@@ -113,7 +114,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"the DNS policy of the template stands": {
+		"the DNS policy of the template is kept": {
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				HostNetwork: true, DNSPolicy: corev1.DNSDefault, Containers: []corev1.Container{{Name: mainContainer}},
 			}},
@@ -130,7 +131,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"a peer waits for the leader's name before anything else": {
+		"a peer waits for the name of the leader before other init containers run": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				InitContainers: []corev1.Container{{Name: "fetch"}},
@@ -150,7 +151,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"the job's way wins, the rest of the template stands": {
+		"fields of the job override those of the template, and the others are kept": {
 			template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "mine", Namespace: "elsewhere",
@@ -206,8 +207,8 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 		spec    corev1.PodSpec
 		wantErr string
 	}{
-		"without a container": {wantErr: `the template of type "master" has no container`},
-		"with an init container of the reserved name": {
+		"a template without a container is refused": {wantErr: `the template of type "master" has no container`},
+		"an init container with the reserved name is refused": {
 			rank: 1,
 			spec: corev1.PodSpec{
 				InitContainers: []corev1.Container{{Name: "wait-for-peers"}},
@@ -215,12 +216,12 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 			},
 			wantErr: `the template of type "worker" has a container named "wait-for-peers", which is reserved`,
 		},
-		"with a container of the reserved name": {
+		"a container with the reserved name is refused": {
 			rank:    1,
 			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "wait-for-peers"}}},
 			wantErr: `the template of type "worker" has a container named "wait-for-peers", which is reserved`,
 		},
-		"for another system than that of the container that waits": {
+		"a template for Windows is refused, since the init container is for Linux": {
 			rank: 1,
 			spec: corev1.PodSpec{
 				OS: &corev1.PodOS{Name: corev1.Windows}, Containers: []corev1.Container{{Name: mainContainer}},
@@ -232,14 +233,14 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 			t.Parallel()
 			_, err := build(tc.rank, &corev1.PodTemplateSpec{Spec: tc.spec})
 			if err == nil {
-				t.Fatal("no error")
+				t.Fatal("the template is accepted")
 			}
 			diff(t, "error", tc.wantErr, err.Error())
 		})
 	}
 }
 
-// Attempts are told apart by their labels: none is that of another.
+// Different attempts have different labels.
 func TestAttempt(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]attempt{"0": {}, "2": {job: 2}, "0.2": {replica: 2}, "12.3": {job: 12, replica: 3}} {
@@ -247,7 +248,7 @@ func TestAttempt(t *testing.T) {
 	}
 }
 
-// A framework may have helper containers of its own.
+// A framework can add its own helper containers, which use this image.
 func TestGangKnowsTheImageOfTheController(t *testing.T) {
 	t.Parallel()
 	b := job(role("worker", 2))

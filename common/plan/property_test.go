@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// anyJob draws a job that nobody has looked at yet.
+// anyJob draws a job that was never reconciled.
 func anyJob(t *rapid.T) *jobBuilder {
 	policies := rapid.SampledFrom([]batchv1beta1.RestartPolicy{
 		batchv1beta1.RestartPolicyAlways, batchv1beta1.RestartPolicyOnFailure,
@@ -57,7 +57,7 @@ func anyJob(t *rapid.T) *jobBuilder {
 	return j
 }
 
-// anyEdit draws what the user may do to a job: pause or resume it, and scale it if it is elastic.
+// anyEdit draws an edit of a job by its user, who can pause or resume it, and can scale it if it is elastic.
 func anyEdit(t *rapid.T, j *jobBuilder) {
 	j.Paused(rapid.IntRange(0, 3).Draw(t, "paused") == 0)
 	if j.Spec.Elastic == nil {
@@ -73,10 +73,10 @@ func members(j *jobBuilder) []framework.Member {
 	return framework.NewGang(j.Namespace, j.Name, j.UID, j.ClusterDomain, 0, j.Spec.Roles).Members
 }
 
-// attempt is one of the job and one of a replica.
+// attempt holds an attempt of the job and an attempt of a replica.
 type attempt struct{ job, replica int32 }
 
-// attempts returns the current attempt of each replica. No pod is of a later one: the status is written before.
+// attempts returns the current attempt of each replica. No pod has a later one, because the status is written first.
 func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 	current := map[string]attempt{}
 	for _, task := range status.Tasks {
@@ -87,16 +87,16 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 	return current
 }
 
-// anyPods draws what the cluster may hold of a job: some of its pods, of some attempt, in any state, and a stray one.
-// The pods of one look are not those of another: a pod that ended stays as it ended.
-func anyPods(t *rapid.T, j *jobBuilder, look int) plan.Observation {
+// anyPods draws what a reconcile of a job observes: pods of any attempt and in any state, and perhaps a pod that
+// belongs to no replica. Each reconcile observes other pods, because a pod that has ended must not change its end.
+func anyPods(t *rapid.T, j *jobBuilder, reconcile int) plan.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)
 	candidates := []string{"job-gone-0"}
 	for _, m := range members(j) {
 		candidates = append(candidates, m.Name)
 	}
-	for name := range current { // of an elastic job others may be left
+	for name := range current { // an elastic job can have pods of other replicas
 		if !slices.Contains(candidates, name) {
 			candidates = append(candidates, name)
 		}
@@ -127,7 +127,7 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) plan.Observation {
 			}
 		}
 		p := pod(name, options...)
-		p.UID = types.UID(fmt.Sprintf("%s-uid-of-look-%d", name, look))
+		p.UID = types.UID(fmt.Sprintf("%s-uid-of-reconcile-%d", name, reconcile))
 		pods = append(pods, p)
 	}
 	seen := seeing(pods...)
@@ -139,11 +139,11 @@ func anyPods(t *rapid.T, j *jobBuilder, look int) plan.Observation {
 	return seen
 }
 
-// anyGroup draws what there may be of the PodGroup of a job.
+// anyGroup draws the PodGroup of a job, in any state, or none.
 func anyGroup(t *rapid.T) dependents.PodGroup {
 	options := []jobtest.GroupOption{admitted}
 	switch rapid.SampledFrom([]string{
-		"none", "unknown", "problem", "new", "not admitted", "changed", "going", "of others", "admitted",
+		"none", "unknown", "problem", "new", "not admitted", "changed", "being deleted", "foreign", "admitted",
 	}).Draw(t, "group") {
 	case "none":
 		return dependents.PodGroup{}
@@ -157,15 +157,15 @@ func anyGroup(t *rapid.T) dependents.PodGroup {
 		options = []jobtest.GroupOption{withCondition("Admitted", "False", "QueueClosed", "Queue lab is closed")}
 	case "changed":
 		options = append(options, edited)
-	case "going":
+	case "being deleted":
 		options = append(options, deletingGroup)
-	case "of others":
+	case "foreign":
 		options = append(options, foreignGroup)
 	}
 	return dependents.PodGroup{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
 }
 
-// admits says that a PodGroup is the job's own and may have pods now.
+// admits reports whether a PodGroup belongs to the job and may have pods now.
 func admits(view dependents.PodGroup) bool {
 	g := view.Object
 	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil &&
@@ -173,50 +173,51 @@ func admits(view dependents.PodGroup) bool {
 		meta.IsStatusConditionTrue(g.Status.Conditions, "Admitted")
 }
 
-// checkGroup checks what a decision does about the PodGroup of a job in a queue.
+// checkGroup checks how a decision changes the PodGroup of a job, and which pods it creates for the PodGroup.
 func checkGroup(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decision) {
 	change := d.Admission.Action
 	view, _ := seen.Admission.(dependents.PodGroup)
 	switch {
 	case j.Spec.Scheduler == nil && change != "":
-		t.Fatalf("%s of the PodGroup of a job that needs none", change)
+		t.Fatalf("the decision changes a PodGroup (%s), but the job needs none", change)
 	case j.Spec.Scheduler == nil:
 		return
 	case len(d.Creates) > 0 && (!admits(view) || !d.NeedsLiveRead):
-		t.Fatalf("pods are created without a group that is known for sure to be the job's own, and admitted: %+v", view)
+		t.Fatalf("pods are created, but no live read has shown an admitted PodGroup of the job: %+v", view)
 	case len(d.Creates) > 0 && change != "":
-		t.Fatalf("pods are created at the %s of their group", change)
+		t.Fatalf("pods are created while their PodGroup is changed (%s)", change)
 	case change == batchv1beta1.ActionCreate && (d.Status.Decided() || j.Spec.RunMode.Pausing()):
-		t.Fatal("a job whose end is decided, or is to be paused, gets a group")
+		t.Fatal("a PodGroup is created for a job that ends or pauses")
 	case change != "" && change != batchv1beta1.ActionCreate && d.Admission.Seen.GetOwnerReferences() == nil:
-		t.Fatalf("%s of a group of somebody else", change)
+		t.Fatalf("the decision changes a PodGroup of another owner (%s)", change)
 	}
 	own := view.Object != nil && view.Object.OwnerReferences != nil && view.Object.DeletionTimestamp == nil
 	released := change == batchv1beta1.ActionDelete
 	if own && released != (d.Status.Decided() || j.Spec.RunMode.Pausing()) {
-		t.Fatalf("the group is released: %t, of a job that is %s, and is to be paused: %t", released, d.Status.Phase,
-			j.Spec.RunMode.Pausing())
+		t.Fatalf("the PodGroup is released: %t, but the phase of the job is %s, and it pauses: %t", released,
+			d.Status.Phase, j.Spec.RunMode.Pausing())
 	}
-	members := int32(0) // the pods that are there are none
+	members := int32(0) // among the new pods
 	for _, p := range podsToCreate(d) {
 		if p.Spec.SchedulingGroup != nil {
 			members++
 		}
 		if p.Labels[schedulerv1beta1.LabelGroupName] != "job" || p.Spec.SchedulerName != schedulerv1beta1.SchedulerName {
-			t.Fatalf("pod %s is no member of the group", p.Name)
+			t.Fatalf("pod %s is not a member of the PodGroup", p.Name)
 		}
 	}
 	if len(d.Creates) > int(members) && members < view.Object.Spec.MinMember {
-		t.Fatalf("%d of %d new pods are known as needed, but %d are", members, len(d.Creates), view.Object.Spec.MinMember)
+		t.Fatalf("%d of %d new pods have a scheduling group, want at least %d", members, len(d.Creates),
+			view.Object.Spec.MinMember)
 	}
 }
 
-// Whatever a job has been through and whatever the cluster holds of it, a decision keeps the laws.
-func TestPlanKeepsItsLaws(t *testing.T) {
+// The invariants hold for every decision, whatever the history of the job and whatever the cluster has of it.
+func TestDecisionKeepsItsInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		j := anyJob(t)
-		for n := rapid.IntRange(0, 4).Draw(t, "looks before"); n > 0; n-- {
+		for n := rapid.IntRange(0, 4).Draw(t, "earlier reconciles"); n > 0; n-- {
 			j.Status = plan.Decide(j.Job, anyPods(t, j, n), now.Add(-time.Duration(n)*time.Hour)).Status
 			anyEdit(t, j)
 		}
@@ -224,10 +225,10 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 		d := plan.Decide(j.Job, seen, now)
 
 		if diff := cmp.Diff(*status, j.Status); diff != "" {
-			t.Fatalf("the status that is planned from changes:\n%s", diff)
+			t.Fatalf("Decide changes the status of the job that it is given:\n%s", diff)
 		}
 		if again := plan.Decide(j.Job, seen, now); cmp.Diff(d, again, sameCreations) != "" {
-			t.Fatalf("the same arguments give another decision:\n%s", cmp.Diff(d, again, sameCreations))
+			t.Fatalf("the same arguments give different decisions:\n%s", cmp.Diff(d, again, sameCreations))
 		}
 		checkWrites(t, j, seen, d)
 		checkGroup(t, j, seen, d)
@@ -245,12 +246,12 @@ func TestPlanKeepsItsLaws(t *testing.T) {
 			return counts{d.Status.BackoffCount, d.Status.Attempt, d.Status.Pauses, restartsOf(d), d.Status.Failures}
 		}
 		if d := cmp.Diff(of(d), of(again)); d != "" {
-			t.Fatalf("a second look accounts for something again, after %+v:\n%s", accounted, d)
+			t.Fatalf("a second reconcile counts something again, after %+v:\n%s", accounted, d)
 		}
 	})
 }
 
-// checkWrites checks what a decision deletes and creates.
+// checkWrites checks which objects a decision deletes and creates.
 func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decision) {
 	touched := map[string]string{}
 	for _, p := range slices.Concat(d.Deletes, d.CleanUps) {
@@ -259,10 +260,10 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 		}
 		touched[p.Name] = "deleted"
 		if p.DeletionTimestamp != nil {
-			t.Fatalf("pod %s is being deleted already", p.Name)
+			t.Fatalf("pod %s is deleted although it is already being deleted", p.Name)
 		}
 		if seen.Pods[p.Name] != p {
-			t.Fatalf("pod %s is deleted, but not the one that was seen", p.Name)
+			t.Fatalf("the deleted pod %s is not the pod that was observed", p.Name)
 		}
 	}
 	for _, p := range podsToCreate(d) {
@@ -271,11 +272,11 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 		}
 		touched[p.Name] = "created"
 		if seen.Pods[p.Name] != nil {
-			t.Fatalf("pod %s is created while there is one", p.Name)
+			t.Fatalf("pod %s is created although it exists", p.Name)
 		}
 	}
 	if d.EnsureNetworkPolicy && !seen.NeedsNetworkPolicy {
-		t.Fatal("a NetworkPolicy is changed that is as it is to be")
+		t.Fatal("the NetworkPolicy is changed although it is up to date")
 	}
 	if len(d.Creates) > 0 && d.EnsureNetworkPolicy != seen.NeedsNetworkPolicy {
 		t.Fatal("pods are created without the NetworkPolicy of the job")
@@ -284,15 +285,15 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 		t.Fatal("something is created for a job whose end is decided")
 	}
 	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
-		t.Fatal("something is created for a job that is to be paused")
+		t.Fatal("something is created for a job that pauses")
 	}
 	if plan.IsPaused(d.Status) && len(seen.Pods) > 0 {
-		t.Fatal("a job with pods is paused")
+		t.Fatal("a job is Paused although it has pods")
 	}
 	if d.Status.Finished() && !j.Status.Finished() && j.Spec.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
 		for _, p := range seen.Pods {
 			if policy.MayRun(p) || !d.NeedsLiveRead {
-				t.Fatalf("a job has finished without a live read, or while pod %s runs", p.Name)
+				t.Fatalf("the job finishes without a live read, or while pod %s runs", p.Name)
 			}
 		}
 	}
@@ -308,10 +309,10 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 // checkCounts checks the numbers of a status.
 func checkCounts(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	if limit := j.Spec.RunPolicy.BackoffLimit; limit != nil && d.Status.BackoffCount > *limit {
-		t.Fatalf("backoffCount %d is beyond the limit %d", d.Status.BackoffCount, *limit)
+		t.Fatalf("backoffCount is %d, want at most %d", d.Status.BackoffCount, *limit)
 	}
 	if len(d.Status.Failures) > plan.MaxFailures {
-		t.Fatalf("%d failures are kept", len(d.Status.Failures))
+		t.Fatalf("the status has %d failures, want at most %d", len(d.Status.Failures), plan.MaxFailures)
 	}
 	var listed []string
 	for _, task := range d.Status.Tasks {
@@ -320,14 +321,14 @@ func checkCounts(t *rapid.T, j *jobBuilder, d plan.Decision) {
 		}
 	}
 	if replicas := len(members(j)); len(listed) != replicas && j.Spec.Elastic == nil {
-		t.Fatalf("the tasks of %d replicas list %q", replicas, listed)
+		t.Fatalf("the job has %d replicas, but the tasks list %q", replicas, listed)
 	}
 	a := d.Status.Aggregate
 	if a == nil {
-		t.Fatal("no aggregate")
+		t.Fatal("the status has no aggregate")
 	}
 	if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown +
 		a.Deleted; int(sum) != len(listed) {
-		t.Fatalf("the aggregate of %d replicas sums up to %d: %+v", len(listed), sum, *a)
+		t.Fatalf("the aggregate of %d replicas adds up to %d: %+v", len(listed), sum, *a)
 	}
 }

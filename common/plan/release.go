@@ -9,7 +9,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// IsHeld reports whether a pod carries the finalizer of leaders.
+// IsHeld reports whether a pod has the finalizer of leaders.
 func IsHeld(pod metav1.Object) bool {
 	return slices.Contains(pod.GetFinalizers(), batchv1beta1.FinalizerLeader)
 }
@@ -24,8 +24,8 @@ func (v *view) hasHeldPods() bool {
 	return false
 }
 
-// release releases the pods that are held and whose end no longer matters. It is the last step, so that it knows what
-// the status says once it is written, and which pods are deleted by force.
+// release releases the held pods whose end no longer matters. It is the last step, because it needs the final status of
+// the decision and the pods that are deleted by force.
 func (s *steps) release() {
 	for _, pod := range s.seen.Pods {
 		if IsHeld(pod) && (!s.awaitsEnd(pod) || slices.Contains(s.ForceDeletes, pod)) {
@@ -35,24 +35,25 @@ func (s *steps) release() {
 	sortByName(s.Releases)
 }
 
-// awaitsEnd reports whether the job still depends on how a pod ends: that of its leader, until the end is accounted
-// for. An end that only the tasks of the status record may not be: a failure waits there for the reports of peers.
+// awaitsEnd reports whether the job still depends on how a pod ends. It depends on the pod of the leader until the end
+// is accounted for. A failure in the tasks of the status is not always accounted for: the job can still be waiting for
+// the reports of peers.
 func (s *steps) awaitsEnd(pod *corev1.Pod) bool {
 	isPaused := s.job.Spec.RunMode.Pausing() && s.Status.StartTime == nil
 	switch {
-	//mutant:a job that ends keeps its leader => case s.job.Deleting || isPaused:
+	//mutant:the leader is still held when the job ends => case s.job.Deleting || isPaused:
 	case s.job.Deleting || isPaused || s.Status.Decided():
 		return false
-	case len(s.replicas) == 0: // nothing is to run now, and the pods stay as they are
+	case len(s.replicas) == 0: // the job is held, and its pods stay as they are
 		return pod.DeletionTimestamp == nil
 	}
 	leader := s.replicas[0]
 	switch {
-	//mutant:the leader of an earlier attempt is held for ever => case pod != leader.pod:
+	//mutant:the leader of an earlier attempt is held forever => case pod != leader.pod:
 	case pod != leader.pod || leader.obsolete():
 		return false
-	//mutant:a leader that somebody deleted is held for ever => case false:
-	case leader.outcome.Terminating && leader.failure() == nil: // the replica is created again, however the pod ends
+	//mutant:a leader that somebody deleted is held forever => case false:
+	case leader.outcome.Terminating && leader.failure() == nil: // the replica gets a new pod, however this one ends
 		return false
 	default:
 		return true

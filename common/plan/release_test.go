@@ -11,10 +11,10 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// held gives a pod the finalizer of leaders, beside another.
+// held gives a pod the finalizer of leaders and another finalizer.
 func held(p *corev1.Pod) { p.Finalizers = []string{"example.org/backup", batchv1beta1.FinalizerLeader} }
 
-// expiring marks the pod of a lost node as one whose time is over.
+// expiring marks a pod as one of a lost node that is due for deletion by force.
 func expiring(p *corev1.Pod) {
 	onLostNode(p)
 	p.DeletionTimestamp = new(metav1.NewTime(now.Add(-2 * time.Minute)))
@@ -48,74 +48,74 @@ func TestPodsAreReleased(t *testing.T) {
 		"no pod is released if none is held": {
 			job: ran().Paused(true), pods: []*corev1.Pod{pod("job-worker-0", running), peer},
 		},
-		"the leader is held while it waits": {
+		"the leader is held while it is pending": {
 			job: job(role("worker", 2)), pods: []*corev1.Pod{pod("job-worker-0", held)},
 		},
 		"the leader is held while it trains": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, held), peer},
 		},
-		"a pod that is not the leader's is released": {
+		"the pod of another replica than the leader is released": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, held), pod("job-worker-1", running, held)}, want: other,
 		},
-		"a leader that succeeded is released, with the end of the job": {
+		"a leader that succeeded is released when the end of the job is decided": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", exited(0), held), peer}, want: leader,
 		},
-		"a leader that succeeded 3 s before it was deleted is released, with the end of the job": {
+		"a leader that succeeded 3 s before its deletion is released when the job ends": {
 			job:  ran(),
 			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(0, 3*time.Second), deleting, held), peer}, want: leader,
 		},
-		"a leader that failed is released, with the restart": {
+		"a leader that failed is released when the job restarts": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer}, want: leader,
 		},
-		"a leader that failed is held while the reports of its peers are awaited": {
+		"a leader that failed is held while the job awaits reports": {
 			job: ran().Window(2 * time.Second), pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer},
 		},
-		"a leader that failed is held while the reports of its peers are awaited, although the tasks have its end": {
+		"a leader whose failure is already in the tasks is held while the job awaits reports": {
 			job:  ran().Window(2*time.Second).Saw(time.Second, pod("job-worker-0", exitedAgo(1, time.Second)), peer),
 			pods: []*corev1.Pod{pod("job-worker-0", exitedAgo(1, time.Second), held), peer},
 		},
-		"a leader that failed is held while the reports of its peers are awaited, also if the user pauses the job": {
+		"a leader that failed is held while a job that the user pauses awaits reports": {
 			job:  ran().Window(2 * time.Second).Paused(true),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer},
 		},
-		"a leader that is preempted is held while the reports on an earlier failure are awaited": {
+		"a preempted leader is held while the job awaits reports of an earlier failure": {
 			job:  ran().Window(time.Hour),
 			pods: []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting, held), peerFailedBefore},
 		},
-		"a leader on a lost node is released as it is deleted by force, although reports are awaited": {
+		"a leader that is deleted by force is released although the job awaits reports": {
 			job:  ran().LoseNodesAfter(time.Minute).Window(time.Hour),
 			pods: []*corev1.Pod{pod("job-worker-0", running, expiring, held), peerFailedBefore}, want: leader,
 		},
-		"a pod of a job that has nothing to run is held": {
+		"a pod of a job without replicas is held": {
 			job: job(role("worker", 0)), pods: []*corev1.Pod{pod("job-worker-0", running, held)},
 		},
-		"a pod of a job that has nothing to run is released once somebody deletes it": {
+		"a pod of a job without replicas is released once somebody deletes it": {
 			job: job(role("worker", 0)), pods: []*corev1.Pod{pod("job-worker-0", running, deleting, held)}, want: leader,
 		},
 		"the leader of an earlier attempt is released": {
 			job:  ran().Saw(time.Second, pod("job-worker-0", exited(1)), peer),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1), held), peer}, want: leader,
 		},
-		"a leader that somebody deletes while it trains is released, with the restart": {
+		"a leader that somebody deletes while it trains is released when the job restarts": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, deleting, held), peer}, want: leader,
 		},
-		"a leader that somebody deletes before all have run is released": {
+		"a leader that somebody deletes before all replicas have run is released": {
 			job: job(role("worker", 2)), pods: []*corev1.Pod{pod("job-worker-0", deleting, held), peer}, want: leader,
 		},
-		"a leader that is preempted is released, with the restart": {
+		"a preempted leader is released when the job restarts": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running, disrupted, deleting, held), peer}, want: leader,
 		},
-		"a leader on a lost node is released as it is deleted by force": {
+		"a leader on a lost node is released when it is deleted by force": {
 			job:  ran().LoseNodesAfter(time.Minute).Window(time.Hour),
 			pods: []*corev1.Pod{pod("job-worker-0", running, expiring, held), peer}, want: leader,
 		},
 		"the leader of a job that is paused is released": {
 			job: ran().Paused(true), pods: []*corev1.Pod{pod("job-worker-0", running, held), peer}, want: leader,
 		},
-		"a leader that somebody finds in a paused job is released": {
+		"a leader that appears in a paused job is released": {
 			job: wasPaused(), pods: []*corev1.Pod{pod("job-worker-0", again(1), held)}, want: leader,
 		},
-		"all pods of a job that is being deleted are released, in the order of their names": {
+		"all pods of a job that is being deleted are released in the order of their names": {
 			job: deleted(ran()), pods: many, want: manyNames,
 		},
 		"the leader of a job that is being deleted is released": {
@@ -128,7 +128,7 @@ func TestPodsAreReleased(t *testing.T) {
 		"the leader of a job that has finished is released": {
 			job: finished(), pods: []*corev1.Pod{endedLeader}, want: leader,
 		},
-		"the leader of a job that expires is released first": {
+		"the leader of an expired job is released before the job is deleted": {
 			job: finished().TTL(0), pods: []*corev1.Pod{endedLeader}, want: leader,
 		},
 	} {
@@ -139,7 +139,7 @@ func TestPodsAreReleased(t *testing.T) {
 				d := tc.job.Sees(tc.pods...)
 				diff(t, "pods to release", tc.want, names(d.Releases))
 				if d.DeleteJob && len(tc.want) > 0 {
-					t.Error("the job is deleted, but a pod of it is held")
+					t.Error("the job is deleted while one of its pods is held")
 				}
 			}
 		})
@@ -152,8 +152,8 @@ func TestPodsOfLeadersAreCreatedHeld(t *testing.T) {
 		holds      bool
 		wantLeader []string
 	}{
-		"with the setting, that of the leader":        {true, []string{batchv1beta1.FinalizerLeader}},
-		"without the setting, no pod is created held": {},
+		"with HoldLeaders, only the pod of the leader is held": {true, []string{batchv1beta1.FinalizerLeader}},
+		"without HoldLeaders, no pod is held":                  {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,5 +173,5 @@ func TestPodsOfLeadersAreCreatedHeld(t *testing.T) {
 func TestIsHeld(t *testing.T) {
 	t.Parallel()
 	diff(t, "a pod without finalizers", false, plan.IsHeld(pod("p")))
-	diff(t, "a pod with others", true, plan.IsHeld(pod("p", held)))
+	diff(t, "a pod with the finalizer of leaders", true, plan.IsHeld(pod("p", held)))
 }

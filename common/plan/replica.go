@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// replica is one member of the gang, with what is recorded and what is seen of it.
+// replica is one member of the gang, with its recorded state and its observed state.
 type replica struct {
 	member *framework.Member
 	// recorded is the replica's entry in the status.
@@ -27,17 +27,18 @@ type replica struct {
 	jobAttempt int32
 	// mainContainer is the name of the container of the pod whose exit is the replica's.
 	mainContainer string
-	// outcome is how the pod stands.
+	// outcome is the state of the pod.
 	outcome policy.Outcome
-	// outdated reports whether the pod is older than its entry in the status: no pod goes back from running to pending.
+	// outdated reports whether the cache has an older state of the pod than the status: the pod is pending, but the
+	// status records it as running.
 	outdated bool
 	// gone reports whether the status records a live pod that no longer exists.
 	gone bool
-	// ranWithAll reports whether the replica ran with all others in this attempt, so that they may depend on each
+	// ranWithAll reports whether the replica ran together with all others in this attempt. Then they can depend on each
 	// other.
 	ranWithAll bool
 	// done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and is
-	// not restarted. The replica stays done whatever happens to its pod.
+	// not restarted. It stays true whatever happens to the pod.
 	done bool
 	// spec of the job.
 	spec *framework.JobSpec
@@ -45,18 +46,19 @@ type replica struct {
 	peers []*replica
 }
 
-// attempt returns the attempt that a pod of the replica must carry to count.
+// attempt returns the current attempt of the replica. Pods of other attempts are obsolete.
 func (r *replica) attempt() attempt { return attempt{job: r.jobAttempt, replica: r.recorded.Attempt} }
 
-// obsolete reports whether the pod belongs to another attempt. That attempt has been counted, so the pod is deleted.
+// obsolete reports whether the pod belongs to another attempt than the current one. Such a pod has been accounted for,
+// so it is deleted.
 func (r *replica) obsolete() bool {
 	//mutant:a failure counts as often as it is seen => return false
 	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
 
-// failure returns why the replica failed in its current attempt, or nil. A pod that is being deleted failed if
-// Kubernetes disrupted it. If somebody deleted it, how it ends does not matter. A recorded failure stays one if its pod
-// goes before it is counted.
+// failure returns the failure of the replica in its current attempt, or nil. A pod that is being deleted has failed if
+// Kubernetes disrupted it. If somebody else deleted it, its exit is ignored. A recorded failure that restarts all
+// replicas counts even if its pod is gone before the failure is counted.
 func (r *replica) failure() *policy.Failure {
 	switch {
 	case r.pod == nil && r.staysFailed() && r.restartsAll(*r.recordedFailure()):
@@ -72,9 +74,9 @@ func (r *replica) failure() *policy.Failure {
 	}
 }
 
-// deletion returns the failure of a replica whose pod somebody is deleting, or has deleted; nil if nobody has. Such a
-// replica is restarted whatever its restart policy is, since the program has not failed. Before all replicas have run,
-// a deletion is no failure: no peer depends on the pod, which is simply created again.
+// deletion returns the failure of a replica whose pod somebody is deleting or has deleted, or nil. Such a replica is
+// restarted whatever its restart policy is, because its program has not failed. Before all replicas have run, a
+// deletion is not a failure: no peer depends on the pod yet, and the pod is created again.
 func (r *replica) deletion() *policy.Failure {
 	switch {
 	case !r.ranWithAll:
@@ -88,7 +90,7 @@ func (r *replica) deletion() *policy.Failure {
 	}
 }
 
-// recordedFailure returns the failure that the status records of a replica whose pod is gone.
+// recordedFailure returns the failure that the status records for a replica whose pod is gone.
 func (r *replica) recordedFailure() *policy.Failure {
 	failure := &policy.Failure{Reason: batchv1beta1.ReasonError}
 	for _, c := range r.recorded.Containers {
@@ -99,13 +101,13 @@ func (r *replica) recordedFailure() *policy.Failure {
 	return failure
 }
 
-// failureOfDeleted returns the failure of a replica whose pod somebody else is deleting.
+// failureOfDeleted returns the failure of a replica whose pod is being deleted, but not by the controller.
 func failureOfDeleted(pod *corev1.Pod, reason string) *policy.Failure {
 	return &policy.Failure{Reason: reason, Time: policy.DeletedAt(pod), Ignored: true}
 }
 
-// succeeded reports whether the replica succeeded in its current attempt. A pod that ends while it is being deleted did
-// not finish its work, unless its main container had ended before.
+// succeeded reports whether the replica succeeded in its current attempt. A pod that exits while it is being deleted
+// has not finished its work, unless its main container ended before the deletion.
 func (r *replica) succeeded() bool {
 	if r.done {
 		return r.recorded.Phase == batchv1beta1.ReplicaPhaseSucceeded
@@ -113,7 +115,7 @@ func (r *replica) succeeded() bool {
 	return !r.obsolete() && !r.outcome.Terminating && r.outcome.Phase == batchv1beta1.ReplicaPhaseSucceeded
 }
 
-// runs reports whether the replica runs. It may have failed, which its kubelet is yet to report.
+// runs reports whether the replica runs, as far as its kubelet has reported.
 func (r *replica) runs() bool {
 	return r.outcome.Phase == batchv1beta1.ReplicaPhaseRunning && !r.obsolete()
 }
@@ -123,7 +125,8 @@ func (r *replica) works() bool {
 	return r.succeeded() || r.runs() && !r.outcome.Terminating
 }
 
-// restartsAll reports whether the failure of the replica restarts the whole job, if it restarts anything.
+// restartsAll reports whether a failure of the replica restarts the whole job and not only the replica, if it restarts
+// anything.
 func (r *replica) restartsAll(failure policy.Failure) bool {
 	scope := policy.FailureScope(*r.spec, r.member.Role.RestartPolicy, r.member.Rank == 0, failure)
 	return scope == batchv1beta1.RestartScopeJob
@@ -134,7 +137,7 @@ func (r *replica) staysFailed() bool {
 	return r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// hasDonePart reports whether the replica has ended and is not restarted: a restart raises its attempt.
+// hasDonePart reports whether the replica has ended and is not restarted. A restart would have begun a new attempt.
 func (r *replica) hasDonePart() bool { return r.done || r.succeeded() || r.failure() != nil }
 
 // observeReplicas returns the replicas of the gang, in the order of its members.
@@ -154,9 +157,9 @@ func (v *view) observeReplicas() []*replica {
 			spec:       &v.job.Spec,
 		}
 		r.recorded.Name = member.Name
-		//equivalent:always v.job.Spec.Elastic != nil => all replicas of another job ran if it did
+		//equivalent:always v.job.Spec.Elastic != nil => a job that is not elastic runs only if all its replicas do
 		if v.job.Spec.Elastic != nil {
-			// The job runs without the replicas that do not.
+			// An elastic job can run although some of its replicas do not.
 			r.ranWithAll = r.ranWithAll && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning
 		}
 		if r.pod != nil {
@@ -180,8 +183,8 @@ func (v *view) observeReplicas() []*replica {
 	return replicas
 }
 
-// recordedReplicas returns a function that returns the entry of the replica of the given name, nil if there is none. It
-// needs no map as long as names are asked for in the order of the status, as is usual.
+// recordedReplicas returns a function that looks up the entry of a replica by name. The entry is nil if there is none.
+// The function builds a map only if the names are not looked up in the order of the status, which is unusual.
 func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
 	var all []*batchv1beta1.ReplicaStatus
 	for _, task := range tasks {
@@ -200,7 +203,7 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	})
 	next := 0
 	return func(name string) *batchv1beta1.ReplicaStatus {
-		//equivalent:never next < len(all) && all[next].Name == name => the map has the same, at a price
+		//equivalent:never next < len(all) && all[next].Name == name => the map has the same entry, but takes longer
 		if next < len(all) && all[next].Name == name {
 			next++
 			return all[next-1]
@@ -209,17 +212,16 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	}
 }
 
-// inAttempt returns the replica in the n-th attempt of its own, which begins no earlier than due; nil means
-// immediately.
+// inAttempt returns the replica in its own n-th attempt. The attempt begins no earlier than due. Nil means immediately.
 func (r *replica) inAttempt(n int32, due *metav1.Time) replica {
 	next := *r
 	next.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
-	//equivalent:always false => what restarts is decided before, and nothing asks a restarted replica whether it is gone
+	//equivalent:always false => restarts are decided before, and nothing reads gone of a restarted replica
 	next.done, next.gone = false, false
 	return next
 }
 
-// isAlive reports whether the status records a pod of the replica, and not its end.
+// isAlive reports whether the status records a pod of the replica that is neither ended nor deleted.
 func isAlive(recorded batchv1beta1.ReplicaStatus) bool {
 	return recorded.UID != "" && !hasEnded(recorded.Phase) && recorded.Phase != batchv1beta1.ReplicaPhaseDeleted
 }
@@ -229,9 +231,9 @@ func hasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// mainContainerOf returns the name of the main container of the replicas of a template, empty for one without
-// containers. The template says it, and not the pod: admission may add a container before the others. All pods of the
-// current attempt are made from the template, since it changes only while the job is paused, without pods.
+// mainContainerOf returns the name of the main container in a template. It is empty if the template has no containers.
+// The pod cannot be used instead, because admission can insert containers before the main one. All pods of the current
+// attempt are built from this template, since it changes only while the job is paused and has no pods.
 func (v *view) mainContainerOf(template *corev1.PodTemplateSpec) string {
 	if main := framework.MainContainer(v.job.MainContainers, template.Spec.Containers); main != nil {
 		return main.Name

@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// A cache may show a pod as it was before its entry in the status.
+// A stale cache can show a pod as it was before its entry in the status was written.
 func TestPodNeverGoesBackToPending(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
@@ -23,17 +23,17 @@ func TestPodNeverGoesBackToPending(t *testing.T) {
 		pod  *corev1.Pod
 		want batchv1beta1.ReplicaPhase
 	}{
-		"a pod that ran and is shown as pending runs": {
+		"a running pod that a stale cache shows as pending still runs": {
 			job: ran(), pod: pod("job-worker-1"), want: batchv1beta1.ReplicaPhaseRunning,
 		},
-		"another pod of the name is pending": {
+		"another pod of the same name can be pending": {
 			job: ran(), pod: replaced, want: batchv1beta1.ReplicaPhasePending,
 		},
-		"a pod whose state could not be obtained may be pending": {
+		"a pod whose state was unknown can be pending": {
 			job: ran().Saw(0, worker0, pod("job-worker-1", running, unreachable)), pod: pod("job-worker-1"),
 			want: batchv1beta1.ReplicaPhasePending,
 		},
-		"a pod that runs still runs": {job: ran(), pod: worker1, want: batchv1beta1.ReplicaPhaseRunning},
+		"a running pod still runs": {job: ran(), pod: worker1, want: batchv1beta1.ReplicaPhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +48,7 @@ func TestPodNeverGoesBackToPending(t *testing.T) {
 	}
 }
 
-// A replica that stays failed is not restarted once nobody can tell any more how it failed.
+// A replica that stayed failed is not restarted without its pod, because the details of its failure are lost.
 func TestReplicaThatStayedFailedIsNotRestartedWithoutItsPod(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
@@ -67,14 +67,14 @@ func TestReplicaThatStayedFailedIsRestartedWhileItsPodIsDeleted(t *testing.T) {
 	diff(t, "backoffCount", int32(1), summarize(j.Sees(worker0, pod("job-worker-1", exited(1), deleting))).Backoff)
 }
 
-func TestSuccessWhosePodIsDeletedIsNoLoss(t *testing.T) {
+func TestDeletedPodOfASucceededReplicaIsNotRestarted(t *testing.T) {
 	t.Parallel()
 	worker0, succeeded := pod("job-worker-0", running), pod("job-worker-1", exited(0))
 	d := ran().Saw(time.Minute, worker0, succeeded).Sees(worker0, pod("job-worker-1", exited(0), deleting))
 	diff(t, "restarts", []plan.Restart(nil), d.Restarts)
 }
 
-func TestSuccessRunsAgainOnceThePolicySaysSoWithoutItsPod(t *testing.T) {
+func TestSucceededReplicaWithoutPodRestartsAfterAnEditToAlways(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
 	j := ran().Scope(scopeReplica).Saw(time.Minute, worker0, pod("job-worker-1", exited(0)))
@@ -83,7 +83,7 @@ func TestSuccessRunsAgainOnceThePolicySaysSoWithoutItsPod(t *testing.T) {
 }
 
 // The pod that failed is gone, and only the entry in the status is left.
-func TestRecordedFailureIsToldAsItWas(t *testing.T) {
+func TestRecordedFailureKeepsItsExitCodeAndReason(t *testing.T) {
 	t.Parallel()
 	ended := func(name string, code int32, reason string) batchv1beta1.ContainerStatus {
 		return batchv1beta1.ContainerStatus{
@@ -94,21 +94,23 @@ func TestRecordedFailureIsToldAsItWas(t *testing.T) {
 		containers []batchv1beta1.ContainerStatus
 		want       batchv1beta1.ReplicaFailure
 	}{
-		"the main container, among others": {
+		"the failure is that of the main container, not of a sidecar": {
 			containers: []batchv1beta1.ContainerStatus{
 				ended("mesh", 2, "Error"), ended(mainContainer, 137, "OOMKilled"), ended("proxy", 143, "Error"),
 			},
 			want: batchv1beta1.ReplicaFailure{ExitCode: new(int32(137)), Reason: batchv1beta1.ReasonOOMKilled},
 		},
-		"a container without a reason": {
+		"the reason is Error if the container has none": {
 			containers: []batchv1beta1.ContainerStatus{ended(mainContainer, 3, "")},
 			want:       batchv1beta1.ReplicaFailure{ExitCode: new(int32(3)), Reason: batchv1beta1.ReasonError},
 		},
-		"a program that exited 0, and whose end is a failure": {
+		"a failure whose program exited with 0 has no exit code": {
 			containers: []batchv1beta1.ContainerStatus{ended(mainContainer, 0, "Completed")},
 			want:       batchv1beta1.ReplicaFailure{Reason: batchv1beta1.ReasonError},
 		},
-		"nothing is known": {want: batchv1beta1.ReplicaFailure{Reason: batchv1beta1.ReasonError}},
+		"the reason is Error if no container is recorded": {
+			want: batchv1beta1.ReplicaFailure{Reason: batchv1beta1.ReasonError},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +122,7 @@ func TestRecordedFailureIsToldAsItWas(t *testing.T) {
 	}
 }
 
-func TestLossIsDatedByTheDeletionOfThePod(t *testing.T) {
+func TestTimeOfADeletionIsWhenItWasRequested(t *testing.T) {
 	t.Parallel()
 	p := pod("job-worker-0", running, deleting)
 	p.DeletionTimestamp = new(ago(10 * time.Second))
@@ -130,7 +132,7 @@ func TestLossIsDatedByTheDeletionOfThePod(t *testing.T) {
 	}, failures)
 }
 
-func TestReplicaThatIsGoneIsTold(t *testing.T) {
+func TestReplicaFailureNamesADeletedReplica(t *testing.T) {
 	t.Parallel()
 	d := ran().Sees(pod("job-worker-0", running))
 	diff(t, "ReplicaFailure", condition{
@@ -138,8 +140,8 @@ func TestReplicaThatIsGoneIsTold(t *testing.T) {
 	}, conditionOf(d, batchv1beta1.ConditionReplicaFailure))
 }
 
-// An elastic job runs without the replicas that do not.
-func TestLossOfAReplicaOfAnElasticJob(t *testing.T) {
+// An elastic job can run although some of its replicas do not.
+func TestMissingReplicaOfAnElasticJob(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
 	for name, tc := range map[string]struct {
@@ -147,15 +149,15 @@ func TestLossOfAReplicaOfAnElasticJob(t *testing.T) {
 		pods []*corev1.Pod
 		want []string
 	}{
-		"one that ran is restarted": {
+		"a missing replica that ran is restarted": {
 			job: scaling(worker0, worker1, pod("job-worker-2", running)), pods: []*corev1.Pod{worker0, worker1},
 			want: []string{created("job-worker-2", "0.1")},
 		},
-		"one that did not run yet is created again": {
+		"a missing replica that never ran is created in the same attempt": {
 			job: scaling(worker0, worker1, pod("job-worker-2")), pods: []*corev1.Pod{worker0, worker1},
 			want: []string{created("job-worker-2", "0")},
 		},
-		"one that ran before the leader did is created again": {
+		"a missing replica that ran before the leader is created in the same attempt": {
 			job:  scaling(pod("job-worker-0"), worker1, pod("job-worker-2", running)),
 			pods: []*corev1.Pod{pod("job-worker-0"), worker1},
 			want: []string{created("job-worker-2", "0")},
@@ -168,7 +170,7 @@ func TestLossOfAReplicaOfAnElasticJob(t *testing.T) {
 	}
 }
 
-// A rendezvous ends with its leader.
+// A rendezvous cannot go on without its leader.
 func TestRendezvousRestartsWithItsLeader(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
@@ -176,9 +178,11 @@ func TestRendezvousRestartsWithItsLeader(t *testing.T) {
 		pods        []*corev1.Pod
 		wantAttempt int32
 	}{
-		"the leader is killed":         {[]*corev1.Pod{pod("job-worker-0", exited(137)), worker1}, 1},
-		"another replica is killed":    {[]*corev1.Pod{worker0, pod("job-worker-1", exited(137))}, 0},
-		"another replica has given up": {[]*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, 1},
+		"the job restarts if its leader is killed": {[]*corev1.Pod{pod("job-worker-0", exited(137)), worker1}, 1},
+		"only the replica restarts if another replica is killed": {
+			[]*corev1.Pod{worker0, pod("job-worker-1", exited(137))}, 0,
+		},
+		"the job restarts if another replica gives up": {[]*corev1.Pod{worker0, pod("job-worker-1", exited(1))}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +196,7 @@ func TestRendezvousRestartsWithItsLeader(t *testing.T) {
 	}
 }
 
-func TestReplicasAreFoundInAStatusOfAnotherOrder(t *testing.T) {
+func TestReplicasAreFoundInAStatusInAnotherOrder(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
 	j := job(role("worker", 3)).Saw(time.Minute, worker0, pod("job-worker-1", exited(0)), pod("job-worker-2", running))

@@ -10,11 +10,11 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// lostPeerWindows is how many windows the controller waits if no failure is reported yet that is not a lost peer.
+// lostPeerWindows is how many failure windows the controller waits while every reported failure is only a lost peer.
 const lostPeerWindows = 5
 
-// reportsDue returns until when the controller waits for reports, and whether it still waits. It does not wait if the
-// root cause is an ignored failure or a deletion, or if no replica runs.
+// reportsDue returns when the wait for the reports of peers ends, and whether the controller still waits. It does not
+// wait if the root cause is an ignored failure or a deletion, or if no replica runs.
 func (v *view) reportsDue() (time.Time, bool) {
 	if !slices.ContainsFunc(v.replicas, (*replica).runs) {
 		return time.Time{}, false
@@ -29,22 +29,22 @@ func (v *view) reportsDue() (time.Time, bool) {
 		seen = c.LastTransitionTime.Time
 	}
 	window := v.job.FailureWindow
-	if root.failure.FollowsOn() { // from one that is yet to be reported
+	if root.failure.FollowsOn() { // the root cause is not reported yet
 		window *= lostPeerWindows
 	}
 	return policy.ReportsDue(seen, v.now, window)
 }
 
-// hasUnjudgedFailure reports whether the status records a failure that restarts all and whose root cause is yet to be
-// determined.
+// hasUnjudgedFailure reports whether the status records a failure that restarts all replicas, but whose root cause has
+// not been determined yet.
 func (v *view) hasUnjudgedFailure() bool {
 	return slices.ContainsFunc(v.replicas, func(r *replica) bool {
 		return r.staysFailed() && r.restartsAll(*r.recordedFailure())
 	})
 }
 
-// awaitReports decides nothing yet. It records the first failure, so that it counts whatever happens to its pod. It
-// writes nothing for peers that fail meanwhile.
+// awaitReports postpones the decision about a failure. It records the first failure, so that the failure counts
+// whatever happens to its pod. It writes nothing for peers that fail during the wait.
 func (s *steps) awaitReports(due time.Time) {
 	s.wakeAtDeadline()
 	s.wakeUrgentlyAt(due)
@@ -54,6 +54,6 @@ func (s *steps) awaitReports(due time.Time) {
 	s.recordsFailure = true
 	s.setTasks()
 	s.setReplicaFailure()
-	// The condition may be True because of an earlier failure.
+	// The condition can already be True because of an earlier failure.
 	meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime = *stored(s.now)
 }

@@ -11,8 +11,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// restart counts the replicas that ended and are to run again, and raises their attempts, so that their pods are
-// obsolete. It also records failures that are not restarted. Whether the job goes on at all was chosen before.
+// restart restarts the replicas that ended and must run again. It counts the restarts and raises the attempts, so that
+// the pods become obsolete. It also records failures that are not restarted. choose has already decided that the job
+// goes on.
 func (s *steps) restart() {
 	if root := s.rootCause(); root != nil {
 		s.restartAll(*root)
@@ -36,7 +37,7 @@ func (s *steps) restartAll(root replicaFailure) {
 		append(root.facts(), "restarted", len(s.replicas))...)
 }
 
-// restartEach restarts the replicas that ended, each by itself.
+// restartEach restarts the replicas that ended, without their peers.
 func (s *steps) restartEach() {
 	restarted := map[int]replica{}
 	raiseAttempt := func(i int, r *replica, ended time.Time) {
@@ -59,7 +60,7 @@ func (s *steps) restartEach() {
 			continue
 		}
 		failed := replicaFailure{replica: r, failure: *failure}
-		isKnown := r.done // it stayed failed until now
+		isKnown := r.done // it failed before, and was not restarted
 		mayRestart := isDeletion || policy.Restarts(r.member.Role.RestartPolicy, failure) &&
 			(failure.Ignored || policy.BackoffLeft(s.job.Spec.RunPolicy, s.Status.BackoffCount))
 		if !isKnown {
@@ -70,20 +71,20 @@ func (s *steps) restartEach() {
 			raiseAttempt(i, r, failure.Time)
 			s.countFailure(failed)
 			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
-				fmt.Sprintf("restarting %s", failed), append(failed.facts(), "restarted", 1)...)
+				fmt.Sprintf("restarting %s: %s", r.member.Name, failed), append(failed.facts(), "restarted", 1)...)
 		case !isKnown:
 			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventReplicaFailed, "Observe",
 				failed.String()+" and is not restarted", failed.facts()...)
 		}
 	}
-	//equivalent:always len(restarted) > 0 => a view in which nothing was restarted is the same
+	//equivalent:always len(restarted) > 0 => without restarts the view stays the same
 	//equivalent:boundary of len(restarted) > 0 => as above
 	if len(restarted) > 0 {
 		s.view = s.withRestarted(restarted)
 	}
 }
 
-// countFailure counts a failure that is followed by a restart.
+// countFailure counts a failure that restarts replicas.
 func (s *steps) countFailure(f replicaFailure) {
 	//mutant:only the first failure counts => if !f.failure.Ignored && s.Status.BackoffCount == 0 {
 	//mutant:an ignored failure counts => if true {
@@ -103,9 +104,9 @@ func (s *steps) countReplica(r *replica) {
 	s.restartCounts[r.member.Role.Type]++
 }
 
-// restartDue returns when the n-th restart, after an end at the given time, is due. Nil means at once.
+// restartDue returns when the n-th restart is due, after an end at the given time. Nil means immediately.
 func (v *view) restartDue(ended time.Time, n int32) *metav1.Time {
-	if ended.IsZero() || ended.After(v.now) { // the clock of a node may be ahead
+	if ended.IsZero() || ended.After(v.now) { // the clock of a node can be ahead
 		ended = v.now
 	}
 	due := stored(ended.Add(policy.RestartDelay(n)))

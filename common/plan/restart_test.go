@@ -30,7 +30,7 @@ func restartsOf(d plan.Decision) map[string]int32 {
 	return restarts
 }
 
-// Where the job restarts as one, one failure restarts every replica and counts once.
+// With restart scope Job, one failure restarts every replica and counts once.
 func TestRestartOfTheJob(t *testing.T) {
 	t.Parallel()
 	running2 := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -40,7 +40,7 @@ func TestRestartOfTheJob(t *testing.T) {
 		want         summary
 		wantRestarts map[string]int32
 	}{
-		"a failure deletes all pods, the failed one too": {
+		"a failure deletes all pods, including the failed one": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: summary{
@@ -50,7 +50,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"failures that are seen together are one": {
+		"failures that are seen together count once": {
 			job: job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exitedAgo(2, time.Second)), pod("job-worker-1", exitedAgo(1, 3*time.Second)),
@@ -62,7 +62,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"a peer that died of a disruption does not count": {
+		"a disrupted peer is the root cause, which does not count": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(143), disrupted)},
 			want: summary{
@@ -72,7 +72,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"a peer that died of a deletion does not count": {
+		"a deleted peer is the root cause, which does not count": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting)},
 			want: summary{
@@ -82,7 +82,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"replicas that succeeded run again": {
+		"replicas that succeeded are restarted too": {
 			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0))),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(0))},
 			want: summary{
@@ -92,7 +92,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"every role restarts": {
+		"the replicas of every role restart": {
 			job: job(role("master", 1), role("worker", 2)).
 				Saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", exited(1))},
@@ -103,7 +103,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"master": 1, "worker": 2},
 		},
-		"a pod that is being deleted already is not deleted again": {
+		"a pod that is already being deleted is not deleted again": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			want: summary{
@@ -113,7 +113,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"a pod that failed while it was being deleted does not count": {
+		"a pod that failed while it was being deleted is not counted": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(137), deleting)},
 			want: summary{
@@ -123,7 +123,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
-		"an init container that failed counts": {
+		"the failure of an init container counts": {
 			job: job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0")),
 			pods: []*corev1.Pod{pod("job-worker-0", func(p *corev1.Pod) {
 				p.Status.Phase = corev1.PodFailed
@@ -138,7 +138,7 @@ func TestRestartOfTheJob(t *testing.T) {
 			},
 			wantRestarts: map[string]int32{"worker": 1},
 		},
-		"a pod that the kubelet rejected does not count": {
+		"a rejection by the kubelet restarts the job and does not count": {
 			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0"), pod("job-worker-1")),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
 			want: summary{
@@ -156,14 +156,14 @@ func TestRestartOfTheJob(t *testing.T) {
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "restartCount", tc.wantRestarts, restartsOf(d))
 			if len(d.Restarts) == 0 {
-				t.Error("the decision does not account for a failure")
+				t.Error("the decision has no restart")
 			}
 		})
 	}
 }
 
-// After a restart is accounted, the pods of the earlier attempt only stand in the way.
-func TestReplacementOfTheJob(t *testing.T) {
+// After a restart has been counted, only the deletion of the earlier pods delays the new pods.
+func TestReplacementOfPodsAfterARestart(t *testing.T) {
 	t.Parallel()
 	failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
 	restarted := func() *jobBuilder {
@@ -175,24 +175,24 @@ func TestReplacementOfTheJob(t *testing.T) {
 		wantDeletes []string
 		wantCreates []string
 	}{
-		"pods that were not deleted after all are deleted": {
+		"pods whose deletion did not happen are deleted": {
 			pods:        failed,
 			wantDeletes: []string{"job-worker-0", "job-worker-1"},
 		},
-		"nothing is created while one is still there": {
+		"no pod is created while a pod of the earlier attempt exists": {
 			pods: []*corev1.Pod{pod("job-worker-0", running, deleting)},
 		},
-		"a pod that fails on its way out is not judged again": {
+		"a pod that fails while it is being deleted is not counted again": {
 			pods: []*corev1.Pod{pod("job-worker-0", exited(143), deleting)},
 		},
-		"nor is one that failed before its deletion was asked for": {
+		"a pod that failed before its deletion is not counted again": {
 			pods:        []*corev1.Pod{pod("job-worker-0", exited(1))},
 			wantDeletes: []string{"job-worker-0"},
 		},
-		"all are created when all are gone": {
+		"all pods are created when all earlier pods are gone": {
 			wantCreates: []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 		},
-		"the rest are created when some are there": {
+		"the missing pods are created when others exist": {
 			pods:        []*corev1.Pod{pod("job-worker-1", again(1))},
 			wantCreates: []string{created("job-worker-0", "1")},
 		},
@@ -206,13 +206,13 @@ func TestReplacementOfTheJob(t *testing.T) {
 				Deletes:  tc.wantDeletes, Creates: tc.wantCreates,
 			}, summarize(d))
 			if len(d.Restarts) > 0 {
-				t.Error("the decision accounts for something again")
+				t.Error("the decision counts a restart again")
 			}
 		})
 	}
 }
 
-// Where replicas restart one by one, the others run on.
+// With restart scope Replica, the other replicas keep running.
 func TestRestartOfOneReplica(t *testing.T) {
 	t.Parallel()
 	const (
@@ -224,51 +224,51 @@ func TestRestartOfOneReplica(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy batchv1beta1.RestartPolicy
 		pod    *corev1.Pod
-		// wantRestart says that the replica, and it alone, restarts.
+		// wantRestart reports whether this replica restarts. The others never do.
 		wantRestart  bool
 		wantBackoff  int32
 		wantFailures []string
 	}{
-		"OnFailure restarts a failure": {
+		"OnFailure restarts a replica that failed": {
 			policy: onFailure, pod: pod("job-worker-1", exited(1)),
 			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 1, counted"},
 		},
-		"OnFailure leaves a success": {
+		"OnFailure does not restart a replica that succeeded": {
 			policy: onFailure, pod: pod("job-worker-1", exited(0)),
 		},
-		"Always restarts a failure": {
+		"Always restarts a replica that failed": {
 			policy: always, pod: pod("job-worker-1", exited(1)),
 			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 1, counted"},
 		},
-		"Always restarts a success, which is no failure": {
+		"Always restarts a replica that succeeded, without counting a failure": {
 			policy: always, pod: pod("job-worker-1", exited(0)),
 			wantRestart: true,
 		},
-		"Never leaves a failure": {
+		"Never does not restart a replica that failed": {
 			policy: never, pod: pod("job-worker-1", exited(1)),
 			wantFailures: []string{"job-worker-1: exit code 1, counted"},
 		},
-		"Never leaves a disrupted replica too": {
+		"Never does not restart a disrupted replica": {
 			policy: never, pod: pod("job-worker-1", exited(143), disrupted),
 			wantFailures: []string{"job-worker-1: exit code 143, ignored"},
 		},
-		"ExitCode restarts 130": {
+		"ExitCode restarts a replica after exit code 130": {
 			policy: exitCode, pod: pod("job-worker-1", exited(130)),
 			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 130, counted"},
 		},
-		"ExitCode restarts 138, which is the user's own": {
+		"ExitCode restarts a replica after exit code 138, which is user-defined": {
 			policy: exitCode, pod: pod("job-worker-1", exited(138)),
 			wantRestart: true, wantBackoff: 1, wantFailures: []string{"job-worker-1: exit code 138, counted"},
 		},
-		"ExitCode leaves any other": {
+		"ExitCode does not restart a replica after exit code 139": {
 			policy: exitCode, pod: pod("job-worker-1", exited(139)),
 			wantFailures: []string{"job-worker-1: exit code 139, counted"},
 		},
-		"a disruption does not count": {
+		"a disruption restarts the replica and does not count": {
 			policy: onFailure, pod: pod("job-worker-1", exited(143), disrupted),
 			wantRestart: true, wantFailures: []string{"job-worker-1: exit code 143, ignored"},
 		},
-		"a rejection by the kubelet does not count": {
+		"a rejection by the kubelet restarts the replica and does not count": {
 			policy: exitCode, pod: pod("job-worker-1", rejected),
 			wantRestart: true, wantFailures: []string{"job-worker-1: no exit code, ignored"},
 		},
@@ -294,7 +294,7 @@ func TestRestartOfOneReplica(t *testing.T) {
 
 			if tc.wantRestart {
 				j.Status = d.Status
-				diff(t, "creations once its pod is gone", []string{created("job-worker-1", "0.1")},
+				diff(t, "creations after its pod is gone", []string{created("job-worker-1", "0.1")},
 					summarize(j.Sees(pod("job-worker-0", running), pod("job-worker-2", running))).Creates)
 			}
 		})
@@ -313,62 +313,62 @@ func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
 	}, summarize(d))
 }
 
-// The kubelets may report a member that died of its peer's failure before that peer. Which was first is decided when
-// all have had the time to report.
-func TestCauseOfACollectivesFailure(t *testing.T) {
+// A kubelet can report a consequence before another kubelet reports the root cause. The root cause is determined after
+// all kubelets have had time to report.
+func TestRootCauseOfAFailureInACollective(t *testing.T) {
 	t.Parallel()
 	type reports []*corev1.Pod
 	for name, tc := range map[string]struct {
 		policy batchv1beta1.RestartPolicy
 		// pods are seen now, with a window of 2 s.
 		pods reports
-		// wantWakeIn is how long nothing is decided.
+		// wantWakeIn is the requeue delay.
 		wantWakeIn   time.Duration
 		wantFailures []string
 		wantPhase    batchv1beta1.JobPhase
 		wantDecided  bool
 	}{
-		"one failed just now, others run: too early to tell": {
+		"a failure is not judged yet while other replicas run": {
 			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)},
 			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
-		"one failed a while ago, by the clock of its node, others run on": {
+		"a failure is not judged yet, although it is long ago by the clock of its node": {
 			pods: reports{
 				pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running), pod("job-worker-2", running),
 			},
 			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
-		"all have ended: the earliest was the cause": {
+		"the earliest failure is the root cause if all replicas have ended": {
 			pods: reports{
 				pod("job-worker-0", exited(1)), pod("job-worker-1", exitedAgo(1, time.Second)), pod("job-worker-2", exited(1)),
 			},
 			wantFailures: []string{"job-worker-1: exit code 1, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
-		"all have ended in the same second: the one that was killed was the cause": {
+		"a killed replica is the root cause if all replicas failed in the same second": {
 			pods: reports{
 				pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1)), pod("job-worker-2", exited(137)),
 			},
 			wantFailures: []string{"job-worker-2: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
-		"its exit code decides, not that of a peer": {
+		"the exit code of the root cause decides, not that of a peer": {
 			policy: batchv1beta1.RestartPolicyExitCode,
 			pods: reports{
 				pod("job-worker-0", exited(1)), pod("job-worker-1", exited(137)), pod("job-worker-2", exited(1)),
 			},
 			wantFailures: []string{"job-worker-1: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
-		"an exit code that a peer may have left is not final yet": {
+		"a permanent exit code is not final while a peer might have caused it": {
 			policy:     batchv1beta1.RestartPolicyExitCode,
 			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", exited(1))},
 			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
-		"a member that was taken away is the cause for sure": {
+		"a deleted replica is the root cause without a wait for reports": {
 			pods: reports{
 				pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running),
 			},
 			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
-		"the leader's success is decided at once": {
+		"the success of the leader is decided immediately": {
 			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
 			wantPhase: batchv1beta1.JobPhaseRunning, wantDecided: true, wantWakeIn: 30 * time.Second,
 		},
@@ -386,8 +386,8 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 			got := summarize(d)
 			diff(t, "failures", tc.wantFailures, got.Failures)
 			diff(t, "phase", tc.wantPhase, got.Phase)
-			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
-			diff(t, "the end is decided", tc.wantDecided, d.Status.Decided())
+			diff(t, "requeue delay", tc.wantWakeIn, got.WakeIn)
+			diff(t, "whether the end is decided", tc.wantDecided, d.Status.Decided())
 			if tc.wantPhase == batchv1beta1.JobPhaseRunning && !tc.wantDecided {
 				diff(t, "ReplicaFailure, before anything is decided", metav1.ConditionTrue,
 					conditionOf(d, batchv1beta1.ConditionReplicaFailure).Status)
@@ -397,8 +397,8 @@ func TestCauseOfACollectivesFailure(t *testing.T) {
 	}
 }
 
-// Each failure has a window of its own: the condition may be true of an earlier one, and another controller may have
-// set it by a clock that is ahead.
+// Each failure has its own window. The condition can still be True because of an earlier failure, or another controller
+// whose clock is ahead can have set it.
 func TestEveryFailureHasItsWindow(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running),
@@ -413,21 +413,21 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 		pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1)),
 	}
 	d := j.Sees(again...)
-	diff(t, "wake-up after the second, before all run again", 2*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue delay after the second failure, before all replicas run again", 2*time.Second, summarize(d).WakeIn)
 
 	j.Status = d.Status
-	diff(t, "when the second was seen", ago(0), seen())
+	diff(t, "when the second failure was seen", ago(0), seen())
 	meta.FindStatusCondition(j.Status.Conditions,
 		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
-	diff(t, "backoffCount once its window is over", int32(2), j.Sees(again...).Status.BackoffCount)
+	diff(t, "backoffCount after its window", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.FindStatusCondition(j.Status.Conditions,
 		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
-	diff(t, "backoffCount, of a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
+	diff(t, "backoffCount after a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.RemoveStatusCondition(&j.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
-	diff(t, "wake-up if nothing tells when it was seen", 2*time.Second, summarize(j.Sees(again...)).WakeIn)
+	diff(t, "requeue delay if it is unknown when the failure was seen", 2*time.Second, summarize(j.Sees(again...)).WakeIn)
 }
 
-// A replica that stays failed by itself has no part in a later failure that restarts all.
+// A replica that stays failed does not affect a later failure that restarts all replicas.
 func TestFailureHasItsWindowWhileAReplicaStaysFailed(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
@@ -437,18 +437,18 @@ func TestFailureHasItsWindowWhileAReplicaStaysFailed(t *testing.T) {
 	j.Window(2*time.Second).Saw(time.Hour, worker0, pod("job-worker-1", running), worker2).
 		Saw(time.Minute, worker0, failed, worker2)
 	d := j.Sees(pod("job-worker-0", exited(137)), failed, worker2)
-	diff(t, "wake-up", 2*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue delay", 2*time.Second, summarize(d).WakeIn)
 	diff(t, "attempt of the job", int32(0), d.Status.Attempt)
 }
 
-// What a pod does while it is being deleted is no failure of its replica: it is replaced, whatever its restart policy,
-// and nothing is counted.
+// The exit of a pod that is being deleted is not a failure of its replica. The replica is replaced, whatever its
+// restart policy, and nothing counts towards backoffLimit.
 func TestDeletedReplicaIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]*corev1.Pod{
-		"while it runs":    pod("job-worker-1", running, deleting),
-		"when it fails":    pod("job-worker-1", exited(137), deleting),
-		"before it starts": pod("job-worker-1", deleting),
+		"a replica that is deleted while it runs is replaced":        pod("job-worker-1", running, deleting),
+		"a replica that fails while it is being deleted is replaced": pod("job-worker-1", exited(137), deleting),
+		"a replica that is deleted before it starts is replaced":     pod("job-worker-1", deleting),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -463,16 +463,19 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 
 			j.Status = d.Status
 			d = j.Sees(pod("job-worker-0", running))
-			diff(t, "creations once it is gone", []string{created("job-worker-1", "0.1")}, summarize(d).Creates)
+			diff(t, "creations after the pod is gone", []string{created("job-worker-1", "0.1")}, summarize(d).Creates)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 		})
 	}
 }
 
-// A pod that is asked to end may well exit 0: that is not the end of its work.
-func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
+// A pod that is being deleted can exit with 0 although it has not finished its work.
+func TestSuccessOfADeletedPodIsIgnored(t *testing.T) {
 	t.Parallel()
-	for name, leader := range map[string]bool{"the leader": true, "another replica": false} {
+	for name, leader := range map[string]bool{
+		"a leader that exits with 0 while it is being deleted is restarted":  true,
+		"a replica that exits with 0 while it is being deleted is restarted": false,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -489,12 +492,12 @@ func TestSuccessOfADeletedReplicaMeansNothing(t *testing.T) {
 			}, summarize(d))
 
 			j.Status = d.Status
-			diff(t, "creations once it is gone", []string{created(ended, "0.1")}, summarize(j.Sees(rest)).Creates)
+			diff(t, "creations after the pod is gone", []string{created(ended, "0.1")}, summarize(j.Sees(rest)).Creates)
 		})
 	}
 }
 
-// A replica that stays failed stays so without its pod, until the job ends.
+// A replica that is not restarted stays failed until the job ends, even without its pod.
 func TestReplicaThatStaysFailedIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).
@@ -508,28 +511,28 @@ func TestReplicaThatStaysFailedIsNotCreatedAgain(t *testing.T) {
 		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
 }
 
-// A disruption is a failure, though an ignored one: it is recorded and delayed, and Never means never.
+// A disruption is an ignored failure. It is recorded, its restart can be delayed, and the policy Never applies to it.
 func TestDisruptedReplica(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		policy batchv1beta1.RestartPolicy
 		want   summary
 	}{
-		"OnFailure": {
+		"OnFailure restarts a replica that is being disrupted": {
 			policy: batchv1beta1.RestartPolicyOnFailure,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
 				Failures: []string{"job-worker-1: no exit code, ignored"},
 			},
 		},
-		"ExitCode": {
+		"ExitCode restarts a replica that is being disrupted": {
 			policy: batchv1beta1.RestartPolicyExitCode,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
 				Failures: []string{"job-worker-1: no exit code, ignored"},
 			},
 		},
-		"Never": {
+		"Never does not restart a replica that is being disrupted": {
 			policy: batchv1beta1.RestartPolicyNever,
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning,
@@ -549,12 +552,13 @@ func TestDisruptedReplica(t *testing.T) {
 			if tc.policy != batchv1beta1.RestartPolicyNever {
 				want = []string{created("job-worker-1", "0.1")}
 			}
-			diff(t, "creations once it is gone", want, summarize(j.Sees(pod("job-worker-0", running))).Creates)
+			diff(t, "creations after the pod is gone", want, summarize(j.Sees(pod("job-worker-0", running))).Creates)
 		})
 	}
 }
 
-// The pod of a lost node never ends by itself. It is deleted by force, active job or not, and the job wakes for that.
+// The pod of a lost node never ends by itself. It is deleted by force, and the job is requeued for that. This is the
+// same for an active job and for a finished one.
 func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	t.Parallel()
 	lost := pod("job-worker-1", running, onLostNode, deleting)
@@ -563,22 +567,25 @@ func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 		pod("job-worker-1", running))
 	ended := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", exited(0)),
 		pod("job-worker-1", running))
-	for name, j := range map[string]*jobBuilder{"of an active job": active, "of a finished job": ended} {
+	for name, j := range map[string]*jobBuilder{
+		"the pod of an active job is deleted by force":  active,
+		"the pod of a finished job is deleted by force": ended,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j.NodeLostDelay = time.Minute
 			early := j.Sees(pod("job-worker-0", running), lost)
-			diff(t, "forced deletions before the time", []string(nil), names(early.ForceDeletes))
-			diff(t, "wake", due, summarize(early).WakeIn)
+			diff(t, "deletions by force before they are due", []string(nil), names(early.ForceDeletes))
+			diff(t, "requeue delay", due, summarize(early).WakeIn)
 
 			late := plan.Decide(j.Job, seeing(pod("job-worker-0", running), lost), now.Add(due))
-			diff(t, "forced deletions", []string{"job-worker-1"}, names(late.ForceDeletes))
+			diff(t, "deletions by force", []string{"job-worker-1"}, names(late.ForceDeletes))
 		})
 	}
 }
 
-// The peers of a member that is gone would wait for it until a time-out, on GPUs that somebody pays for.
-func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
+// Without a restart, the peers of a missing replica would hold their GPUs until a timeout.
+func TestMissingReplicaRestartsTheCollective(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).BackoffLimit(0).
 		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running, onNode("node-1")))
@@ -590,17 +597,17 @@ func TestMemberThatIsGoneRestartsTheCollective(t *testing.T) {
 	diff(t, "node", "node-1", d.Status.Failures[0].Node)
 
 	j.Status = d.Status
-	diff(t, "creations once the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
+	diff(t, "creations after the peer is gone too", []string{created("job-worker-0", "1"), created("job-worker-1", "1")},
 		summarize(j.Sees()).Creates)
 }
 
-// What the peers of the first failure die of says nothing about the job, permanent as it may look.
+// Failures that followed from the root cause do not end the job, even if they look permanent.
 func TestFollowingFailuresDoNotDecide(t *testing.T) {
 	t.Parallel()
 	for name, root := range map[string]*corev1.Pod{
-		"of a kill for memory": pod("job-worker-0", exitedAgo(137, time.Minute)),
-		"of a preemption":      pod("job-worker-0", running, disrupted, deleting),
-		"of a deletion":        pod("job-worker-0", running, deleting),
+		"a failure that followed a SIGKILL does not end the job":    pod("job-worker-0", exitedAgo(137, time.Minute)),
+		"a failure that followed a preemption does not end the job": pod("job-worker-0", running, disrupted, deleting),
+		"a failure that followed a deletion does not end the job":   pod("job-worker-0", running, deleting),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -609,12 +616,13 @@ func TestFollowingFailuresDoNotDecide(t *testing.T) {
 			d := j.Sees(root, pod("job-worker-1", exited(1)))
 			diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
 			diff(t, "attempt", int32(1), d.Status.Attempt)
-			diff(t, "replica to blame", "job-worker-0", d.Status.Failures[0].Replica)
+			diff(t, "replica of the root cause", "job-worker-0", d.Status.Failures[0].Replica)
 		})
 	}
 }
 
-// A pod of an attempt that the status does not know is none of the job's doing. It is replaced, whatever became of it.
+// The job controller did not create a pod whose attempt the status does not know. The pod is replaced, whatever its
+// state.
 func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute).
@@ -624,31 +632,31 @@ func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	}, summarize(d))
 }
 
-// A pod of an attempt that the status does not know reports nothing about a failure.
+// A pod whose attempt the status does not know reports nothing about a failure.
 func TestPodOfAnUnknownAttemptIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	d := ran().Window(time.Minute).Sees(pod("job-worker-0", running, again(3)), pod("job-worker-1", exited(1)))
 	diff(t, "attempt of the job", int32(1), d.Status.Attempt)
 }
 
-// Somebody may change the label of a pod that runs, and then delete the pod.
-func TestDeletionOfAPodOfAnUnknownAttemptIsNoRestart(t *testing.T) {
+// Somebody can change the label of a running pod and then delete the pod.
+func TestDeletionOfAPodOfAnUnknownAttemptIsNotARestart(t *testing.T) {
 	t.Parallel()
 	d := ran().Scope(scopeReplica).Sees(pod("job-worker-0", running), pod("job-worker-1", running, again(3), deleting))
 	diff(t, "restarts", []plan.Restart(nil), d.Restarts)
 	diff(t, "failures", []string(nil), summarize(d).Failures)
 }
 
-// The clock of a node may be ahead. That puts off no restart.
+// The clock of a node can be ahead. That does not delay a restart.
 func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
 		Sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, -time.Hour)))
 	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[1].RestartTime)
-	diff(t, "wake-up", time.Duration(0), summarize(d).WakeIn)
+	diff(t, "requeue delay", time.Duration(0), summarize(d).WakeIn)
 }
 
-// Raising the limit restarts a replica that had used it up; its failure stays one.
+// Raising backoffLimit restarts a replica that had exceeded it. The failure is recorded only once.
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
@@ -662,7 +670,8 @@ func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	}, summarize(j.Sees(pods...)))
 }
 
-// A failure that was recorded when its replica stayed failed is the cause once the user edits the scope. It stays one.
+// The failure of a replica that stayed failed becomes the root cause when the user edits the restart scope. It is
+// recorded only once.
 func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 	t.Parallel()
 	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))
@@ -679,7 +688,7 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 			edit: func(j *jobBuilder) { j.Scope(scopeJob) }, pods: []*corev1.Pod{leader, failed},
 			reason: batchv1beta1.ReasonPermanentFailure,
 		},
-		"the failure ends the job, and its pod is gone": {
+		"the failure ends the job, although its pod is gone": {
 			job:  job(never),
 			edit: func(j *jobBuilder) { j.Scope(scopeJob) }, pods: []*corev1.Pod{leader},
 			reason: batchv1beta1.ReasonPermanentFailure,
@@ -701,14 +710,14 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 	}
 }
 
-// Only the last failures are kept, so that the one of a replica that stayed failed may be there no more.
-func TestFailureIsRecordedAgainIfItIsNotThere(t *testing.T) {
+// Only the last failures are kept, so the failure of a replica that stayed failed can be missing from the status.
+func TestFailureIsRecordedAgainIfItIsMissing(t *testing.T) {
 	t.Parallel()
 	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))
 	for name, change := range map[string]func(*batchv1beta1.ReplicaFailure){
-		"the status has one of another replica":      func(f *batchv1beta1.ReplicaFailure) { f.Replica = "job-worker-2" },
-		"the status has one with another exit code":  func(f *batchv1beta1.ReplicaFailure) { f.ExitCode = new(int32(7)) },
-		"the status has one of the replica's before": func(f *batchv1beta1.ReplicaFailure) { f.Time = ago(time.Hour) },
+		"the recorded failure is of another replica": func(f *batchv1beta1.ReplicaFailure) { f.Replica = "job-worker-2" },
+		"the recorded failure has another exit code": func(f *batchv1beta1.ReplicaFailure) { f.ExitCode = new(int32(7)) },
+		"the recorded failure is an earlier one":     func(f *batchv1beta1.ReplicaFailure) { f.Time = ago(time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -722,7 +731,7 @@ func TestFailureIsRecordedAgainIfItIsNotThere(t *testing.T) {
 	}
 }
 
-// The same replica may fail again, in the same way.
+// The same replica can fail again in the same way.
 func TestFailureOfTheNextAttemptIsRecorded(t *testing.T) {
 	t.Parallel()
 	first := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -735,8 +744,8 @@ func TestFailureOfTheNextAttemptIsRecorded(t *testing.T) {
 		summarize(j.Sees(second[0], pod("job-worker-1", again(1), exited(1)))).Failures)
 }
 
-// A success that Always runs again is no failure, whatever failed before.
-func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
+// A success after which Always restarts the replica is not a failure, even if the replica failed before.
+func TestRestartAfterASuccessIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	second := pod("job-worker-1", againAlone(1), running)
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).Scope(scopeReplica).
@@ -748,8 +757,8 @@ func TestSuccessThatRunsAgainIsNoFailure(t *testing.T) {
 		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
 }
 
-// Where the job restarts as one, a success that is to run again needs no peer to restart.
-func TestAlwaysRestartsASuccessAloneInTheJob(t *testing.T) {
+// With restart scope Job, a restart after a success does not restart the peers.
+func TestAlwaysRestartsASuccessWithoutItsPeers(t *testing.T) {
 	t.Parallel()
 	j := job(role("master", 1), restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).
 		Saw(time.Minute, pod("job-master-0", running), pod("job-worker-0", running), pod("job-worker-1", running))
@@ -759,7 +768,7 @@ func TestAlwaysRestartsASuccessAloneInTheJob(t *testing.T) {
 	}, summarize(d))
 }
 
-// A replica that stays failed is recorded when it is first seen, and lets its peers run on.
+// The failure of a replica that stays failed is recorded when it is first seen. Its peers keep running.
 func TestFailureThatIsNotRestartedIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))}
@@ -768,9 +777,9 @@ func TestFailureThatIsNotRestartedIsRecordedOnce(t *testing.T) {
 		Saw(time.Minute, pods...)
 	before := j.Status
 	d := j.Sees(pods...)
-	diff(t, "status on a second look", before, d.Status)
+	diff(t, "status after a second reconcile", before, d.Status)
 	diff(t, "failures", []string{"job-worker-1: exit code 1, counted"}, summarize(d).Failures)
-	diff(t, "events on a second look", []report.Event(nil), d.Events)
+	diff(t, "events of a second reconcile", []report.Event(nil), d.Events)
 }
 
 func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
@@ -781,11 +790,11 @@ func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
 		want         []string
 		wantFailures []string
 	}{
-		"a failure that would count is not restarted": {
+		"a replica is not restarted after a failure that would exceed backoffLimit": {
 			pod:          pod("job-worker-1", exited(1)),
 			wantFailures: []string{"job-worker-1: exit code 1, counted"},
 		},
-		"an ignored failure is": {
+		"a replica is restarted after an ignored failure, whatever backoffLimit is": {
 			pod:          pod("job-worker-1", exited(143), disrupted),
 			want:         []string{"job-worker-1"},
 			wantFailures: []string{"job-worker-1: exit code 143, ignored"},
@@ -800,47 +809,47 @@ func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
 			diff(t, "failures", tc.wantFailures, summarize(d).Failures)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 			if d.Status.Finished() {
-				t.Errorf("the job ended (%s): the leader alone decides", d.Status.Reason)
+				t.Errorf("the job ended (%s), but only the leader decides", d.Status.Reason)
 			}
 		})
 	}
 }
 
-// The first restart is immediate, the second waits 10 s after the failure, then twice as long each time, up to 6 min.
+// The first restart is immediate. The second comes 10 s after the failure. From then on the delay doubles, up to 6 min.
 func TestRestartDelay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		scope    batchv1beta1.RestartScope
 		attempts int32
-		// failedAgo is how long before now the last failure was.
+		// failedAgo is how long ago the last failure was.
 		failedAgo time.Duration
 		options   []podOption
 		wantWait  time.Duration
 	}{
-		"the first restart is immediate": {scope: scopeJob, attempts: 1},
-		"the second waits": {
+		"the first restart of the job is immediate": {scope: scopeJob, attempts: 1},
+		"the second restart of the job waits 10 s": {
 			scope: scopeJob, attempts: 2, wantWait: 10 * time.Second,
 		},
-		"the third waits twice as long": {
+		"the third restart of the job waits twice as long": {
 			scope: scopeJob, attempts: 3, wantWait: 20 * time.Second,
 		},
-		"the tenth waits the longest": {
+		"the tenth restart of the job waits the maximum delay": {
 			scope: scopeJob, attempts: 10, wantWait: 6 * time.Minute,
 		},
-		"the time since the failure is waited for": {
+		"the delay of a restart begins with the failure": {
 			scope: scopeJob, attempts: 3, failedAgo: 15 * time.Second, wantWait: 5 * time.Second,
 		},
-		"nothing is left to wait for after a long time": {
+		"a restart is immediate if its delay is over": {
 			scope: scopeJob, attempts: 3, failedAgo: time.Minute,
 		},
 		"a restart after an ignored failure waits too": {
 			scope: scopeJob, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second,
 		},
-		"one replica waits for itself": {
+		"the third restart of one replica waits twice as long": {
 			scope: scopeReplica, attempts: 3, wantWait: 20 * time.Second,
 		},
 		"the first restart of one replica is immediate": {scope: scopeReplica, attempts: 1},
-		"a restart after an ignored failure of one replica waits as any does": {
+		"a restart of one replica after an ignored failure waits too": {
 			scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second,
 		},
 	} {
@@ -871,23 +880,24 @@ func TestRestartDelay(t *testing.T) {
 				diff(t, "creations", want, summarize(d).Creates)
 				return
 			}
-			diff(t, "creations before the time", []string(nil), summarize(d).Creates)
-			diff(t, "wake-up", tc.wantWait, summarize(d).WakeIn)
+			diff(t, "creations before the restart is due", []string(nil), summarize(d).Creates)
+			diff(t, "requeue delay", tc.wantWait, summarize(d).WakeIn)
 			diff(t, "restartTime", new(metav1.NewTime(now.Add(tc.wantWait))), d.Status.Tasks[0].Replicas[1].RestartTime)
-			diff(t, "creations in time", want, summarize(plan.Decide(j.Job, seeing(gone...), now.Add(tc.wantWait))).Creates)
+			later := plan.Decide(j.Job, seeing(gone...), now.Add(tc.wantWait))
+			diff(t, "creations when the restart is due", want, summarize(later).Creates)
 		})
 	}
 }
 
-// The earliest of what a job waits for wakes it.
-func TestWakeAtIsTheEarliestWait(t *testing.T) {
+// A job is requeued at the earliest time that it waits for.
+func TestWakeAtIsTheEarliestTime(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		deadline int64
 		want     time.Duration
 	}{
-		"a restart before the deadline": {deadline: 4000, want: 10 * time.Second},
-		"a deadline before the restart": {deadline: 3605, want: 5 * time.Second},
+		"a restart before the deadline is the earliest time": {deadline: 4000, want: 10 * time.Second},
+		"a deadline before the restart is the earliest time": {deadline: 3605, want: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -895,7 +905,7 @@ func TestWakeAtIsTheEarliestWait(t *testing.T) {
 				Saw(time.Hour, pod("job-worker-0", running)).
 				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
 				Saw(0, pod("job-worker-0", exited(1), again(1)))
-			diff(t, "wake-up", tc.want, summarize(j.Sees()).WakeIn)
+			diff(t, "requeue delay", tc.want, summarize(j.Sees()).WakeIn)
 		})
 	}
 }
@@ -919,7 +929,7 @@ func TestFailuresAreTheLastFiveNewestFirst(t *testing.T) {
 	diff(t, "backoffCount", int32(7), j.Status.BackoffCount)
 }
 
-func TestLossTellsWhenThePodWasDeleted(t *testing.T) {
+func TestFailureOfADeletedPodHasTheTimeOfItsDeletion(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", running)).
 		Sees(pod("job-worker-0", running, onNode("node-1"), deleting))
@@ -928,7 +938,7 @@ func TestLossTellsWhenThePodWasDeleted(t *testing.T) {
 	}}, d.Status.Failures)
 }
 
-// The scope may change while the job runs. No attempt comes twice, so that no pod is judged twice.
+// The restart scope can change while the job runs. No attempt is used twice, so no pod is judged twice.
 func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).Scope(scopeReplica).
@@ -945,7 +955,7 @@ func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	}, summarize(j.Sees()))
 }
 
-// A node that rejects a pod may reject its successor within the same second.
+// A node that rejects a pod can reject the next pod within the same second.
 func TestFailuresOfTwoAttemptsInOneSecondAreTwo(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(0, pod("job-worker-0", rejected))
@@ -953,7 +963,7 @@ func TestFailuresOfTwoAttemptsInOneSecondAreTwo(t *testing.T) {
 		summarize(j.Sees(pod("job-worker-0", again(1), rejected))).Failures)
 }
 
-// When a pod is gone, nobody knows when its replica ended. Its restart waits from now on.
+// If a pod is gone, the time when its replica ended is unknown. The restart delay begins now.
 func TestRestartOfAReplicaThatIsGoneIsDelayed(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Hour, pod("job-worker-0", running)).
@@ -961,5 +971,5 @@ func TestRestartOfAReplicaThatIsGoneIsDelayed(t *testing.T) {
 		Saw(time.Minute, pod("job-worker-0", running, again(1)))
 	got := summarize(j.Sees())
 	diff(t, "creations", []string(nil), got.Creates)
-	diff(t, "wake-up", 10*time.Second, got.WakeIn)
+	diff(t, "requeue delay", 10*time.Second, got.WakeIn)
 }

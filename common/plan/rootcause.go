@@ -19,7 +19,7 @@ type replicaFailure struct {
 	failure policy.Failure
 }
 
-// String returns which replica failed and how, and which of its processes, in one line.
+// String describes in one line which replica failed, how, and which of its processes failed.
 func (f replicaFailure) String() string {
 	name, reason := f.replica.member.Name, f.failure.Reason
 	if reason == batchv1beta1.ReasonDeleted {
@@ -35,13 +35,13 @@ func (f replicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.failure.ExitCode, reason, process)
 }
 
-// process returns how the process ended that a launcher blames, to be appended to how the replica did. It is empty if
-// none is blamed.
+// process describes how the process ended that the launcher reports as the first to fail. String appends the text. It
+// is empty if the launcher reports no process.
 func (f replicaFailure) process() string {
 	rank, report := f.rank(), f.failure.Report
 	who := "a process"
 	switch {
-	case report.ExitCode == nil: // an output that has one names the rank, or the host
+	case report.ExitCode == nil: // a report with an exit code also names the rank or the host
 		return ""
 	case rank != nil:
 		who = fmt.Sprintf("rank %d", *rank)
@@ -50,13 +50,13 @@ func (f replicaFailure) process() string {
 		who += " on " + culprit.member.Name
 	}
 	if signal := launcher.Signal(*report.ExitCode); signal != "" {
-		return fmt.Sprintf(": %s was ended by %s", who, signal)
+		return fmt.Sprintf(": %s was terminated by %s", who, signal)
 	}
 	return fmt.Sprintf(": %s ended with exit code %d", who, *report.ExitCode)
 }
 
-// rank returns the rank of the process that failed: the one that the output names, else that of the replica if it is
-// one process.
+// rank returns the rank of the process that failed. It is the rank in the output, otherwise the rank of the replica if
+// each replica is one process. It is nil if the rank is unknown.
 func (f replicaFailure) rank() *int32 {
 	if f.failure.Report.Rank == nil && f.replica.spec.RanksAreReplicas && !f.failure.Init {
 		return &f.replica.member.Rank
@@ -64,7 +64,8 @@ func (f replicaFailure) rank() *int32 {
 	return f.failure.Report.Rank
 }
 
-// culprit returns the replica whose process failed first: the one that the launcher names, else the one that failed.
+// culprit returns the replica whose process failed first: the replica that the launcher names, otherwise the replica of
+// the failure.
 func (f replicaFailure) culprit() *replica {
 	host, _, _ := strings.Cut(f.failure.Report.Host, ".")
 	if i := slices.IndexFunc(f.replica.peers, func(r *replica) bool { return r.member.Name == host }); i >= 0 {
@@ -73,7 +74,7 @@ func (f replicaFailure) culprit() *replica {
 	return f.replica
 }
 
-// facts are the keys and values of a log line about the failure. The output of the replica is not among them.
+// facts returns the keys and values for a log line about the failure. They do not include the output of the replica.
 func (f replicaFailure) facts() []any {
 	facts := []any{"replica", f.culprit().member.Name, "cause", f.failure.Reason, "counted", !f.failure.Ignored}
 	if f.failure.ExitCode != nil {
@@ -85,8 +86,8 @@ func (f replicaFailure) facts() []any {
 	return facts
 }
 
-// rootCause returns the failure or deletion that restarts all replicas and that the others followed from. It is nil if
-// there is none.
+// rootCause returns the root cause among the failures and deletions that restart all replicas. It returns nil if there
+// are none.
 func (v *view) rootCause() *replicaFailure {
 	var root *replicaFailure
 	for _, r := range v.replicas {
@@ -101,8 +102,8 @@ func (v *view) rootCause() *replicaFailure {
 // Container names a container of a pod.
 type Container struct{ Pod, Name string }
 
-// unclear returns the main containers whose whole output may tell that another failure was the root cause. It is nil
-// if the root cause is beyond doubt.
+// unclear returns the main containers whose whole output might show that another failure was the root cause. It returns
+// nil if the root cause is clear.
 func (v *view) unclear() []Container {
 	root := v.rootCause()
 	if root == nil || !root.failure.IsUnclear() {
@@ -121,8 +122,8 @@ func (v *view) unclear() []Container {
 // maxFailures is how many failures a status keeps.
 const maxFailures = 5
 
-// isRecorded reports whether status.failures has the failure. A replica that stays failed is the cause of a restart or
-// of the end only later, when the user edits the spec. If its pod is gone, nobody knows when it failed.
+// isRecorded reports whether status.failures already has the failure. The failure of a replica that stays failed can
+// restart or end the job later, when the user edits the spec. If its pod is gone, the time of the failure is unknown.
 func (s *steps) isRecorded(f replicaFailure) bool {
 	return f.replica.done && slices.ContainsFunc(s.Status.Failures, func(recorded batchv1beta1.ReplicaFailure) bool {
 		isSameTime := f.failure.Time.IsZero() || recorded.Time.Equal(stored(f.failure.Time))
@@ -130,7 +131,7 @@ func (s *steps) isRecorded(f replicaFailure) bool {
 	})
 }
 
-// record puts a failure at the head of status.failures, unless it is there.
+// record adds a failure at the front of status.failures, unless it is already recorded.
 func (s *steps) record(f replicaFailure) {
 	s.recordsFailure = true
 	if s.isRecorded(f) {

@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// captured returns what the kubelet kept of a real output; see package launcher.
+// captured returns the part of a real output that the kubelet kept. See package launcher.
 func captured(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "launcher", "testdata", name+".txt"))
@@ -26,7 +26,7 @@ func captured(t *testing.T, name string) string {
 	return string(data)
 }
 
-// The launchers of both replicas end with exit code 1, or nearly so: what they print tells which rank failed first.
+// The exit codes of the launchers do not show which rank failed first, since both are usually 1. Their output shows it.
 func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	t.Parallel()
 	const (
@@ -37,24 +37,24 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	peer := pod("job-worker-0", exited(1), printed(captured(t, "torch1-signal-1")))
 	for name, tc := range map[string]struct {
 		pods  []*corev1.Pod
-		ranks bool // replicas are ranks
-		// want is the newest of status.failures, and wantMessage how the condition Failed begins.
+		ranks bool // whether each replica is one rank
+		// want is the newest failure in status.failures. wantMessage is how the message of FailureTarget begins.
 		want, wantMessage string
 	}{
-		"torchrun, in the same second: a rank was killed": {
+		"torchrun: a killed rank is named if both launchers end in the same second": {
 			pods:        []*corev1.Pod{peer, pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0")))},
 			want:        "job-worker-1 on node-1: exit code 1, rank 3: SIGKILL",
-			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was ended by SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was terminated by SIGKILL",
 		},
-		"torchrun, the peer's launcher ended before: a rank was killed": {
+		"torchrun: a killed rank is named although the launcher of its peer ended first": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exitedAgo(1, 2*time.Second), printed(captured(t, "torch1-signal-1"))),
 				pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0"))),
 			},
 			want:        "job-worker-1 on node-1: exit code 1, rank 3: SIGKILL",
-			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was ended by SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was terminated by SIGKILL",
 		},
-		"torchrun: a rank ended with an exit code": {
+		"torchrun: a rank that ended with an exit code is named": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(1), printed(captured(t, "torch1-3-1"))),
 				pod("job-worker-1", exited(1), printed(captured(t, "torch1-3-0"))),
@@ -62,7 +62,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			want:        "job-worker-1 on node-1: exit code 1, rank 3: exit code 3",
 			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 ended with exit code 3",
 		},
-		"torchrun: a rank raised an exception": {
+		"torchrun: a rank that raised an exception is named": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(1), printed(captured(t, "torch1-recorded-0"))),
 				pod("job-worker-1", exited(1), printed(captured(t, "torch1-recorded-1"))),
@@ -70,7 +70,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			want:        "job-worker-1 on node-1: exit code 1, rank 3: exit code 1",
 			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 ended with exit code 1",
 		},
-		"each replica is a rank: the other one only lost its peer, and reported before": {
+		"one rank per replica: a rank that lost its peer is not named although it ended first": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exitedAgo(1, time.Second), printed(captured(t, "plain1-exception-0"))),
 				pod("job-worker-1", exited(1), printed(captured(t, "plain1-exception-1"))),
@@ -79,7 +79,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			want:        "job-worker-1 on node-1: exit code 1, rank 1",
 			wantMessage: "replica job-worker-1 (rank 1) failed with exit code 1 (Error)",
 		},
-		"DeepSpeed: the launcher names another replica": {
+		"DeepSpeed: another replica is named by the launcher of the leader": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(137), printed(
 					launcher.AgentReport(second, 137, 1, launcher.RankReport(3, -9)))),
@@ -87,14 +87,14 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			},
 			want: "job-worker-1 on node-1: exit code 137, rank 3: SIGKILL",
 			wantMessage: "replica job-worker-0 failed with exit code 137 (Error): " +
-				"rank 3 on job-worker-1 was ended by SIGKILL",
+				"rank 3 on job-worker-1 was terminated by SIGKILL",
 		},
-		"each replica is a rank: the output names the rank": {
+		"one rank per replica: the rank in the output takes precedence": {
 			pods:  []*corev1.Pod{peer, pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0")))},
 			ranks: true, want: "job-worker-1 on node-1: exit code 1, rank 3: SIGKILL",
-			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was ended by SIGKILL",
+			wantMessage: "replica job-worker-1 failed with exit code 1 (Error): rank 3 was terminated by SIGKILL",
 		},
-		"each replica is a rank: an init container failed, before there was a rank": {
+		"one rank per replica: a failed init container has no rank": {
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", func(p *corev1.Pod) {
 				p.Status.Phase = corev1.PodFailed
 				p.Status.InitContainerStatuses = []corev1.ContainerStatus{endsAs("fetch", 6)}
@@ -102,16 +102,16 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			ranks: true, want: "job-worker-1 on node-1: exit code 6",
 			wantMessage: "replica job-worker-1 failed with exit code 6 (Error)",
 		},
-		"DeepSpeed: the launcher names the leader": {
+		"DeepSpeed: the leader is named by the launcher of another replica": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", running),
 				pod("job-worker-1", exited(137), printed(launcher.AgentReport(first, 137, 1, launcher.RankReport(3, -9)))),
 			},
 			want: "job-worker-0 on node-0: exit code 137, rank 3: SIGKILL",
 			wantMessage: "replica job-worker-1 failed with exit code 137 (Error): " +
-				"rank 3 on job-worker-0 was ended by SIGKILL",
+				"rank 3 on job-worker-0 was terminated by SIGKILL",
 		},
-		"DeepSpeed: the launcher names a replica, and no rank": {
+		"DeepSpeed: a replica is named without a rank if the launcher reports none": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(3), printed(launcher.AgentReport(second, 3, 1, "no labels"))),
 				pod("job-worker-1", running),
@@ -120,7 +120,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			wantMessage: "replica job-worker-0 failed with exit code 3 (Error): " +
 				"a process on job-worker-1 ended with exit code 3",
 		},
-		"a program names a host that is none of the job": {
+		"a host that does not belong to the job is not named": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(3), printed(launcher.AgentReport(other, 3, 1, "no labels"))),
 				pod("job-worker-1", running),
@@ -153,28 +153,28 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 			diff(t, "failure", tc.want, got)
 			message := conditionOf(d, batchv1beta1.ConditionFailureTarget).Message
 			if !strings.HasPrefix(message, tc.wantMessage+", which restart policy") {
-				t.Errorf("the condition says %q, want %q", message, tc.wantMessage)
+				t.Errorf("the message is %q, want it to begin with %q", message, tc.wantMessage)
 			}
 			if strings.Contains(f.Message+message, "by peer") {
-				t.Errorf("the peers of the rank are quoted:\n%s\n%s", f.Message, message)
+				t.Errorf("the messages quote peers that only lost the rank:\n%s\n%s", f.Message, message)
 			}
 		})
 	}
 }
 
-// A replica that only lost its peers followed from a failure that is yet to be reported. That may take a node a while.
-func TestALostPeerIsNotTheCauseBeforeLong(t *testing.T) {
+// If a replica only lost its peers, the root cause is not reported yet. A node can take a while to report it.
+func TestLostPeerIsNotTheRootCauseBeforeFiveWindows(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		output     string
 		seen       time.Duration
 		wantWakeIn time.Duration
 	}{
-		"lost peers, within the window":          {"plain1-exception-0", time.Second, 9 * time.Second},
-		"lost peers, within five windows":        {"plain1-exception-0", 9 * time.Second, time.Second},
-		"lost peers, and nothing else came":      {"plain1-exception-0", 10 * time.Second, 0},
-		"an exception of its own, in the window": {"plain1-exception-1", time.Second, time.Second},
-		"an exception of its own, after it":      {"plain1-exception-1", 2 * time.Second, 0},
+		"lost peers are not judged within one window":   {"plain1-exception-0", time.Second, 9 * time.Second},
+		"lost peers are not judged within five windows": {"plain1-exception-0", 9 * time.Second, time.Second},
+		"lost peers are judged after five windows":      {"plain1-exception-0", 10 * time.Second, 0},
+		"an exception is not judged within one window":  {"plain1-exception-1", time.Second, time.Second},
+		"an exception is judged after one window":       {"plain1-exception-1", 2 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,27 +182,27 @@ func TestALostPeerIsNotTheCauseBeforeLong(t *testing.T) {
 			j := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 			j.Window(2*time.Second).Saw(tc.seen, failed, pod("job-worker-1", running))
 			got := summarize(j.Sees(failed, pod("job-worker-1", running)))
-			diff(t, "wake-up", tc.wantWakeIn, got.WakeIn)
+			diff(t, "requeue delay", tc.wantWakeIn, got.WakeIn)
 			diff(t, "whether it was judged", tc.wantWakeIn == 0, len(got.Failures) > 0)
 		})
 	}
 }
 
-// The log has the facts of a failure as keys, and never what a program printed.
+// The log has the facts of a failure as keys. It never has the output of a program.
 func TestFactsOfAFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		pod  *corev1.Pod
 		want []any
 	}{
-		"a rank that failed": {
+		"the facts of a failed rank have its exit code and number": {
 			pod: pod("job-worker-1", exited(1), printed(captured(t, "torch1-signal-0"))),
 			want: []any{
 				"replica", "job-worker-1", "cause", "Error", "counted", true,
 				"exitCode", int32(1), "rank", int32(3), "restarted", 2,
 			},
 		},
-		"a replica that was preempted": {
+		"the facts of a preemption have no exit code": {
 			pod:  pod("job-worker-1", running, disrupted, deleting),
 			want: []any{"replica", "job-worker-1", "cause", "Preempted", "counted", false, "restarted", 2},
 		},
@@ -220,7 +220,7 @@ func TestFactsOfAFailure(t *testing.T) {
 	}
 }
 
-func TestFailureWithoutAnExitCodeIsToldByItsReason(t *testing.T) {
+func TestReplicaFailureHasTheReasonIfThereIsNoExitCode(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 1)).Sees(pod("job-worker-0", rejected))
 	diff(t, "ReplicaFailure", condition{
@@ -228,14 +228,14 @@ func TestFailureWithoutAnExitCodeIsToldByItsReason(t *testing.T) {
 	}, conditionOf(d, batchv1beta1.ConditionReplicaFailure))
 }
 
-func TestFailureIsDatedByTheEndOfItsProgram(t *testing.T) {
+func TestTimeOfAFailureIsTheEndOfItsProgram(t *testing.T) {
 	t.Parallel()
 	d := ran().Sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, 3*time.Second)))
 	diff(t, "time", ago(3*time.Second), d.Status.Failures[0].Time)
 }
 
-// To read the whole output of a container is expensive, and not every output may tell more.
-func TestOutputsThatMayTellTheRootCause(t *testing.T) {
+// Reading the whole output of a container is expensive, so only outputs that might show the root cause are read.
+func TestOutputsThatMightShowTheRootCause(t *testing.T) {
 	t.Parallel()
 	unclear := captured(t, "torch1-exception-0")
 	printing := func(name, output string) *corev1.Pod { return pod(name, exited(1), printed(output)) }
@@ -247,27 +247,27 @@ func TestOutputsThatMayTellTheRootCause(t *testing.T) {
 		pods []*corev1.Pod
 		want []plan.Container
 	}{
-		"neither output tells the root cause": {
+		"both outputs are read if neither shows the root cause": {
 			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), printing("job-worker-1", unclear)},
 			want: []plan.Container{worker0, worker1},
 		},
-		"the output of the other replica tells how it failed": {
+		"an output is not read if the failure of its replica is clear": {
 			job: ran(), pods: []*corev1.Pod{
 				pod("job-worker-0", exitedAgo(1, time.Hour), printed(unclear)), pod("job-worker-1", exited(3)),
 			},
 			want: []plan.Container{worker0},
 		},
-		"the other replica runs": {job: ran(), pods: recorded, want: []plan.Container{worker0}},
-		"the root cause is clear": {
+		"the output of a running replica is not read": {job: ran(), pods: recorded, want: []plan.Container{worker0}},
+		"no output is read if the root cause is clear": {
 			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), pod("job-worker-1", exitedAgo(3, time.Hour))},
 		},
-		"the failure is recorded, and nothing is judged yet": {
+		"no output is read before a recorded failure is judged": {
 			job: ran().Window(time.Minute).Saw(0, recorded...), pods: recorded,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "containers whose output may tell", tc.want, tc.job.Sees(tc.pods...).Unclear)
+			diff(t, "containers whose output is read", tc.want, tc.job.Sees(tc.pods...).Unclear)
 		})
 	}
 }

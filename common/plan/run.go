@@ -12,38 +12,38 @@ func (s *steps) begin() {
 		s.resume()
 		s.Status.StartTime = s.startTime()
 	}
-	//mutant:a job that ends before its first status was never accepted => if false {
+	//mutant:a job that ends before its first status is not reported as accepted => if false {
 	if s.hasUnreportedPods() {
-		// The first status was deferred. This one must include what that would have reported.
+		// The first status write was deferred, so this status must include its conditions.
 		s.accept(accepted)
-		s.setWaiting(batchv1beta1.ReasonPending, "the replicas were on their way")
+		s.setWaiting(batchv1beta1.ReasonPending, "the replicas were starting")
 		s.Status.Reason = batchv1beta1.ReasonPending
 	}
 }
 
-// wakeAtDeadline has the job looked at again at its deadline, if it has one.
+// wakeAtDeadline requeues the job at its deadline, if it has one.
 func (s *steps) wakeAtDeadline() {
 	if deadline, ok := s.deadline(); ok {
-		//mutant:nothing wakes the job for its deadline => _ = deadline
+		//mutant:the job is not requeued for its deadline => _ = deadline
 		s.wakeAt(deadline)
 	}
 }
 
-// run has the replicas created that are missing, and the pods of earlier attempts deleted.
+// run creates the missing pods and deletes the pods of earlier attempts.
 func (s *steps) run() {
 	s.wakeAtDeadline()
 	s.CreateService = !s.seen.HasService
 	s.EnsureNetworkPolicy = s.seen.NeedsNetworkPolicy
-	//mutant:pods of an earlier attempt stay =>
+	//mutant:the pods of an earlier attempt are not deleted =>
 	s.deleteObsolete()
 	s.createMissing()
 	s.seekAdmission()
 	s.setStatus()
 }
 
-// deleteObsolete deletes the pods of earlier attempts, and those that belong to no replica.
+// deleteObsolete deletes the pods of earlier attempts, and pods that belong to no replica.
 func (s *steps) deleteObsolete() {
-	//equivalent:never s.hasOnlyCurrentPods() => what follows then deletes nothing, and takes longer
+	//equivalent:never s.hasOnlyCurrentPods() => the rest of the function deletes nothing, but takes longer
 	if s.hasOnlyCurrentPods() {
 		//equivalent:without return => as above
 		return
@@ -57,7 +57,7 @@ func (s *steps) deleteObsolete() {
 	s.deleteAllBut(current)
 }
 
-// deleteAllBut deletes all pods but those of the given names, gracefully and once.
+// deleteAllBut deletes all pods except those with the given names. It deletes gracefully, and each pod only once.
 func (s *steps) deleteAllBut(names map[string]bool) {
 	for name, pod := range s.seen.Pods {
 		if !names[name] && pod.DeletionTimestamp == nil {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxObject is how much the API server stores of a job, in bytes: the 1.5 MiB that etcd accepts, less what is added
-	// to a status after it was decided.
+	// maxObject is the largest size of a job that the API server stores, in bytes: the 1.5 MiB that etcd accepts, minus
+	// a reserve for additions to the status after the decision.
 	maxObject = 1536<<10 - 64<<10
-	// restOfSmallJob is at least what the API server stores of a small job besides its status, in bytes. Most of it may be
+	// restOfSmallJob is an upper bound for the size of a small job without its status, in bytes. Most of it can be
 	// annotations and managed fields.
 	restOfSmallJob = 512 << 10
-	// maxMessages is at most what the messages of a status take as JSON, in bytes.
+	// maxMessages is an upper bound for the size of the messages of a status as JSON, in bytes.
 	maxMessages = 512 << 10
 	// maxReason is the longest reason of a container in a status, in bytes.
 	maxReason = 128
@@ -23,17 +23,17 @@ const (
 	shortMessage = 256
 )
 
-// omission is what a status leaves out.
+// omission is a part of the status that is left out if the job is too large.
 type omission struct {
-	// note is what the status says about it. Empty means that nothing is left out.
+	// note is the text in status.omitted. Empty means that nothing is left out.
 	note string
-	// omit leaves it out.
+	// omit leaves the part out.
 	omit func(*steps)
 }
 
-// omissions are what a status may leave out, in addition to what comes before, the least important first. What the
-// controller itself reads of a status stays: names, UIDs, phases, attempts, and as long as there is room the exit codes
-// of failures.
+// omissions lists the parts that can be left out of a status, the least important first. Each is left out in addition
+// to those before it. The controller itself reads names, UIDs, phases and attempts, which are always kept. It also
+// reads the exit codes of failures, which are kept as long as there is room.
 var omissions = []omission{
 	{note: "", omit: func(*steps) {}},
 	{
@@ -56,18 +56,18 @@ var omissions = []omission{
 	},
 }
 
-// fit leaves out of the status what the API server has no room for. It never puts back what was left out before: a
-// replica that has ended has no more than its entry.
+// fit leaves out parts of the status if the job is too large for the API server. It never restores a part that was left
+// out before: for a replica whose pod is gone, only the entry without that part is left.
 func (s *steps) fit() {
 	before := slices.IndexFunc(omissions, func(o omission) bool { return o.note == s.job.Status.Omitted })
 	//equivalent:boundary of boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => both fit at the limit
-	//equivalent:never boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => to measure exactly takes longer
+	//equivalent:never boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => measuring only takes longer
 	fits := boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObject
 	//equivalent:never before <= 0 && s.job.RestSize == nil && fits => as above
 	//equivalent:boundary of before <= 0 => as above
 	if before <= 0 && s.job.RestSize == nil && fits {
 		//equivalent:without return => as above
-		return // as with nearly all jobs: to measure exactly is expensive
+		return // nearly all jobs fit for certain, and an exact measurement is expensive
 	}
 	room := maxObject - restOfSmallJob
 	if s.job.RestSize != nil {
@@ -82,9 +82,10 @@ func (s *steps) fit() {
 	}
 }
 
-// boundOf returns how many bytes tasks take at most as JSON.
+// boundOf returns an upper bound for the size of tasks as JSON, in bytes.
 func boundOf(tasks []batchv1beta1.TaskStatus) int {
-	const replica, container, escaped = 160, 80, 6 // the names of fields, numbers and times; a character of a reason
+	// Field names, numbers and times of a replica and of a container, and one escaped character of a reason.
+	const replica, container, escaped = 160, 80, 6
 	bytes := 0
 	for _, task := range tasks {
 		for i := range task.Replicas {
@@ -100,15 +101,15 @@ func boundOf(tasks []batchv1beta1.TaskStatus) int {
 
 func sizeOf(status batchv1beta1.JobStatus) int {
 	content, err := json.Marshal(status)
-	//equivalent:never err != nil => a status has nothing that JSON cannot express
+	//equivalent:never err != nil => every status can be encoded as JSON
 	if err != nil {
-		return 0 // it has nothing that JSON cannot express
+		return 0 // every status can be encoded as JSON
 	}
 	return len(content)
 }
 
-// omitContainers leaves out the containers of replicas, but a main one that failed: its exit code decides whether the
-// replica is restarted if its pod is gone.
+// omitContainers leaves out the containers of replicas, except a main container that failed. Its exit code decides
+// whether the replica is restarted if the pod is gone.
 func omitContainers(s *steps) {
 	mains := make(map[string]string, len(s.replicas))
 	for _, r := range s.replicas {

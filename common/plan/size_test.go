@@ -15,10 +15,11 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// etcd accepts 1.5 MiB. A decision leaves some of it to what is written besides.
+// stored is the largest size of a job with the status of a decision. etcd accepts 1.5 MiB, and additions to the status
+// need some of it.
 const stored = 1536<<10 - 32<<10
 
-// largePods returns pods of a job of the longest names, with so many containers each.
+// largePods returns pods with the longest names and with the given number of containers.
 func largePods(b *jobBuilder, containers int, state func(replica int) corev1.ContainerState) plan.Observation {
 	seen := plan.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
 	for replica := range int(b.Spec.Roles[0].Replicas) {
@@ -47,7 +48,8 @@ func runs(int) corev1.ContainerState {
 	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 }
 
-// fails returns the end of a container, with as much output as a kubelet keeps, of characters that take most as JSON.
+// fails returns the state of a failed container. Its output is as long as the kubelet keeps, and takes the most room as
+// JSON.
 func fails(int) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: 255, Reason: strings.Repeat("r", 1000), Message: "x" + strings.Repeat("\x01", 4094) + "x",
@@ -71,7 +73,7 @@ func size(t *testing.T, status batchv1beta1.JobStatus) int {
 	return len(content)
 }
 
-func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
+func TestEveryStatusFitsIntoItsJob(t *testing.T) {
 	t.Parallel()
 	const (
 		containers = "the containers of replicas, since"
@@ -83,18 +85,18 @@ func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
 		replicas    int32
 		containers  int
 		state       func(int) corev1.ContainerState
-		rest        int // what is stored besides; 0 is that of a small job
+		rest        int // the size of the job without its status; 0 means a small job
 		wantOmitted string
 	}{
-		"1,000 replicas of two containers":                   {1000, 2, runs, 0, ""},
-		"1,900 replicas of two containers":                   {1900, 2, runs, 0, containers},
-		"2,000 replicas of ten containers":                   {2000, 10, runs, 0, containers},
-		"2,000 replicas of 32 containers, which all fail":    {2000, 32, fails, 0, nodes},
-		"2,000 replicas beside a spec of 600 KiB":            {2000, 10, runs, 600 << 10, containers},
-		"2,000 replicas beside a spec of 900 KiB":            {2000, 10, runs, 900 << 10, nodes},
-		"2,000 replicas beside a spec of 1 MiB, which fail":  {2000, 10, fails, 1 << 20, exitCodes},
-		"few replicas beside a spec of 1.4 MiB":              {4, 10, runs, 1400 << 10, ""},
-		"few replicas beside a spec of 1.43 MiB, which fail": {4, 10, fails, 1460 << 10, messages},
+		"1,000 replicas with 2 containers leave out nothing":                       {1000, 2, runs, 0, ""},
+		"1,900 replicas with 2 containers leave out containers":                    {1900, 2, runs, 0, containers},
+		"2,000 replicas with 10 containers leave out containers":                   {2000, 10, runs, 0, containers},
+		"2,000 failed replicas with 32 containers leave out nodes":                 {2000, 32, fails, 0, nodes},
+		"2,000 replicas with a spec of 600 KiB leave out containers":               {2000, 10, runs, 600 << 10, containers},
+		"2,000 replicas with a spec of 900 KiB leave out nodes":                    {2000, 10, runs, 900 << 10, nodes},
+		"2,000 failed replicas with a spec of 1 MiB leave out exit codes":          {2000, 10, fails, 1 << 20, exitCodes},
+		"4 replicas with a spec of 1.4 MiB leave out nothing":                      {4, 10, runs, 1400 << 10, ""},
+		"4 failed replicas with a spec of 1.43 MiB leave out the ends of messages": {4, 10, fails, 1460 << 10, messages},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,13 +110,13 @@ func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
 			seen = largePods(b, tc.containers, tc.state)
 			d := plan.Decide(b.Job, seen, now)
 			if got := size(t, d.Status) + rest; got > stored {
-				t.Errorf("the job takes %d bytes, and the API server stores %d", got, stored)
+				t.Errorf("the job takes %d bytes, want at most %d", got, stored)
 			}
 			if d.Status.Omitted == "" && tc.wantOmitted != "" || !strings.HasPrefix(d.Status.Omitted, tc.wantOmitted) {
-				t.Errorf("%q is left out, want %q", d.Status.Omitted, tc.wantOmitted)
+				t.Errorf("omitted is %q, want it to begin with %q", d.Status.Omitted, tc.wantOmitted)
 			}
 			if got := len(d.Status.Tasks[0].Replicas); got != int(tc.replicas) {
-				t.Errorf("the status has %d replicas", got)
+				t.Errorf("the status has %d replicas, want %d", got, tc.replicas)
 			}
 
 			b.Status = d.Status
@@ -123,8 +125,8 @@ func TestEveryStatusFitsBesideTheRestOfItsJob(t *testing.T) {
 	}
 }
 
-// What was left out once is not put back when there is room again.
-func TestWhatWasLeftOutStaysOut(t *testing.T) {
+// A part of the status that was left out is not restored when there is room again.
+func TestOmittedPartsStayOmitted(t *testing.T) {
 	t.Parallel()
 	b := largeJob(20)
 	seen := largePods(b, 10, runs)
@@ -132,7 +134,7 @@ func TestWhatWasLeftOutStaysOut(t *testing.T) {
 	b.Status = plan.Decide(b.Job, seen, now).Status
 	omitted := b.Status.Omitted
 	if !strings.HasPrefix(omitted, "the containers of replicas, since") {
-		t.Errorf("%q is left out of a job that is too large", omitted)
+		t.Errorf("omitted is %q for a job that is too large", omitted)
 	}
 	b.RestSize = nil
 	peer := b.Name + "-worker-1"
@@ -140,23 +142,23 @@ func TestWhatWasLeftOutStaysOut(t *testing.T) {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
 	}).Pods[peer]
 	d := plan.Decide(b.Job, seen, now)
-	diff(t, "what is left out then", omitted, d.Status.Omitted)
+	diff(t, "omitted when there is room again", omitted, d.Status.Omitted)
 	entries := d.Status.Tasks[0].Replicas
 	diff(t, "containers of a replica that runs", []batchv1beta1.ContainerStatus(nil), entries[0].Containers)
 	diff(t, "phase of a replica that succeeded", batchv1beta1.ReplicaPhaseSucceeded, entries[1].Phase)
 	diff(t, "containers of a replica that succeeded", []batchv1beta1.ContainerStatus(nil), entries[1].Containers)
 }
 
-func TestStatusMayTakeAllTheRoomThereIs(t *testing.T) {
+func TestStatusCanTakeAllOfTheRoom(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	room := 1472 << 10 // what is stored of a job, less what is added to a status after it was decided
+	room := 1472 << 10 // the largest size of a job after a decision
 	j.RestSize = func() int { return room - size(t, j.Status) }
-	diff(t, "what is left out", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
+	diff(t, "omitted", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
 }
 
-// A job that is held keeps its tasks, which are not written again.
-func TestTasksThatAreKeptStayWhole(t *testing.T) {
+// The tasks of a held job are not updated, so nothing is left out of them.
+func TestHeldJobKeepsItsTasksWhole(t *testing.T) {
 	t.Parallel()
 	j := withoutReplicas(ran())
 	j.RestSize = func() int { return 1500 << 10 }
@@ -165,8 +167,8 @@ func TestTasksThatAreKeptStayWhole(t *testing.T) {
 	diff(t, "containers", containers, d.Status.Tasks[0].Replicas[0].Containers)
 }
 
-// The exit code of a replica that failed decides whether it is restarted when its pod is gone.
-func TestWhatIsLeftOutDoesNotChangeWhatIsDecided(t *testing.T) {
+// If the pod of a failed replica is gone, the recorded exit code decides whether the replica is restarted.
+func TestOmittedPartsDoNotChangeTheDecision(t *testing.T) {
 	t.Parallel()
 	type result struct {
 		Omitted bool
@@ -191,7 +193,7 @@ func TestWhatIsLeftOutDoesNotChangeWhatIsDecided(t *testing.T) {
 		b.Status = plan.Decide(b.Job, seen, now).Status
 		failed := b.Status.Aggregate.Failed
 		delete(seen.Pods, last)
-		b.Scope(batchv1beta1.RestartScopeJob) // by an edit: a permanent failure then ends the job
+		b.Scope(batchv1beta1.RestartScopeJob) // after this edit, a permanent failure ends the job
 		omitted := b.Status.Omitted != ""
 		return result{omitted, failed, plan.Decide(b.Job, seen, now).Status.Reason}
 	}
@@ -200,25 +202,27 @@ func TestWhatIsLeftOutDoesNotChangeWhatIsDecided(t *testing.T) {
 		result{Omitted: true, Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(1456<<10))
 }
 
-// To measure a status exactly is expensive. Most are known to fit by their bound.
+// Measuring a status exactly is expensive. An upper bound shows that most of them fit.
 func TestBoundOfTasksIsAtLeastTheirSize(t *testing.T) {
 	t.Parallel()
 	const length = 10_000
 	long := strings.Repeat("x", length)
 	for name, change := range map[string]func(*batchv1beta1.ReplicaStatus){
-		"a small replica":            func(*batchv1beta1.ReplicaStatus) {},
-		"a long name":                func(r *batchv1beta1.ReplicaStatus) { r.Name = long },
-		"a long UID":                 func(r *batchv1beta1.ReplicaStatus) { r.UID = types.UID(long) },
-		"a long phase":               func(r *batchv1beta1.ReplicaStatus) { r.Phase = batchv1beta1.ReplicaPhase(long) },
-		"a long node":                func(r *batchv1beta1.ReplicaStatus) { r.Node = long },
-		"a long name of a container": func(r *batchv1beta1.ReplicaStatus) { r.Containers[0].Name = long },
-		"a long state of a container": func(r *batchv1beta1.ReplicaStatus) {
+		"the bound holds for a small replica": func(*batchv1beta1.ReplicaStatus) {},
+		"the bound holds for a long name":     func(r *batchv1beta1.ReplicaStatus) { r.Name = long },
+		"the bound holds for a long UID":      func(r *batchv1beta1.ReplicaStatus) { r.UID = types.UID(long) },
+		"the bound holds for a long phase": func(r *batchv1beta1.ReplicaStatus) {
+			r.Phase = batchv1beta1.ReplicaPhase(long)
+		},
+		"the bound holds for a long node":                func(r *batchv1beta1.ReplicaStatus) { r.Node = long },
+		"the bound holds for a long name of a container": func(r *batchv1beta1.ReplicaStatus) { r.Containers[0].Name = long },
+		"the bound holds for a long state of a container": func(r *batchv1beta1.ReplicaStatus) {
 			r.Containers[0].State = batchv1beta1.ContainerState(long)
 		},
-		"a long reason that JSON escapes": func(r *batchv1beta1.ReplicaStatus) {
+		"the bound holds for a long reason that JSON escapes": func(r *batchv1beta1.ReplicaStatus) {
 			r.Containers[0].Reason = strings.Repeat("\x01", length)
 		},
-		"many containers": func(r *batchv1beta1.ReplicaStatus) {
+		"the bound holds for many containers": func(r *batchv1beta1.ReplicaStatus) {
 			for range 500 {
 				r.Containers = append(r.Containers, r.Containers[0])
 			}
@@ -237,7 +241,7 @@ func TestBoundOfTasksIsAtLeastTheirSize(t *testing.T) {
 				t.Fatal(err)
 			}
 			if bound := plan.BoundOf(tasks); bound < len(content) || bound > 6*len(content) {
-				t.Errorf("the bound is %d, and the tasks take %d bytes", bound, len(content))
+				t.Errorf("the bound is %d, want between 1 and 6 times the %d bytes of the tasks", bound, len(content))
 			}
 		})
 	}

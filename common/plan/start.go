@@ -11,12 +11,12 @@ import (
 // start overrides how a replica starts. The zero value overrides nothing.
 type start struct {
 	skipInitContainers bool
-	// idles reports whether it runs the command instead of its training.
+	// idles reports whether the replica runs the command instead of its training.
 	idles         bool
 	command, args []string
 }
 
-// startOf returns how the replicas of a type start: in debug mode, after a pause, or plainly.
+// startOf returns how the replicas of a type start: in debug mode, after a pause, or normally.
 func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
 	mode := spec.RunMode
 	switch {
@@ -49,10 +49,10 @@ func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
 	return start{}
 }
 
-// prepare changes the template before the framework makes its command line from it.
+// prepare changes the template before the framework builds the command line from it.
 func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec) {
 	if s.skipInitContainers {
-		ends := func(c corev1.Container) bool { // it is no sidecar
+		ends := func(c corev1.Container) bool { // not a sidecar
 			return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
 		}
 		template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, ends)
@@ -69,7 +69,7 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 	}
 }
 
-// complete changes the template once the framework has wired it.
+// complete changes the template after the framework has wired it.
 func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
 	main := framework.MainContainer(mainContainers, template.Spec.Containers)
 	if main == nil {
@@ -78,7 +78,7 @@ func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpe
 	if s.idles {
 		main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = nil, nil, nil
 	}
-	// If the framework has a command of its own, the args are what that runs.
+	// If the framework has set its own command, that command runs the args. The override then replaces both.
 	if len(s.command) > 0 && (s.idles || !slices.Equal(main.Command, s.command)) {
 		main.Command, main.Args = slices.Clone(s.command), slices.Clone(s.args)
 	}

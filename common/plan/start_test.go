@@ -44,88 +44,88 @@ func TestStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mode   *batchv1beta1.RunMode
 		pauses int32
-		// launcher is the command by which the framework launches what the args say; empty if it does not.
+		// launcher is the command with which the framework runs the args. Empty means that it sets no command.
 		launcher []string
-		// own says that the kind has a launcher.
+		// own reports whether the kind has its own launcher.
 		own  bool
 		want corev1.PodSpec
 	}{
-		"plainly": {want: template},
-		"plainly, by a launcher": {
+		"a replica starts as in its template": {want: template},
+		"a launcher runs the args of the template": {
 			launcher: []string{"torchrun"},
 			want:     with(container([]string{"torchrun"}, []string{"train.py"}, probe)),
 		},
-		"debug: it sleeps, without probes": {
+		"debug: the replica sleeps and has no probes": {
 			mode: debug(),
 			want: with(container([]string{"sleep", "inf"}, nil, nil)),
 		},
-		"debug: the launcher does not launch": {
+		"debug: the replica sleeps instead of the command of the framework": {
 			mode: debug(), launcher: []string{"torchrun"},
 			want: with(container([]string{"sleep", "inf"}, nil, nil)),
 		},
-		"debug: a command for its type replaces the args too": {
+		"debug: a command for the type also replaces the args": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}),
 			want: with(container([]string{"sshd", "-D"}, nil, nil)),
 		},
-		"debug: the command that the kind has for it": {
+		"debug: a kind with its own launcher keeps its command": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker"}), own: true, launcher: []string{"serve"},
 			want: with(container([]string{"serve"}, []string{"train.py"}, nil)),
 		},
-		"debug: a command in place of that of the kind": {
+		"debug: a command for the type replaces that of a kind with its own launcher": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"sshd", "-D"}}), own: true,
 			launcher: []string{"serve"},
 			want:     with(container([]string{"sshd", "-D"}, nil, nil)),
 		},
-		"debug: an own command line that is the same is replaced with its args": {
+		"debug: a command that equals the one in the template still replaces the args": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", Command: []string{"python"}}),
 			want: with(container([]string{"python"}, nil, nil)),
 		},
-		"debug: a command for another type": {
+		"debug: a command for another type has no effect": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "master", Command: []string{"sshd", "-D"}, SkipInitContainer: true}),
 			want: with(container([]string{"sleep", "inf"}, nil, nil)),
 		},
-		"debug: without init containers, but with sidecars": {
+		"debug: init containers are skipped, but sidecars are kept": {
 			mode: debug(batchv1beta1.ReplicaDebugSet{Type: "worker", SkipInitContainer: true}),
 			want: with(container([]string{"sleep", "inf"}, nil, nil), sidecar),
 		},
-		"resumeSpecs of a job that was never paused": {
+		"resumeSpecs have no effect if the job was never paused": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}, SkipInitContainer: true}),
 			want: template,
 		},
-		"resumed, in a mode that is neither": {mode: &batchv1beta1.RunMode{}, pauses: 1, want: template},
-		"resumed without a word for its type": {
+		"resumed: a run mode without a pause has no effect": {mode: &batchv1beta1.RunMode{}, pauses: 1, want: template},
+		"resumed: resumeSpecs for another type have no effect": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "master", Args: []string{"resume.py"}}), pauses: 1,
 			want: template,
 		},
-		"resumed with other args": {
+		"resumed: args replace those of the template": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}}), pauses: 1,
 			want: with(container([]string{"python"}, []string{"resume.py"}, probe)),
 		},
-		"resumed with other args, which are the launcher's": {
+		"resumed: the launcher runs the new args": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}}), pauses: 2,
 			launcher: []string{"torchrun"},
 			want:     with(container([]string{"torchrun"}, []string{"resume.py"}, probe)),
 		},
-		"resumed with another command": {
+		"resumed: a command replaces only that of the template": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3"}}), pauses: 1,
 			want: with(container([]string{"python3"}, []string{"train.py"}, probe)),
 		},
-		"resumed with another command, in place of the launcher's whole command line": {
+		"resumed: a command replaces the whole command line of the launcher": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3", "resume.py"}}), pauses: 1,
 			launcher: []string{"torchrun"},
 			want:     with(container([]string{"python3", "resume.py"}, nil, probe)),
 		},
-		"resumed with another command and args, in place of the launcher's": {
+		"resumed: a command and args replace the command line of the launcher": {
 			mode:   resume(batchv1beta1.ResumeSpec{Type: "worker", Command: []string{"python3"}, Args: []string{"resume.py"}}),
 			pauses: 1, launcher: []string{"torchrun"},
 			want: with(container([]string{"python3"}, []string{"resume.py"}, probe)),
 		},
-		"resumed without init containers, while the rest is for the kind to do": {
+		"resumed: a kind with its own launcher only skips init containers": {
 			mode:   resume(batchv1beta1.ResumeSpec{Type: "worker", Args: []string{"resume.py"}, SkipInitContainer: true}),
 			pauses: 1, own: true, launcher: []string{"launch", "resume.py"},
 			want: with(container([]string{"launch", "resume.py"}, []string{"train.py"}, probe), sidecar),
 		},
-		"resumed without init containers": {
+		"resumed: init containers are skipped, but sidecars are kept": {
 			mode: resume(batchv1beta1.ResumeSpec{Type: "worker", SkipInitContainer: true}), pauses: 1,
 			want: with(template.Containers[1], sidecar),
 		},
@@ -144,7 +144,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// What is wrong with a template without containers is for the framework to say.
+// The framework reports a template without containers, so the start leaves it unchanged.
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}
@@ -153,7 +153,7 @@ func TestStartWithoutAContainer(t *testing.T) {
 	diff(t, "template", &corev1.PodTemplateSpec{}, template)
 }
 
-// Whoever changes a pod must not change the job in the cache.
+// A change of a pod must not change the job in the cache.
 func TestStartSharesNoSliceWithTheSpec(t *testing.T) {
 	t.Parallel()
 	command, args := []string{"sshd", "-D"}, []string{"--resume"}
@@ -196,7 +196,7 @@ func TestResumeOfATemplateWithoutAContainer(t *testing.T) {
 	diff(t, "template", &corev1.PodTemplateSpec{}, template)
 }
 
-// An init container whose restart policy is not Always ends, as one without.
+// An init container ends unless its restart policy is Always, so it is not a sidecar.
 func TestInitContainersThatRestartOnFailureAreSkipped(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{InitContainers: []corev1.Container{

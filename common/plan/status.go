@@ -14,13 +14,13 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// identify sets which generation the status is about, and the selector by which others find the pods.
+// identify sets the observed generation, and the selector by which others find the pods.
 func (s *steps) identify() {
 	s.Status.ObservedGeneration = s.job.Generation
 	s.Status.Selector = labels.SelectorFromSet(SelectorLabels(s.job.Kind.Kind, s.job.Name)).String()
 }
 
-// setStatus sets the conditions and the phase of a job that runs, or is about to.
+// setStatus sets the conditions and the phase of a job that runs or is starting.
 func (s *steps) setStatus() {
 	s.setTasks()
 	s.setInitialized()
@@ -30,13 +30,13 @@ func (s *steps) setStatus() {
 	switch before := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionRunning); {
 	case waiting > 0 && s.isAdmissionUnknown() && before != nil && before.Status == metav1.ConditionFalse &&
 		before.ObservedGeneration == s.job.Generation:
-		reason = before.Reason // what they wait for is soon known again
+		reason = before.Reason // the current reason will soon be known
 	case waiting == 0 && elastic != nil && !s.trainsWithLess():
 		reason = batchv1beta1.ReasonTooFewReplicas
 		message = fmt.Sprintf(
 			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", elastic.Least())
 		s.setWaiting(reason, message)
-	//mutant:a job is reported to run while a replica waits => case waiting <= 1:
+	//mutant:a job is reported as running while a replica waits => case waiting <= 1:
 	case waiting == 0:
 		reason = batchv1beta1.ReasonReplicasRunning
 		message = fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
@@ -47,9 +47,9 @@ func (s *steps) setStatus() {
 			len(s.replicas)-waiting, len(s.replicas), elastic.Least(), message)
 		s.setRunning(reason, message)
 	default:
-		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas do not run yet: %s", waiting, len(s.replicas), message))
+		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas are not running yet: %s", waiting, len(s.replicas), message))
 	}
-	//mutant:a status is written at rest => s.Status.Reason = reason + s.now.Format("150405")
+	//mutant:a status is written although nothing changes => s.Status.Reason = reason + s.now.Format("150405")
 	s.Status.Reason = reason
 	if s.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
 		s.Status.Phase = batchv1beta1.JobPhaseUnknown
@@ -81,7 +81,8 @@ func (s *steps) setRunning(reason, message string) {
 	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionTrue, reason, message)
 }
 
-// waitedSince returns when the user asked for the job to run: when it was created, or resumed if it was created paused.
+// waitedSince returns when the job began to wait for its start: when it was created, or resumed if it was created
+// paused.
 func (s *steps) waitedSince() time.Time {
 	if meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionPaused) != nil {
 		return s.Status.StartTime.Time
@@ -89,10 +90,10 @@ func (s *steps) waitedSince() time.Time {
 	return s.job.Created
 }
 
-// accepted is the message of the condition Initialized of a job that runs, or is about to.
+// accepted is the message of the condition Initialized of a job that runs or is starting.
 const accepted = "the job is accepted and its replicas are created as they are needed"
 
-// accept sets Initialized to True, and tells which parts of the spec have no effect.
+// accept sets Initialized to True, and reports parts of the spec that have no effect.
 func (s *steps) accept(message string) {
 	if notice := s.job.Spec.Notice; notice != "" {
 		message += "; " + notice
@@ -103,7 +104,7 @@ func (s *steps) accept(message string) {
 	s.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted, message)
 }
 
-// refuse sets Initialized to False, and emits an event once.
+// refuse sets Initialized to False, and emits an event if the reason is new.
 func (s *steps) refuse(reason, message string) {
 	if before := initialized(s.Status); before == nil || before.Reason != reason {
 		s.addEvent(corev1.EventTypeWarning, reason, "Plan", message)
@@ -128,8 +129,8 @@ func (s *steps) setInitialized() {
 	s.accept(accepted)
 }
 
-// IsCreateFailure reports whether the reason of Initialized is that an object of the job could not be created
-// or updated.
+// IsCreateFailure reports whether a reason of Initialized means that an object of the job could not be created or
+// updated.
 func IsCreateFailure(reason string) bool {
 	switch reason {
 	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonAdmissionChangedPod,
@@ -140,7 +141,7 @@ func IsCreateFailure(reason string) bool {
 	}
 }
 
-// setReplicaFailure sets ReplicaFailure to True from a failure on until the job has recovered.
+// setReplicaFailure sets ReplicaFailure. The condition is True from a failure until the job has recovered.
 func (s *steps) setReplicaFailure() {
 	for _, r := range s.replicas {
 		if failure := r.failure(); failure != nil {
@@ -159,7 +160,7 @@ func (s *steps) setReplicaFailure() {
 	if failed != nil && failed.Status == metav1.ConditionTrue && s.hasRecovered() {
 		since := failed.LastTransitionTime.Time
 		if last := s.Status.Failures; len(last) > 0 && last[0].Time.Time.Before(since) {
-			since = last[0].Time.Time // the controller saw it late
+			since = last[0].Time.Time // the controller saw the failure late
 		}
 		s.RecoveryDuration = new(s.now.Sub(since))
 		message := "every replica runs again"
@@ -170,14 +171,14 @@ func (s *steps) setReplicaFailure() {
 	}
 }
 
-// hasRecovered reports whether the job runs again, and every replica that was restarted by itself does. An elastic job
-// runs with fewer replicas than it expects, also after all have been restarted.
+// hasRecovered reports whether the job runs again, including every replica that was restarted without its peers. An
+// elastic job can recover with fewer replicas than it expects, even if all replicas were restarted.
 func (s *steps) hasRecovered() bool {
 	trains := s.trainsWithLess()
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
 		waiting, _ := s.explain(r)
 		mayWait := trains && r.recorded.Attempt == 0
-		//mutant:a failed replica is reported to have recovered => return waiting != "" && !mayWait
+		//mutant:a failed replica is reported as recovered => return waiting != "" && !mayWait
 		return r.staysFailed() || waiting != "" && !mayWait
 	})
 }
@@ -198,7 +199,7 @@ func (s *steps) waitingFor() (waiting int, reason, message string) {
 	return waiting, reason, message
 }
 
-// startsByItself reports whether a replica that waits for the reason will run without help.
+// startsByItself reports whether a replica that waits for this reason will run without help.
 func startsByItself(reason string) bool {
 	switch reason {
 	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting, batchv1beta1.ReasonQueued:
@@ -208,8 +209,8 @@ func startsByItself(reason string) bool {
 	}
 }
 
-// explain returns why a replica does not run. It returns nothing if the replica runs or has done its part, as has one
-// that failed and is not restarted.
+// explain returns why a replica does not run. The reason is empty if the replica runs, or if it has ended and is not
+// restarted.
 func (s *steps) explain(r *replica) (reason, message string) {
 	isRestarted := s.Status.Attempt+r.recorded.Attempt > 0
 	switch {
@@ -223,7 +224,7 @@ func (s *steps) explain(r *replica) (reason, message string) {
 	case r.pod == nil && s.waitsFor != nil:
 		return s.waitsFor.Reason, s.waitsFor.Message
 	case r.pod == nil && isRestarted:
-		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being created again", r.member.Name)
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being recreated", r.member.Name)
 	case r.pod == nil:
 		return batchv1beta1.ReasonCreating, fmt.Sprintf("%s is being created", r.member.Name)
 	case r.outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:

@@ -19,7 +19,7 @@ func imagePull(p *corev1.Pod) {
 	}}}
 }
 
-func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
+func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		job       *jobBuilder
@@ -28,19 +28,19 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 		want      condition
 		wantReady string
 	}{
-		"nothing: every replica runs": {
+		"the job runs if every replica runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)},
 			wantPhase: batchv1beta1.JobPhaseRunning,
 			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
 			wantReady: "2/2",
 		},
-		"nothing: a replica that is done is waited for no more": {
+		"the job does not wait for a replica that has succeeded": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))},
 			wantPhase: batchv1beta1.JobPhaseRunning,
 			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
 			wantReady: "2/2",
 		},
-		"nothing: a replica that runs need not be ready": {
+		"the job does not wait for a running replica to be ready": {
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, func(p *corev1.Pod) {
 				p.Status.ContainerStatuses[0].Ready = false
 			})},
@@ -48,58 +48,59 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			want:      condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
 			wantReady: "1/2",
 		},
-		"its pods": {
+		"the job waits for its pods to be created": {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
-				metav1.ConditionFalse, batchv1beta1.ReasonCreating, "2 of 2 replicas do not run yet: job-worker-0 is being created",
+				metav1.ConditionFalse, batchv1beta1.ReasonCreating,
+				"2 of 2 replicas are not running yet: job-worker-0 is being created",
 			},
 			wantReady: "0/2",
 		},
-		"its containers": {
+		"the job waits for containers to start": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1")},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
-				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas do not run yet: job-worker-1 is starting",
+				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas are not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
 		},
-		"the main container, although a sidecar runs": {
+		"the job waits for a main container, although a sidecar runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", sidecarRunning)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
-				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas do not run yet: job-worker-1 is starting",
+				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas are not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
 		},
-		"a node: what cannot start by itself is named before what can": {
+		"a replica that cannot be scheduled is named before one that is starting": {
 			pods:      []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", unschedulable)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonUnschedulable,
-				"2 of 2 replicas do not run yet: job-worker-1 cannot be scheduled: 0/3 nodes are available",
+				"2 of 2 replicas are not running yet: job-worker-1 cannot be scheduled: 0/3 nodes are available",
 			},
 			wantReady: "0/2",
 		},
-		"an image: the first of what cannot start is named": {
+		"the first of several replicas that cannot start is named": {
 			pods:      []*corev1.Pod{pod("job-worker-0", imagePull), pod("job-worker-1", unschedulable)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonImagePull,
-				"2 of 2 replicas do not run yet: container main of job-worker-0 cannot start: ImagePullBackOff: no such image",
+				"2 of 2 replicas are not running yet: container main of job-worker-0 cannot start: ImagePullBackOff: no such image",
 			},
 			wantReady: "0/2",
 		},
-		"a replica that somebody deleted": {
+		"the job waits for the replacement of a deleted replica": {
 			job:       job(role("worker", 2)).Scope(scopeReplica),
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas do not run yet: job-worker-1 is being replaced",
+				"1 of 2 replicas are not running yet: job-worker-1 is being replaced",
 			},
 			wantReady: "1/2",
 		},
-		"a restart that is not due": {
+		"the job waits for a restart that is not due yet": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
 				Saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), againAlone(1))),
@@ -107,11 +108,11 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas do not run yet: job-worker-1 restarts at 12:00:10 UTC",
+				"1 of 2 replicas are not running yet: job-worker-1 restarts at 12:00:10 UTC",
 			},
 			wantReady: "1/2",
 		},
-		"a restart whose time is over": {
+		"the job waits for a new pod after its restart was due": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute), againAlone(1))),
@@ -119,11 +120,11 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas do not run yet: job-worker-1 is being created again",
+				"1 of 2 replicas are not running yet: job-worker-1 is being recreated",
 			},
 			wantReady: "1/2",
 		},
-		"a restart whose pod was created before it was due, by another clock": {
+		"the job waits for a new pod that was created before its restart was due": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))).
 				Saw(0, pod("job-worker-0", running), pod("job-worker-1", exited(1), againAlone(1))),
@@ -131,36 +132,36 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending,
-				"1 of 2 replicas do not run yet: job-worker-1 is starting",
+				"1 of 2 replicas are not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
 		},
-		"a restart that is due": {
+		"the job waits for a new pod when its restart is due": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Hour))),
 			pods:      []*corev1.Pod{pod("job-worker-0", running)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas do not run yet: job-worker-1 is being created again",
+				"1 of 2 replicas are not running yet: job-worker-1 is being recreated",
 			},
 			wantReady: "1/2",
 		},
-		"the node of a peer": {
+		"the job waits for a peer whose state is unknown": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unreachable)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending,
-				"1 of 2 replicas do not run yet: the state of job-worker-1 cannot be obtained",
+				"1 of 2 replicas are not running yet: the state of job-worker-1 cannot be obtained",
 			},
 			wantReady: "1/2",
 		},
-		"the node of the leader, which leaves the job's own state unknown": {
+		"the phase is Unknown if the state of the leader is unknown": {
 			pods:      []*corev1.Pod{pod("job-worker-0", unreachable), pod("job-worker-1", running)},
 			wantPhase: batchv1beta1.JobPhaseUnknown,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending,
-				"1 of 2 replicas do not run yet: the state of job-worker-0 cannot be obtained",
+				"1 of 2 replicas are not running yet: the state of job-worker-0 cannot be obtained",
 			},
 			wantReady: "1/2",
 		},
@@ -181,7 +182,7 @@ func TestRunningSaysWhatTheJobWaitsFor(t *testing.T) {
 	}
 }
 
-// What has no effect is said once, in an event, and stays in the message of Initialized.
+// Parts of the spec that have no effect are reported in one event, and in the message of Initialized.
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
@@ -194,12 +195,12 @@ func TestNotice(t *testing.T) {
 	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", message},
 		conditionOf(first, batchv1beta1.ConditionInitialized))
 	second := j.Saw(0).Sees()
-	diff(t, "events then", []report.Event(nil), second.Events)
-	diff(t, "Initialized then", condition{metav1.ConditionTrue, "Accepted", message},
+	diff(t, "events of a second reconcile", []report.Event(nil), second.Events)
+	diff(t, "Initialized after a second reconcile", condition{metav1.ConditionTrue, "Accepted", message},
 		conditionOf(second, batchv1beta1.ConditionInitialized))
 }
 
-// The outcome of the main container is the replica's, at once: a sidecar neither delays nor changes it.
+// The outcome of the main container is that of the replica. A sidecar neither delays nor changes it.
 func TestSidecarsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
@@ -211,7 +212,7 @@ func TestSidecarsDoNotMatter(t *testing.T) {
 	}, summarize(d))
 }
 
-// ReplicaFailure is True from a failure on until every replica runs again.
+// ReplicaFailure is True from a failure until every replica runs again.
 func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
@@ -258,24 +259,24 @@ func TestInvalidTemplateHoldsCreations(t *testing.T) {
 	diff(t, "Initialized", condition{metav1.ConditionFalse, batchv1beta1.ReasonInvalidTemplate, refused},
 		conditionOf(d, batchv1beta1.ConditionInitialized))
 
-	t.Run("replicas that run already run on", func(t *testing.T) {
+	t.Run("replicas keep running after their template became invalid", func(t *testing.T) {
 		t.Parallel()
 		d := j.Sees(pod("job-worker-0", running))
 		diff(t, "deletions", []string(nil), names(d.Deletes))
 		diff(t, "reason", batchv1beta1.ReasonInvalidTemplate, d.Status.Reason)
 	})
-	t.Run("it is over with a template that works", func(t *testing.T) {
+	t.Run("pods are created after the template is fixed", func(t *testing.T) {
 		t.Parallel()
-		mended := job(role("worker", 2))
-		mended.Status = d.Status
-		d := mended.Sees()
+		fixed := job(role("worker", 2))
+		fixed.Status = d.Status
+		d := fixed.Sees()
 		diff(t, "creations", []string{created("job-worker-0", "0"), created("job-worker-1", "0")}, summarize(d).Creates)
 		diff(t, "Initialized", batchv1beta1.ReasonAccepted, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)
 	})
 }
 
-// What the API server refused stays readable until it works: it is tried again and again.
-func TestRefusalStaysUntilCreationWorks(t *testing.T) {
+// A rejection by the API server stays in Initialized until a retry succeeds.
+func TestRejectionStaysUntilTheCreationSucceeds(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
 	for _, reason := range []string{
@@ -296,13 +297,13 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 			want       string
 			wantReason string
 		}{
-			"while a pod is missing": {pods: both[:1], want: reason, wantReason: reason},
-			"while a pod is of no attempt": {
+			"stays while a pod is missing": {pods: both[:1], want: reason, wantReason: reason},
+			"stays while a pod has no attempt": {
 				pods: []*corev1.Pod{both[0], pod("job-worker-1", withoutAttempt)}, want: reason, wantReason: reason,
 			},
-			"while the Service is":       {pods: both, noService: true, want: reason, wantReason: reason},
-			"while the NetworkPolicy is": {pods: both, noPolicy: true, want: reason, wantReason: reason},
-			"until everything was there": {
+			"stays while the Service is missing":       {pods: both, noService: true, want: reason, wantReason: reason},
+			"stays while the NetworkPolicy is missing": {pods: both, noPolicy: true, want: reason, wantReason: reason},
+			"ends when every object exists": {
 				pods: both, want: batchv1beta1.ReasonAccepted, wantReason: batchv1beta1.ReasonReplicasRunning,
 			},
 		} {
@@ -323,7 +324,7 @@ func TestRefusalStaysUntilCreationWorks(t *testing.T) {
 	}
 }
 
-// A condition says since when it holds and of which spec it speaks.
+// A condition has the time of its last transition and the generation of the spec that it is about.
 func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running)}
@@ -335,7 +336,7 @@ func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	}, meta.FindStatusCondition(j.Sees(pods...).Status.Conditions, batchv1beta1.ConditionRunning))
 }
 
-// An event tells of a change, not of a state.
+// An event reports a change, and not a state.
 func TestEventsAreEmittedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -343,14 +344,14 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 		pods []*corev1.Pod
 		want []report.Event
 	}{
-		"when every replica runs": {
+		"an event is emitted when every replica runs": {
 			job:  job(role("worker", 1)).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 			want: []report.Event{
 				{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run or have ended"},
 			},
 		},
-		"when the job restarts": {
+		"an event is emitted when the job restarts": {
 			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: []report.Event{{
@@ -358,16 +359,16 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 				Message: "restarting all 2 replicas: replica job-worker-1 failed with exit code 1 (Error)",
 			}},
 		},
-		"when one replica restarts": {
+		"an event is emitted when one replica restarts": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 			want: []report.Event{{
 				Type: "Warning", Reason: "Restarting", Action: "Restart",
-				Message: "restarting replica job-worker-1 failed with exit code 1 (Error)",
+				Message: "restarting job-worker-1: replica job-worker-1 failed with exit code 1 (Error)",
 			}},
 		},
-		"when a replica stays failed": {
+		"an event is emitted when a replica stays failed": {
 			job: job(role("worker", 2)).Scope(scopeReplica).BackoffLimit(0).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
@@ -382,12 +383,12 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			d := tc.job.Sees(tc.pods...)
 			diff(t, "events", tc.want, d.Events, withoutFacts)
 			tc.job.Status = d.Status
-			diff(t, "events of a second look", []report.Event(nil), tc.job.Sees(tc.pods...).Events)
+			diff(t, "events of a second reconcile", []report.Event(nil), tc.job.Sees(tc.pods...).Events)
 		})
 	}
 }
 
-// withoutAttempt takes the label off a pod that has its attempt.
+// withoutAttempt removes the label with the attempt from a pod.
 func withoutAttempt(p *corev1.Pod) { delete(p.Labels, batchv1beta1.LabelAttempt) }
 
 func TestIsCreateFailure(t *testing.T) {
@@ -397,6 +398,6 @@ func TestIsCreateFailure(t *testing.T) {
 		batchv1beta1.ReasonAdmissionChangedPod: true, batchv1beta1.ReasonNotInstalled: true,
 		batchv1beta1.ReasonInvalidTemplate: false, batchv1beta1.ReasonAccepted: false,
 	} {
-		diff(t, "answer for "+reason, want, plan.IsCreateFailure(reason))
+		diff(t, "whether the creation failed for "+reason, want, plan.IsCreateFailure(reason))
 	}
 }

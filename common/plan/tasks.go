@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// setTasks writes how the replicas stand into the status. It emits an event if an elastic job has been scaled.
+// setTasks updates the replicas in the status. It emits an event if an elastic job has been scaled.
 func (s *steps) setTasks() {
 	s.hasSetTasks = true
 	s.announceScale()
@@ -42,19 +42,19 @@ func (s *steps) setTasks() {
 		}
 		s.Status.Tasks = append(s.Status.Tasks, task)
 	}
-	if !s.job.Status.Finished() { // otherwise it is final
+	if !s.job.Status.Finished() { // the count of a finished job is final
 		s.Status.Ready = fmt.Sprintf("%d/%d", ready, len(s.replicas))
 	}
 }
 
-// countsAsReady reports whether a replica runs and is ready, or has done its part. A job that succeeded needs no more
-// of its replicas.
+// countsAsReady reports whether a replica is running and ready, or has succeeded. If the job has succeeded, every
+// replica counts.
 func (s *steps) countsAsReady(r *replica, phase batchv1beta1.ReplicaPhase) bool {
 	return s.Status.Phase == batchv1beta1.JobPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseSucceeded ||
 		r.outcome.Ready && !r.obsolete()
 }
 
-// entryOf returns a replica's entry of the status.
+// entryOf returns the entry of a replica in the status.
 func (s *steps) entryOf(r *replica) batchv1beta1.ReplicaStatus {
 	if s.Status.Finished() {
 		return r.finalEntry(s.job.Spec.RunPolicy)
@@ -66,7 +66,7 @@ func (s *steps) entryOf(r *replica) batchv1beta1.ReplicaStatus {
 	return entry
 }
 
-// entry returns the replica's entry of the status, as the pod shows it.
+// entry returns the entry of the replica in the status, according to its pod.
 func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	entry := batchv1beta1.ReplicaStatus{
 		Name:        r.member.Name,
@@ -83,11 +83,11 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	entry.UID = r.pod.UID
 	entry.Phase = r.outcome.Phase
 	switch {
-	case r.failure() != nil: // also that of a pod that Kubernetes disrupted and that still runs
+	case r.failure() != nil: // even if Kubernetes disrupted the pod and it still runs
 		entry.Phase = batchv1beta1.ReplicaPhaseFailed
 	case r.outcome.Terminating && (hasEnded(entry.Phase) || r.spec.Elastic != nil):
-		// The end of a pod that somebody deleted does not count. An elastic job goes on without it, as if it had not
-		// run yet.
+		// The exit of a pod that somebody deleted does not count. An elastic job continues without the replica, as if
+		// the replica had not run yet.
 		entry.Phase = batchv1beta1.ReplicaPhaseCreating
 	}
 	entry.Node = r.pod.Spec.NodeName
@@ -98,20 +98,20 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	return entry
 }
 
-// withFirstEnd returns the status of a container as it was when the replica failed: the kubelet may have restarted the
-// main container since.
+// withFirstEnd returns the status of a container at the time when the replica failed. The kubelet might have restarted
+// the main container since then.
 func (r *replica) withFirstEnd(c corev1.ContainerStatus) corev1.ContainerStatus {
 	ended := c.LastTerminationState
 	hasRestarted := c.Name == r.mainContainer && c.State.Terminated == nil && ended.Terminated != nil
-	//mutant:containers: the end of one that restarts in its pod is not recorded => if hasRestarted && !hasRestarted {
+	//mutant:containers: the exit of a container that restarts in its pod is lost => if hasRestarted && !hasRestarted {
 	if hasRestarted {
 		c.State = ended
 	}
 	return c
 }
 
-// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. Only what the clean-up
-// deleted, or would have deleted, becomes Deleted.
+// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. The phase is Deleted
+// only if the clean-up deleted the pod, or would have deleted it.
 func (r *replica) finalEntry(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
 	if r.pod != nil && !r.obsolete() && !r.outcome.Terminating {
 		return r.entry()
@@ -143,7 +143,7 @@ func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
 	}
 }
 
-// countPhase adds a replica of the phase to an aggregate.
+// countPhase adds a replica in the given phase to an aggregate.
 func countPhase(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPhase) {
 	switch phase {
 	case batchv1beta1.ReplicaPhaseCreating:

@@ -67,7 +67,7 @@ func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 	}, d.Status.Tasks)
 }
 
-// containersOf gives the pod containers in these states, named and ordered as the arguments are.
+// containersOf gives the pod containers with the names and states of the arguments, in the same order.
 func containersOf(states ...corev1.ContainerStatus) podOption {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers, p.Status.ContainerStatuses = nil, states
@@ -88,25 +88,25 @@ func endsAs(name string, code int32) corev1.ContainerStatus {
 	}}
 }
 
-// The main container is the one that the template names. It need not be the first of the pod.
+// The template determines the main container. Admission can add containers before it.
 func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		leader podOption
 		want   summary
 	}{
-		"it succeeds, and the added containers run on": {
+		"the leader succeeds, although the added containers keep running": {
 			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
 				Deletes: []string{"job-worker-0", "job-worker-1"}, WakeIn: time.Minute, // when they are overdue
 			},
 		},
-		"it runs, and the added containers have failed": {
+		"the leader runs, although the added containers have failed": {
 			leader: containersOf(endsAs("proxy", 1), runsAs("train"), endsAs("agent", 2)),
 			want:   summary{Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonReplicasRunning},
 		},
-		"it fails, and the added containers have succeeded": {
+		"the leader fails, although the added containers have succeeded": {
 			leader: containersOf(endsAs("proxy", 0), endsAs("train", 3), endsAs("agent", 0)),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
@@ -118,7 +118,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			worker := restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)
-			worker.Template.Spec.Containers[0].Name = "train" // which is no name that the framework knows
+			worker.Template.Spec.Containers[0].Name = "train" // a name that the framework does not know
 			allRun := containersOf(runsAs("proxy"), runsAs("train"), runsAs("agent"))
 			j := job(worker).Saw(time.Minute, pod("job-worker-0", allRun), pod("job-worker-1", allRun))
 			diff(t, "decision", tc.want, summarize(j.Sees(pod("job-worker-0", tc.leader), pod("job-worker-1", allRun))))
@@ -126,7 +126,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 	}
 }
 
-// A failure whose pod is gone before it was judged is that of the main container.
+// If a pod is gone before its failure is judged, the recorded exit code of the main container counts.
 func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	t.Parallel()
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2*time.Second).
@@ -142,13 +142,13 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	}, summarize(d))
 }
 
-// A failure whose container runs again in its pod is recorded with the exit code: it decides what restarts, after the
-// reports of the peers and also if the pod is gone by then.
+// If a failed container runs again in its pod, its exit code is recorded. The exit code decides what restarts after the
+// reports of the peers, even if the pod is gone by then.
 func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 	t.Parallel()
 	restarted := func(p *corev1.Pod) { running(p); kubelet.Restart(p, 1, now) }
 	two := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
-	t.Run("a rendezvous that it ended restarts once the peers had time to report", func(t *testing.T) {
+	t.Run("a rendezvous restarts after the peers have had time to report", func(t *testing.T) {
 		t.Parallel()
 		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).Window(2 * time.Second)
 		j.Spec.Rendezvous, j.Spec.DefaultRestartScope = true, batchv1beta1.RestartScopeReplica
@@ -160,7 +160,7 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0", "job-worker-1"},
 		}, summarize(d))
 	})
-	t.Run("its exit code is permanent, although its pod is gone", func(t *testing.T) {
+	t.Run("a permanent exit code ends the job, although the pod is gone", func(t *testing.T) {
 		t.Parallel()
 		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2 * time.Second)
 		j.Saw(time.Minute, two...).Saw(0, pod("job-worker-0", running), pod("job-worker-1", restarted))
@@ -179,21 +179,23 @@ func TestContainerStatus(t *testing.T) {
 		state corev1.ContainerState
 		want  batchv1beta1.ContainerStatus
 	}{
-		"waiting says for what": {
+		"a waiting container has a reason": {
 			state: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
 			want:  batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting, Reason: "ContainerCreating"},
 		},
-		"running": {
+		"a running container has no reason": {
 			state: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			want:  batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerRunning},
 		},
-		"terminated says how": {
+		"a terminated container has an exit code and a reason": {
 			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}},
 			want: batchv1beta1.ContainerStatus{
 				Name: "c", State: batchv1beta1.ContainerTerminated, ExitCode: ptr.To[int32](137), Reason: "OOMKilled",
 			},
 		},
-		"no state is waiting": {want: batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting}},
+		"a container without a state is waiting": {
+			want: batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +204,7 @@ func TestContainerStatus(t *testing.T) {
 	}
 }
 
-// Tasks keep how each replica ended after its pod is gone.
+// Tasks keep how each replica ended, even after its pod is gone.
 func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", exited(0), onNode("node-1")), pod("job-worker-1", exited(3))}
@@ -226,7 +228,7 @@ func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 	diff(t, "tasks without the pods", want, j.Sees().Status.Tasks)
 }
 
-// withLast sets how the main container of a pod ended before its current state.
+// withLast sets the last termination state of the main container of a pod.
 func withLast(code int32) podOption {
 	return func(p *corev1.Pod) {
 		main := &p.Status.ContainerStatuses[0]
@@ -234,7 +236,8 @@ func withLast(code int32) podOption {
 	}
 }
 
-// The entry of a replica tells how its main container ended. A container beside it is shown as it is.
+// The entry of a failed replica has the exit of its main container. Other containers are recorded in their current
+// state.
 func TestContainersOfAFailedReplica(t *testing.T) {
 	t.Parallel()
 	evicted := func(p *corev1.Pod) {
@@ -252,19 +255,19 @@ func TestContainersOfAFailedReplica(t *testing.T) {
 		pod  *corev1.Pod
 		want []batchv1beta1.ContainerStatus
 	}{
-		"the main container runs again: its end counts": {
+		"the exit of a main container that runs again is recorded": {
 			pod:  pod("job-worker-1", running, withLast(3)),
 			want: []batchv1beta1.ContainerStatus{ended(3)},
 		},
-		"the main container ended twice: the end that can be seen counts": {
+		"the current exit of a main container that ended twice is recorded": {
 			pod:  pod("job-worker-1", exited(2), withLast(3)),
 			want: []batchv1beta1.ContainerStatus{ended(2)},
 		},
-		"the kubelet ended the pod, and does not report the end of its main container": {
+		"a main container is recorded as running if the kubelet reports no exit for it": {
 			pod:  pod("job-worker-1", evicted),
 			want: []batchv1beta1.ContainerStatus{{Name: mainContainer, State: batchv1beta1.ContainerRunning}},
 		},
-		"a sidecar runs again, which is no end": {
+		"a sidecar that runs again is recorded as running": {
 			pod: pod("job-worker-1", containersOf(endsAs(mainContainer, 2), restartedSidecar)),
 			want: []batchv1beta1.ContainerStatus{
 				ended(2), {Name: "sidecar", State: batchv1beta1.ContainerRunning},
@@ -281,7 +284,7 @@ func TestContainersOfAFailedReplica(t *testing.T) {
 	}
 }
 
-// A cache may show a pod as it was before its entry was written. The entry then stays whole.
+// A stale cache can show a pod as it was before its entry was written. The entry is then kept.
 func TestEntryIsKeptIfThePodIsOlder(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
@@ -289,18 +292,18 @@ func TestEntryIsKeptIfThePodIsOlder(t *testing.T) {
 	diff(t, "tasks", j.Status.Tasks, j.Sees(worker0, pod("job-worker-1")).Status.Tasks)
 }
 
-// An elastic job goes on without a replica that is deleted, as if it had not run yet.
-func TestReplicaThatIsDeletedAsItComesUp(t *testing.T) {
+// An elastic job continues without a replica that is being deleted, as if the replica had not run yet.
+func TestReplicaThatIsDeletedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		want batchv1beta1.ReplicaPhase
 	}{
-		"of an elastic job is created again": {
+		"a deleted replica of an elastic job is Creating": {
 			job: job(role("worker", 0)).Elastic(1, 2), want: batchv1beta1.ReplicaPhaseCreating,
 		},
-		"of any other job runs until its pod is gone": {
+		"a deleted replica of another job is Running until its pod is gone": {
 			job: job(role("worker", 2)), want: batchv1beta1.ReplicaPhaseRunning,
 		},
 	} {
@@ -312,8 +315,8 @@ func TestReplicaThatIsDeletedAsItComesUp(t *testing.T) {
 	}
 }
 
-// restartTime is when a replica without a pod restarts.
-func TestRestartTimeIsClearedWhenItIsOver(t *testing.T) {
+// Only a replica that waits for its restart has a restartTime.
+func TestRestartTimeIsCleared(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
 	waiting := func() *jobBuilder {
@@ -327,20 +330,20 @@ func TestRestartTimeIsClearedWhenItIsOver(t *testing.T) {
 		pods []*corev1.Pod
 		want batchv1beta1.ReplicaStatus
 	}{
-		"the replica waits for its restart": {
+		"restartTime is set while the replica waits for its restart": {
 			job: waiting(), pods: []*corev1.Pod{worker0, obsolete},
 			want: batchv1beta1.ReplicaStatus{
 				Phase: batchv1beta1.ReplicaPhaseCreating, Attempt: 2, RestartTime: new(ago(-10 * time.Second)),
 			},
 		},
-		"the replica has a pod": {
+		"restartTime is cleared when the replica has a pod": {
 			job: waiting(), pods: []*corev1.Pod{worker0, pod("job-worker-1", againAlone(2))},
 			want: batchv1beta1.ReplicaStatus{Phase: pending, Attempt: 2, UID: "job-worker-1-uid-0.2"},
 		},
-		"the job ends before the replica restarts": {
+		"restartTime is cleared if the job ends before the restart": {
 			job: waiting().Deadline(1), want: batchv1beta1.ReplicaStatus{Phase: gone, Attempt: 2},
 		},
-		"the job ends before the replica restarts, while the pod of the earlier attempt is there": {
+		"restartTime is cleared if the job ends while the earlier pod still exists": {
 			job: waiting().Deadline(1), pods: []*corev1.Pod{obsolete},
 			want: batchv1beta1.ReplicaStatus{Phase: gone, Attempt: 2},
 		},
@@ -353,7 +356,7 @@ func TestRestartTimeIsClearedWhenItIsOver(t *testing.T) {
 	}
 }
 
-// READY of a finished job stays as it was at the end, also if the pods that the job keeps change.
+// READY of a finished job does not change, even if the pods that the job keeps do.
 func TestReadyOfAFinishedJobStays(t *testing.T) {
 	t.Parallel()
 	j := ran().Deadline(60).CleanUp(batchv1beta1.CleanUpPolicyNone).

@@ -9,8 +9,9 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// TestWakingUp lists what jobs wait for by themselves. A job is urgent if its nodes may be idle until then.
-func TestWakingUp(t *testing.T) {
+// TestRequeueDelay checks when a job is requeued although nothing happens. The requeue is urgent if nodes can be idle
+// until then.
+func TestRequeueDelay(t *testing.T) {
 	t.Parallel()
 	ran := func(j *jobBuilder, pods ...*corev1.Pod) *jobBuilder { return j.Saw(time.Hour, pods...) }
 	for name, tc := range map[string]struct {
@@ -18,44 +19,45 @@ func TestWakingUp(t *testing.T) {
 		wakeIn   time.Duration
 		want     bool
 	}{
-		"the deadline": {
-			decision: ran(job(role("worker", 1)).Deadline(4000), pod("job-worker-0", running)).Sees(pod("job-worker-0", running)),
-			wakeIn:   400 * time.Second,
-			want:     false,
+		"a job is requeued at its deadline": {
+			decision: ran(job(role("worker", 1)).Deadline(4000), pod("job-worker-0", running)).
+				Sees(pod("job-worker-0", running)),
+			wakeIn: 400 * time.Second,
+			want:   false,
 		},
-		"the time to live": {
+		"a finished job is requeued when it expires": {
 			decision: ran(job(role("worker", 1)).TTL(60), pod("job-worker-0", running)).Sees(pod("job-worker-0", exited(0))),
 			wakeIn:   time.Minute,
 			want:     false,
 		},
-		"what peers report of a failure": {
+		"a job that awaits reports is requeued urgently when they are due": {
 			decision: ran(job(role("worker", 2)).Window(2*time.Second), pod("job-worker-0", running),
 				pod("job-worker-1", running)).
 				Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
 			wakeIn: 2 * time.Second,
 			want:   true,
 		},
-		"the deadline, before the reports of peers": {
+		"a job that awaits reports is requeued urgently if its deadline is earlier": {
 			decision: ran(job(role("worker", 2)).Deadline(3610).Window(time.Minute), pod("job-worker-0", running),
 				pod("job-worker-1", running)).Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
 			wakeIn: 10 * time.Second,
 			want:   true,
 		},
-		"the second restart": {
+		"a job is requeued urgently for its second restart": {
 			decision: ran(job(role("worker", 1)), pod("job-worker-0", running)).
 				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
 				Saw(0, pod("job-worker-0", exited(1), again(1))).Sees(),
 			wakeIn: 10 * time.Second,
 			want:   true,
 		},
-		"the peers of a leader that succeeded": {
+		"a job whose leader succeeded is requeued urgently to delete the peers": {
 			decision: ran(job(role("worker", 2)).GivePeers(30*time.Second), pod("job-worker-0", running),
 				pod("job-worker-1", running)).
 				Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
 			wakeIn: 30 * time.Second,
 			want:   true,
 		},
-		"a node that was lost": {
+		"a job is requeued urgently to delete the pod of a lost node by force": {
 			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
 				Sees(pod("job-worker-0", running, onLostNode, deleting)),
 			wakeIn: 90 * time.Second,
@@ -64,7 +66,7 @@ func TestWakingUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "wake-up", tc.wakeIn, summarize(tc.decision).WakeIn)
+			diff(t, "requeue delay", tc.wakeIn, summarize(tc.decision).WakeIn)
 			diff(t, "urgency", tc.want, tc.decision.Urgent)
 		})
 	}
