@@ -1,4 +1,4 @@
-// Package bounded reads what a peer sends into limited memory.
+// Package bounded decodes input from peers with limited memory.
 package bounded
 
 import (
@@ -7,14 +7,15 @@ import (
 	"fmt"
 )
 
-// List returns the items of a JSON array, or nil for null. More than so many are an error: many empty items are short
-// as text, and large in memory. Errors name the items as they are called, such as "sources".
+// List returns the items of a JSON array, or nil for null. More than the given number of items are an error, because
+// many empty items are short as text but large in memory. Error messages use the given name of the items, for example
+// "sources".
 func List[T any](text []byte, most int, called string) ([]T, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	if start, err := decoder.Token(); err != nil || start == nil { // null is none
+	if start, err := decoder.Token(); err != nil || start == nil { // null has no items
 		return nil, err
 	} else if start != json.Delim('[') {
-		return nil, fmt.Errorf("the %s begin with %v, and are no list", called, start)
+		return nil, fmt.Errorf("the %s must be a list, but begin with %v", called, start)
 	}
 	var items []T
 	for decoder.More() {

@@ -13,11 +13,11 @@ func TestList(t *testing.T) {
 		want    []string
 		wantErr string
 	}{
-		"as many items as there may be are read": {text: `["a","b"]`, want: []string{"a", "b"}},
-		"an empty list has no items":             {text: `[]`},
-		"null has no items":                      {text: `null`},
-		"one item more is an error":              {text: `["a","b","c"]`, wantErr: "there are more than 2 letters"},
-		"what is no list is an error":            {text: `{"a":"b"}`, wantErr: "the letters begin with {, and are no list"},
+		"the maximum number of items is read": {text: `["a","b"]`, want: []string{"a", "b"}},
+		"an empty list has no items":          {text: `[]`},
+		"null has no items":                   {text: `null`},
+		"one more item is an error":           {text: `["a","b","c"]`, wantErr: "there are more than 2 letters"},
+		"an object is an error":               {text: `{"a":"b"}`, wantErr: "the letters must be a list, but begin with {"},
 		"an item of another type is an error": {
 			text: `[1]`, wantErr: "json: cannot unmarshal number into Go value of type string",
 		},

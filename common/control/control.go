@@ -1,4 +1,4 @@
-// Package control is what the reconcilers of all controllers have in common.
+// Package control contains code that the reconcilers of all controllers share.
 package control
 
 import (
@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// timeout ends a reconcile that waits for an API server or a cache that does not answer.
+	// timeout is how long one reconcile may take. It ends reconciles that wait for an API server or a cache.
 	timeout = time.Minute
-	// minRetry and maxRetry bound the time between two tries of what the API server refuses, such as a pod over quota. The
-	// upper bound is what may be lost after the reason is gone.
+	// minRetry and maxRetry are the bounds of the backoff after an error, such as a pod that exceeds a quota. After the
+	// cause is gone, it can take up to maxRetry until the next retry.
 	minRetry = 50 * time.Millisecond
 	maxRetry = time.Minute
 )
 
-// Options returns those of a controller that reconciles so many objects at the same time. Namespaces share the workers.
+// Options returns the options of a controller that reconciles up to workers objects at the same time. Namespaces share
+// the workers: see package fair.
 func Options(workers int) controller.Options {
 	type limiter = workqueue.TypedRateLimiter[reconcile.Request]
 	return controller.Options{
@@ -28,7 +29,7 @@ func Options(workers int) controller.Options {
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
 		NewQueue: func(name string, l limiter) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return fair.NewQueue(name, l, max(1, workers)) // the controller takes less than one worker for one
+			return fair.NewQueue(name, l, max(1, workers)) // the controller treats fewer than one worker as one
 		},
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// What a reconcile costs besides plan: to read the cache and to find that the status is as it should be.
+// BenchmarkReconcile measures a reconcile that changes nothing: it reads the cache and compares the status.
 func BenchmarkReconcile(b *testing.B) {
 	for _, replicas := range []int32{4, 100, 1000} {
 		b.Run(fmt.Sprintf("nothing to do/replicas=%d", replicas), func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 }
 
-// An idle job costs the same for each of its replicas, however many there are.
+// The cost of reconciling an idle job is linear in the number of its replicas.
 func TestAllocationsOfAReconcileGrowWithTheReplicas(t *testing.T) {
 	reconcileIdle := func(replicas int32) func() {
 		r, request := idleReconciler(replicas)
@@ -51,8 +51,8 @@ func TestAllocationsOfAReconcileGrowWithTheReplicas(t *testing.T) {
 	}
 }
 
-// The benchmarks would measure something else if there were anything to do.
-func TestIdleJobsAreLeftAlone(t *testing.T) {
+// The benchmarks rely on this: a reconcile of an idle job changes nothing.
+func TestReconcileOfAnIdleJobChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, request := idleReconciler(4) // its client fails on every write
 	status := r.client.(*idleCache).job.status
@@ -64,7 +64,7 @@ func TestIdleJobsAreLeftAlone(t *testing.T) {
 	diff(t, "error", nil, err)
 }
 
-// idleReconciler returns a Reconciler whose cache has an idle job of so many replicas, and a request for that job.
+// idleReconciler returns a Reconciler and a request for an idle job with the given number of replicas.
 func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer}}}}
 	job := &idle{spec: framework.JobSpec{
@@ -97,7 +97,7 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	return r, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 }
 
-// idle is a job that runs.
+// idle is a running job.
 type idle struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -114,15 +114,14 @@ func (j *idle) DeepCopyObject() kruntime.Object {
 	return &copied
 }
 
-// ofIdle is its framework, which has no pods to wire.
+// ofIdle is the framework of idle jobs. It does not implement Wire.
 type ofIdle struct{ framework.Framework[*idle] }
 
 func (ofIdle) NewJob() *idle                       { return &idle{} }
 func (ofIdle) JobSpec(job *idle) framework.JobSpec { return job.spec }
 func (ofIdle) MainContainers() []string            { return []string{mainContainer} }
 
-// idleCache is a client that reads an idle job as from a cache, which copies the job and not its pods. It writes
-// nothing.
+// idleCache is a read-only client that reads an idle job as from a cache. It copies the job, but not the pods.
 type idleCache struct {
 	client.Client
 

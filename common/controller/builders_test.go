@@ -7,10 +7,10 @@ import (
 	"tensorstack.dev/jobs/common/internal/jobtest"
 )
 
-// testKind is the kind of the jobs of tests.
+// testKind is the kind of the jobs in tests.
 var testKind = schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}
 
-// The builders and checks of jobtest, by the names that the tests here use.
+// Short names of the builders and checks of jobtest.
 var (
 	diff           = jobtest.Diff
 	pod            = jobtest.Pod
@@ -26,7 +26,7 @@ const mainContainer = jobtest.MainContainer
 
 type podOption = jobtest.PodOption
 
-// wantOwnedMeta is the metadata of what the job of jobtest.NewJob owns by its own name.
+// wantOwnedMeta returns the metadata of an object that has the name of the job from jobtest.NewJob and is owned by it.
 func wantOwnedMeta() metav1.ObjectMeta {
 	owner := &metav1.ObjectMeta{Name: "job", UID: "job-uid"}
 	return metav1.ObjectMeta{

@@ -16,14 +16,15 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// labelsRead are the labels by which the controllers find a pod of a job, and know its attempt.
+// labelsRead are the labels that controllers read to find the pods of a job and their attempts.
 var labelsRead = []string{
 	batchv1beta1.LabelJobKind, batchv1beta1.LabelJobName, batchv1beta1.LabelAttempt, schedulerv1beta1.LabelGroupName,
 }
 
-// refuseChanged deletes a pod that was just created if admission changed a label that the controllers read: they would
-// not find the pod, or take it for one of another attempt. Then it returns a *report.RefusedError, and no pod is
-// created for the time of a refusal. The message names no pod and no value, so that it is the same with each try.
+// refuseChanged deletes a pod that was just created if admission changed a label that the controllers read. With the
+// changed label, controllers would not find the pod, or would assume another attempt. Then it returns a
+// *report.RefusedError, and no pods are created until policy.RefusalDelay is over. The message contains no pod name and
+// no label value, so that it is the same for each retry.
 func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[string]string, pod *corev1.Pod) error {
 	var changed []string
 	for _, label := range labelsRead {
@@ -49,13 +50,13 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[stri
 		return fmt.Errorf("deleting pod %s, whose labels admission changed: %w", pod.Name, err)
 	}
 	return &report.RefusedError{Reason: batchv1beta1.ReasonAdmissionChangedPod, Err: fmt.Errorf(
-		"an admission webhook or policy of the cluster changed labels of a pod of the job as it was created, and the pod "+
-			"was deleted: %s: exempt these labels or the namespace from it", strings.Join(changed, ", "))}
+		"an admission webhook or policy changed labels of a new pod of the job, so the pod was deleted: %s: "+
+			"exempt these labels or the namespace from the webhook or policy", strings.Join(changed, ", "))}
 }
 
-// holdCreations drops the pods to create while it is too early to try again after admission changed one, and returns
-// for how much longer. The creation and the deletion of such a pod wake the job each time, so that it would create pods
-// all the time.
+// holdCreations removes the pods to create from the decision while creations are held after admission changed a pod.
+// It returns for how much longer they are held. Otherwise the job would create pods in a loop, because the creation and
+// the deletion of such a pod requeue the job.
 func (r *Reconciler[J]) holdCreations(job J, d *plan.Decision) time.Duration {
 	held := r.options.Memory.HeldUntil(client.ObjectKeyFromObject(job)).Sub(r.options.Clock.Now())
 	if len(d.Creates) == 0 || held <= 0 {

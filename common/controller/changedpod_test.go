@@ -21,12 +21,12 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// podDeletions is a client that deletes, and nothing else.
+// podDeletions is a client that can only delete objects.
 type podDeletions struct {
 	client.Client
 
 	answer error
-	// deleted are the UIDs in the preconditions.
+	// deleted are the UIDs in the preconditions of the deletions.
 	deleted []types.UID
 }
 
@@ -41,33 +41,33 @@ func TestRefuseChanged(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	const (
-		changed = "an admission webhook or policy of the cluster changed labels of a pod of the job as it was created, " +
-			"and the pod was deleted: "
-		advice = ": exempt these labels or the namespace from it"
+		changed = "an admission webhook or policy changed labels of a new pod of the job, so the pod was deleted: "
+		advice  = ": exempt these labels or the namespace from the webhook or policy"
 	)
 	for name, tc := range map[string]struct {
-		// changes are what admission does to the labels.
+		// changes applies the changes of admission to the labels.
 		changes func(labels map[string]string)
-		// answer is that of the API server to the deletion.
+		// answer is the answer of the API server to the deletion.
 		answer error
-		// want is the error, empty for none. wantRefused reports whether the condition of the job gets it.
-		want        string
+		// want is the error. Empty means no error.
+		want string
+		// wantRefused is true if the error is a *report.RefusedError, which is written into a condition of the job.
 		wantRefused bool
 	}{
-		"a pod that admission leaves alone stays": {changes: func(map[string]string) {}},
-		"labels that no controller reads do not matter": {changes: func(labels map[string]string) {
+		"a pod that admission does not change is kept": {changes: func(map[string]string) {}},
+		"a pod is kept if other labels change": {changes: func(labels map[string]string) {
 			delete(labels, batchv1beta1.LabelReplicaType)
 			labels["mesh"] = "yes"
 		}},
-		"a pod without its attempt is deleted": {
+		"a pod without its attempt label is deleted": {
 			changes: func(labels map[string]string) { delete(labels, batchv1beta1.LabelAttempt) },
 			want:    changed + "batch.tensorstack.dev/attempt is missing" + advice, wantRefused: true,
 		},
-		"a pod of another attempt is deleted": {
+		"a pod with another attempt is deleted": {
 			changes: func(labels map[string]string) { labels[batchv1beta1.LabelAttempt] = "7" },
 			want:    changed + "batch.tensorstack.dev/attempt has another value" + advice, wantRefused: true,
 		},
-		"a pod that no list would have is deleted": {
+		"a pod that the selector of the job does not match is deleted": {
 			changes: func(labels map[string]string) {
 				delete(labels, batchv1beta1.LabelJobKind)
 				labels[batchv1beta1.LabelJobName] = ""
@@ -76,16 +76,16 @@ func TestRefuseChanged(t *testing.T) {
 				advice,
 			wantRefused: true,
 		},
-		"a pod that its group would not find is deleted": {
+		"a pod without the label of its PodGroup is deleted": {
 			changes: func(labels map[string]string) { delete(labels, schedulerv1beta1.LabelGroupName) },
 			want:    changed + "scheduler.tensorstack.dev/group-name is missing" + advice, wantRefused: true,
 		},
-		"a pod that is gone already is refused": {
+		"a pod that is already gone is refused": {
 			changes: func(labels map[string]string) { delete(labels, batchv1beta1.LabelAttempt) },
 			answer:  apierrors.NewNotFound(pods, "job-worker-0"),
 			want:    changed + "batch.tensorstack.dev/attempt is missing" + advice, wantRefused: true,
 		},
-		"a deletion that fails is tried again": {
+		"a failed deletion is an error": {
 			changes: func(labels map[string]string) { delete(labels, batchv1beta1.LabelAttempt) },
 			answer:  apierrors.NewTimeoutError("too slow", 1),
 			want:    "deleting pod job-worker-0, whose labels admission changed: Timeout: too slow",
@@ -110,13 +110,13 @@ func TestRefuseChanged(t *testing.T) {
 			diff(t, "error", tc.want, got)
 			refused, ok := errors.AsType[*report.RefusedError](err)
 			if ok != tc.wantRefused || ok && refused.Reason != batchv1beta1.ReasonAdmissionChangedPod {
-				t.Errorf("the error is a refusal: %t (%+v), want %t", ok, refused, tc.wantRefused)
+				t.Errorf("the error is a RefusedError: %t (%+v), want %t", ok, refused, tc.wantRefused)
 			}
 			var want []types.UID
 			if tc.want != "" {
 				want = []types.UID{"uid"}
 			}
-			diff(t, "pods that are deleted", want, api.deleted)
+			diff(t, "deleted pods", want, api.deleted)
 		})
 	}
 }
@@ -125,18 +125,20 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 	t.Parallel()
 	const none = time.Duration(0)
 	for name, tc := range map[string]struct {
-		// attempt is the label of the pod, which is asked to be "0".
+		// attempt is the attempt label of the created pod. The request has "0".
 		attempt string
-		// answer is that of the API server to the deletion.
+		// answer is the answer of the API server to the deletion.
 		answer error
-		// later is when the job is reconciled again.
+		// later is how much later the job is reconciled again.
 		later    time.Duration
 		wantHeld time.Duration
 	}{
-		"not again at once":                         {attempt: "7", wantHeld: time.Second},
-		"not at once although the deletion failed":  {attempt: "7", answer: errors.New("too slow"), wantHeld: time.Second},
-		"again after the delay":                     {attempt: "7", later: time.Second, wantHeld: none},
-		"a pod that is as asked for holds no other": {attempt: "0", wantHeld: none},
+		"creations are held after a change": {attempt: "7", wantHeld: time.Second},
+		"creations are held although the deletion failed": {
+			attempt: "7", answer: errors.New("too slow"), wantHeld: time.Second,
+		},
+		"creations continue after the delay":            {attempt: "7", later: time.Second, wantHeld: none},
+		"creations are not held after an unchanged pod": {attempt: "0", wantHeld: none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,12 +159,12 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 	}
 }
 
-func TestMemoryForgetsThatCreationsAreHeld(t *testing.T) {
+func TestMemoryForgetsHeldCreations(t *testing.T) {
 	t.Parallel()
 	var memory Memory
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}
 	memory.HoldUntil(key, now)
-	diff(t, "held until", now, memory.HeldUntil(key))
+	diff(t, "HeldUntil", now, memory.HeldUntil(key))
 	memory.forget(key)
-	diff(t, "held until, of a job that is gone", time.Time{}, memory.HeldUntil(key))
+	diff(t, "HeldUntil of a deleted job", time.Time{}, memory.HeldUntil(key))
 }

@@ -8,21 +8,21 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// observation is what the cluster holds of a job and of what it owns.
+// observation is a snapshot of the objects of a job.
 type observation struct {
 	plan.Observation
 
 	tensorBoard dependents.TensorBoard
 }
 
-// decision is what to do about a job and about what it owns.
+// decision is the decision about a job and its TensorBoard.
 type decision struct {
 	plan.Decision
 
 	tensorBoard dependents.TensorBoardDecision
 }
 
-// decide decides about the job, and apart from that about its TensorBoard, on which the training does not depend.
+// decide decides about the job and, separately, about its TensorBoard. The training does not depend on the TensorBoard.
 func decide(job plan.Job, seen observation, now time.Time) decision {
 	d := decision{Decision: plan.Decide(job, seen.Observation, now)}
 	if d.DeleteJob {
@@ -46,7 +46,7 @@ func (d *decision) changesStatus(job plan.Job) bool {
 	return plan.ChangesStatus(job, d.Decision) || d.tensorBoard.ChangesStatus()
 }
 
-// statusDelay returns how long the status may be batched with later changes, at most for an interval.
+// statusDelay returns how long the status can be batched with later changes, at most for the given interval.
 func (d *decision) statusDelay(job plan.Job, interval time.Duration) time.Duration {
 	if !d.tensorBoard.StatusMayWait() {
 		return 0

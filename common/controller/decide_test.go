@@ -28,26 +28,28 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 		wantNewStatus bool
 		wantDelay     time.Duration
 	}{
-		"a job that wants none": {job: oneWorker().Saw(0, pod("job-worker-0", running)), pods: runs, wantDelay: time.Minute},
-		"a job that runs and wants one": {
+		"a job without a TensorBoard has no changes": {
+			job: oneWorker().Saw(0, pod("job-worker-0", running)), pods: runs, wantDelay: time.Minute,
+		},
+		"a running job that needs a TensorBoard changes objects": {
 			job: oneWorker().Saw(0, pod("job-worker-0", running)), pods: runs,
 			tensorBoard: wanted(dependents.TensorBoard{}), wantChanges: true, wantNewStatus: true,
 		},
-		"a job that starts and cannot have one": {
+		"a starting job that cannot have a TensorBoard emits both events": {
 			job: oneWorker(), pods: runs, tensorBoard: wanted(withProblem(refused)),
 			wantEvents: []string{"ReadFailed", "Running"}, wantWakeIn: time.Minute, wantNewStatus: true,
 		},
-		"the job wakes first": {
+		"the requeue of the job is used if it is earlier": {
 			job: oneWorker().Deadline(30).Saw(0, pod("job-worker-0", running)), pods: runs,
 			tensorBoard: wanted(withProblem(refused)),
 			wantEvents:  []string{"ReadFailed"}, wantWakeIn: 30 * time.Second, wantNewStatus: true,
 		},
-		"the TensorBoard wakes first": {
+		"the requeue of the TensorBoard is used if it is earlier": {
 			job: oneWorker().Deadline(3600).Saw(0, pod("job-worker-0", running)), pods: runs,
 			tensorBoard: wanted(withProblem(refused)),
 			wantEvents:  []string{"ReadFailed"}, wantWakeIn: time.Minute, wantNewStatus: true,
 		},
-		"a job that is deleted after its time": {
+		"an expired job ignores its TensorBoard": {
 			job: oneWorker().TTL(0).Saw(0, pod("job-worker-0", exited(0))), pods: runs,
 			tensorBoard: wanted(dependents.TensorBoard{}), wantDelay: time.Minute,
 		},
@@ -65,7 +67,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 				wakeIn = d.WakeAt.Sub(now)
 			}
 			diff(t, "events", tc.wantEvents, told)
-			diff(t, "time until it wakes", tc.wantWakeIn, wakeIn)
+			diff(t, "time until the requeue", tc.wantWakeIn, wakeIn)
 			diff(t, "whether objects change", tc.wantChanges, d.changesObjects())
 			diff(t, "whether the status changes", tc.wantNewStatus, d.changesStatus(tc.job.Job))
 			diff(t, "delay of the status", tc.wantDelay, d.statusDelay(tc.job.Job, time.Minute))
@@ -73,16 +75,16 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 	}
 }
 
-// oneWorker returns a job of one replica.
+// oneWorker returns a job with one replica.
 func oneWorker() *jobtest.Builder { return jobtest.NewJob(jobtest.Role("worker", 1)) }
 
-// wanted returns the TensorBoard of a job that wants one.
+// wanted returns the observation of a job that needs a TensorBoard.
 func wanted(seen dependents.TensorBoard) dependents.TensorBoard {
 	seen.Spec = &tensorboardv1beta1.TensorBoardSpec{Image: "tb"}
 	return seen
 }
 
-// withProblem returns a TensorBoard that cannot be read.
+// withProblem returns the observation of a TensorBoard that cannot be read.
 func withProblem(problem *report.RefusedError) dependents.TensorBoard {
 	var seen dependents.TensorBoard
 	seen.Problem = problem

@@ -28,24 +28,24 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// conflictDelay is how long to wait for the cache after a write that met a newer version.
+// conflictDelay is how long to wait for the cache after a conflict.
 const conflictDelay = 100 * time.Millisecond
 
-// execute carries out a decision: the status first, unless it may wait, so that what it accounts for is not lost, then
-// releases, deletions and creations.
+// execute carries out a decision. It writes the status first, unless the write can be delayed, so that no failure is
+// lost. Then it changes the PodGroup, releases and deletes pods, and creates objects. It changes the TensorBoard last.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	held := r.holdCreations(job, &d.Decision)
 	result, err := r.changeJob(ctx, job, planned, d)
 	if apierrors.IsConflict(err) {
-		// Somebody changed the job since it was read. The change may be one that does not wake us.
-		//mutant:a conflict is not tried again => return reconcile.Result{}, nil
+		// Somebody changed the job since it was read. There might be no event that requeues the job.
+		//mutant:a job is not requeued after a conflict => return reconcile.Result{}, nil
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	err = r.podGroups.Apply(ctx, job, d.Admission)
-	if apierrors.IsConflict(err) { // somebody was faster, perhaps by a change that does not wake us
+	if apierrors.IsConflict(err) { // somebody changed the PodGroup, perhaps without an event that requeues the job
 		result, err = sooner(result, conflictDelay), nil
 	}
 	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {
@@ -54,9 +54,9 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	if err == nil {
 		err = r.create(ctx, job, &planned, d.Decision)
 	}
-	//mutant:a watch is trusted to report what was created => if false {
+	//mutant:a job is not requeued after objects were created => if false {
 	if err == nil && createsObjects(d.Decision) {
-		// The cache never shows an object that is gone before a watch that broke is resumed.
+		// If an object is deleted before a broken watch is resumed, the cache never shows it, and no event requeues the job.
 		result = sooner(result, plan.CacheDelay)
 	}
 	if held > 0 {
@@ -66,7 +66,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return reconcile.Result{}, err
 		}
-		// Not an error, which would leave it to the queue when to try again: the job may have to wake sooner.
+		// Do not return the error. With an error the queue determines the backoff, but the job can be due earlier.
 		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
 	} else if errors.Is(err, errRelabelled) {
 		result = sooner(result, relabelledDelay)
@@ -85,29 +85,29 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	return result, nil
 }
 
-// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the job is not the newest
-// and anything is to be changed.
+// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the decision changes
+// anything and the job was changed since it was read.
 func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	if d.DeleteJob {
 		return reconcile.Result{}, r.deleteJob(ctx, job)
 	}
 	read := job.GetResourceVersion()
 	result, err := r.writeStatus(ctx, job, planned, d)
-	//mutant:pods are created for a job that was updated since => if err == nil && read == "" {
+	//mutant:pods are created although the job was updated after it was read => if err == nil && read == "" {
 	if err == nil && d.changesObjects() && job.GetResourceVersion() == read {
 		err = r.confirm(ctx, job)
 	}
 	return result, err
 }
 
-// confirm returns a conflict if the job is not the newest. The write of a status finds that out by itself; what is done
-// without one must not follow a spec that was edited since, or bring back the pods of a job that ends.
+// confirm returns a conflict if the job was changed since it was read. A status write checks this with an optimistic
+// lock. Without a status write, the controller could act on an outdated spec, or create pods again for a job that ends.
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)
 	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(job), newest)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the job before its objects are changed: %w", err)
+		return fmt.Errorf("reading the job before changing its objects: %w", err)
 	}
 	if err != nil || newest.GetResourceVersion() != job.GetResourceVersion() {
 		return apierrors.NewConflict(schema.GroupResource{Resource: r.gvk.Kind}, job.GetName(),
@@ -122,16 +122,17 @@ func createsObjects(d plan.Decision) bool {
 		d.Admission.Action == batchv1beta1.ActionCreate
 }
 
+// sooner returns the result with a requeue after the wait, unless the job is requeued earlier.
 func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
-	wait = max(wait, time.Millisecond) // 0 means never
+	wait = max(wait, time.Millisecond) // 0 means no requeue
 	if result.RequeueAfter == 0 || wait < result.RequeueAfter {
 		result.RequeueAfter = wait
 	}
 	return result
 }
 
-// writeStatus writes the status if it differs, at once or when its turn comes, and then emits the events that speak of
-// it.
+// writeStatus writes the status if it differs, and then emits its events. If the write can be delayed, writeStatus
+// requests a requeue for the time when it is due.
 func (r *Reconciler[J]) writeStatus(
 	ctx context.Context, job J, planned plan.Job, d decision,
 ) (reconcile.Result, error) {
@@ -158,7 +159,7 @@ func (r *Reconciler[J]) writeStatus(
 	return reconcile.Result{}, nil
 }
 
-// statusDelay returns how much longer the status of a decision may be batched with later changes.
+// statusDelay returns how much longer the status of a decision can be batched with later changes.
 func (r *Reconciler[J]) statusDelay(job plan.Job, d decision) time.Duration {
 	delay := d.statusDelay(job, r.options.StatusInterval)
 	if since := r.options.Memory.WaitsSince(types.NamespacedName{
@@ -169,7 +170,7 @@ func (r *Reconciler[J]) statusDelay(job plan.Job, d decision) time.Duration {
 	return max(0, delay)
 }
 
-// onlyDelays reports whether a decision does nothing for now.
+// onlyDelays reports whether a decision changes only the status and its write can be delayed.
 func (r *Reconciler[J]) onlyDelays(job plan.Job, d decision) bool {
 	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }
@@ -182,11 +183,11 @@ func (r *Reconciler[J]) patchStatus(
 ) error {
 	was, wasDecided := job.JobStatus().Phase, job.JobStatus().Decided()
 	if job.JobStatus().ObservedGeneration == 0 {
-		was = "" // the API server has set the phase
+		was = "" // the API server has set the phase as a default
 	}
 	tensorBoardWas := dependents.TensorBoardOf(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
-	//mutant:a status overwrites that of another version => patch := client.MergeFrom(base)
+	//mutant:the status is written without an optimistic lock => patch := client.MergeFrom(base)
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, changed, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -202,7 +203,7 @@ func (r *Reconciler[J]) patchStatus(
 	return nil
 }
 
-// tensorBoardReporter returns what writes the status of the job's TensorBoard, and of nothing else.
+// tensorBoardReporter returns a function that writes only the TensorBoard status of the job.
 func (r *Reconciler[J]) tensorBoardReporter(
 	job J,
 ) func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error {
@@ -211,8 +212,8 @@ func (r *Reconciler[J]) tensorBoardReporter(
 	}
 }
 
-// onlyStatus returns the job with that status and without its spec, so that what has changed is not searched for in the
-// templates of pods.
+// onlyStatus returns the job with the given status and without its spec, so that the computation of a patch does not
+// compare pod templates.
 func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {
 	only := r.framework.NewJob()
 	only.SetNamespace(job.GetNamespace())
@@ -223,7 +224,7 @@ func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorB
 	return only
 }
 
-// tell tells of what has just been done. The log says of a change of phase also where there is no event of it.
+// tell emits and logs events. It also logs a change of the phase that has no event.
 func (r *Reconciler[J]) tell(
 	ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event,
 ) {
@@ -236,14 +237,14 @@ func (r *Reconciler[J]) tell(
 	}
 }
 
-// factsOf returns the parts of the status that each line of the log has.
+// factsOf returns the keys and values of the status that are part of each log line.
 func factsOf(status batchv1beta1.JobStatus) []any {
 	return []any{
 		"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount,
 	}
 }
 
-// deleteJob deletes a job that is still the one that was seen. What it owns is garbage collected with it.
+// deleteJob deletes the job if it is unchanged since it was read. The objects that it owns are garbage collected.
 func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	uid, version := job.GetUID(), job.GetResourceVersion()
 	err := r.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
@@ -256,19 +257,19 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	return nil
 }
 
-// releaseAndDelete releases and deletes each pod that is still the one that was seen. A pod is released before it is
-// deleted. One that cannot be released holds up no other.
+// releaseAndDelete releases pods and then deletes pods. Preconditions ensure that only the pods that were seen are
+// deleted. If a pod cannot be released, the others are still deleted.
 func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
 	released, err := r.release(ctx, job, d.Releases)
 	return errors.Join(
 		err,
 		r.deletePods(ctx, job, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
-			//mutant:a deletion takes whatever has the name => return nil
+			//mutant:pods are deleted without a precondition => return nil
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 		}),
 		r.deletePods(ctx, job, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
 			seen := client.Preconditions{UID: &pod.UID}
-			//mutant:the clean-up deletes pods that ended => _ = released
+			//mutant:the clean-up deletes pods that ended after they were seen => _ = released
 			seen.ResourceVersion = new(cmp.Or(released[pod.UID], pod.ResourceVersion))
 			return []client.DeleteOption{seen}
 		}),
@@ -281,11 +282,11 @@ func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.Namespac
 func (r *Reconciler[J]) deletePods(
 	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption,
 ) error {
-	goOn := func(error) bool { return true } // another pod may well be deleted
+	goOn := func(error) bool { return true } // the deletion of another pod can succeed
 	return inParallel(len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the pod of this UID is gone or has changed; the next event of the cache has the job reconciled
+			return nil // the pod of this UID is gone or has changed: its next event requeues the job
 		}
 		if err != nil {
 			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)
@@ -316,7 +317,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 	if err := r.createSecret(ctx, job, planned); err != nil {
 		return err
 	}
-	inTheWay := func(err error) bool { // of this pod alone
+	inTheWay := func(err error) bool { // reports whether the error concerns only this pod
 		var refused *report.RefusedError
 		return errors.Is(err, errRelabelled) ||
 			errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
@@ -332,10 +333,10 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 	return nil
 }
 
-// createPod builds a pod and creates it. It waits for memory if too many pods are under way.
+// createPod builds a pod and creates it. It waits for memory if too many pods are being created.
 func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) error {
 	if err := r.pods.Acquire(ctx, job.GetNamespace(), c.Size); err != nil {
-		return fmt.Errorf("waiting for memory to create pod %s of %d bytes: %w", c.Name, c.Size, err)
+		return fmt.Errorf("waiting for %d bytes of memory to create pod %s: %w", c.Size, c.Name, err)
 	}
 	defer r.pods.Release(job.GetNamespace(), c.Size)
 	pod, err := c.Build()
@@ -350,7 +351,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
-	//mutant:admission: the labels of pods may change => if asked == nil {
+	//mutant:admission: changed labels of a created pod are not detected => if asked == nil {
 	if err := r.refuseChanged(ctx, job, asked, pod); err != nil {
 		return err
 	}
@@ -358,15 +359,15 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	return nil
 }
 
-// createOwned creates an object of the job. An object of the name that is not the job's is never touched. Errors are of
-// type *report.RefusedError, unless another try may well succeed.
+// createOwned creates an object of the job. It never changes an existing object of the same name. Errors are of type
+// *report.RefusedError unless a retry can succeed.
 func (r *Reconciler[J]) createOwned(
 	ctx context.Context, job J, object client.Object, options ...client.CreateOption,
 ) error {
 	return owned.Create(ctx, r.client, r.apiReader, job, plan.TheJob, object, options...)
 }
 
-// refusedFor returns how long objects of the job have been refused.
+// refusedFor returns for how long objects of the job could not be created.
 func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil &&
 		plan.IsCreateFailure(c.Reason) {
@@ -375,7 +376,7 @@ func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 	return 0
 }
 
-// reportRefusal writes into the status that was decided why an object of the job could not be created.
+// reportRefusal writes why an object of the job could not be created. It adds this to the status of the decision.
 func (r *Reconciler[J]) reportRefusal(
 	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
 ) error {
@@ -398,10 +399,12 @@ func (r *Reconciler[J]) reportRefusal(
 	}})
 }
 
-// inParallel calls do for 0 to n-1, one at first, and with each that returns one more at a time, up to maxParallel: so
-// their number doubles with each round trip, and a refusal that all calls meet from the first on, such as of an
-// admission webhook, costs one. It starts no more after an error past which it may not go on. It returns the first of
-// those, or else the first of all, in the order of the calls, so that what is said of a refusal does not depend on
+// inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit of
+// concurrent calls by one, up to maxParallel, so the concurrency doubles with each round trip. If an admission webhook
+// rejects all requests, only one request is sent.
+//
+// If mayGoOn returns false for an error, inParallel starts no more calls. It returns the first such error, or the first
+// error if there is no such error. First means in the order of the calls, so that the returned error does not depend on
 // which call is faster.
 func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	errs := make([]error, n)
@@ -426,6 +429,6 @@ func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	return cmp.Or(errs...)
 }
 
-// maxParallel bounds how many requests of one job are under way at once. The controller of batch/v1 Jobs creates as
-// many pods in one go, of which it has half under way.
+// maxParallel is the maximum number of concurrent requests for one job. The Job controller of Kubernetes creates up to
+// 500 pods per sync, about half of them concurrently.
 const maxParallel = 500

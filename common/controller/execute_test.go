@@ -10,28 +10,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A refusal that all calls would meet costs few, and many calls take few round trips.
+// If all calls fail, only few are made. If all calls succeed, they take few round trips.
 func TestInParallel(t *testing.T) {
 	t.Parallel()
 	const none = -1
 	for name, tc := range map[string]struct {
 		n int
-		// failing is the call that fails.
+		// failing is the index of the call that fails.
 		failing int
-		// goesOn past that.
+		// goesOn is the answer of mayGoOn to that error.
 		goesOn                           bool
 		wantCalls, wantAtOnce, wantTrips int
 	}{
-		"nothing to do":                    {n: 0, failing: none},
-		"one call":                         {n: 1, failing: none, wantCalls: 1, wantAtOnce: 1, wantTrips: 1},
-		"twice as many with each trip":     {n: 7, failing: none, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
-		"a last trip with few":             {n: 8, failing: none, wantCalls: 8, wantAtOnce: 4, wantTrips: 4},
-		"no more at once than the limit":   {n: 3000, failing: none, wantCalls: 3000, wantAtOnce: 500, wantTrips: 14},
-		"a refusal of the first costs one": {n: 1000, failing: 0, wantCalls: 1, wantAtOnce: 1, wantTrips: 1},
-		"a refusal in the second trip":     {n: 1000, failing: 1, wantCalls: 3, wantAtOnce: 2, wantTrips: 2},
-		"a refusal at the end of that":     {n: 1000, failing: 2, wantCalls: 5, wantAtOnce: 3, wantTrips: 3},
-		"a refusal of the last":            {n: 7, failing: 6, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
-		"a refusal that concerns no other": {n: 7, failing: 0, goesOn: true, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
+		"no calls take no time":                   {n: 0, failing: none},
+		"one call takes one trip":                 {n: 1, failing: none, wantCalls: 1, wantAtOnce: 1, wantTrips: 1},
+		"the concurrency doubles with each trip":  {n: 7, failing: none, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
+		"the last trip makes the remaining calls": {n: 8, failing: none, wantCalls: 8, wantAtOnce: 4, wantTrips: 4},
+		"the concurrency is limited":              {n: 3000, failing: none, wantCalls: 3000, wantAtOnce: 500, wantTrips: 14},
+		"an error of call 1 stops after 1 call":   {n: 1000, failing: 0, wantCalls: 1, wantAtOnce: 1, wantTrips: 1},
+		"an error of call 2 stops after 3 calls":  {n: 1000, failing: 1, wantCalls: 3, wantAtOnce: 2, wantTrips: 2},
+		"an error of call 3 stops after 5 calls":  {n: 1000, failing: 2, wantCalls: 5, wantAtOnce: 3, wantTrips: 3},
+		"an error of the last call stops nothing": {n: 7, failing: 6, wantCalls: 7, wantAtOnce: 4, wantTrips: 3},
+		"an error that concerns no other call stops nothing": {
+			n: 7, failing: 0, goesOn: true, wantCalls: 7, wantAtOnce: 4, wantTrips: 3,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +57,7 @@ func TestInParallel(t *testing.T) {
 				err := inParallel(tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
 					counts(false)
 					defer counts(true)
-					time.Sleep(trip + time.Duration(i)) // they return in their order
+					time.Sleep(trip + time.Duration(i)) // calls return in their order
 					if i == tc.failing {
 						return refused
 					}
@@ -65,19 +67,19 @@ func TestInParallel(t *testing.T) {
 					t.Errorf("unexpected error: %v", err)
 				}
 				diff(t, "calls", tc.wantCalls, calls)
-				diff(t, "calls at once", tc.wantAtOnce, atOnce)
+				diff(t, "concurrent calls", tc.wantAtOnce, atOnce)
 				diff(t, "round trips", tc.wantTrips, int(time.Since(began)/trip))
 			})
 		})
 	}
 }
 
-// The error that stops it is worth more than one that it went past, and the first of many is the same whichever call is
-// faster.
+// An error that stops the calls takes precedence over one that does not. Of several such errors, the first in the order
+// of the calls is returned, whichever call is faster.
 func TestInParallelReturnsTheErrorOfTheFirstCall(t *testing.T) {
 	t.Parallel()
 	passed, first, second := errors.New("passed"), errors.New("first"), errors.New("second")
-	for name, slow := range map[string]int{"that is slow": 1, "that is fast": 2} {
+	for name, slow := range map[string]int{"the first call to fail is slow": 1, "the first call to fail is fast": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -100,11 +102,11 @@ func TestSooner(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, wait, want time.Duration
 	}{
-		"nothing was asked for before": {wait: time.Minute, want: time.Minute},
-		"an earlier time wins":         {before: time.Hour, wait: time.Minute, want: time.Minute},
-		"a later time does not":        {before: time.Second, wait: time.Minute, want: time.Second},
-		"the past is now, not never":   {wait: -time.Minute, want: time.Millisecond},
-		"now is now, not never":        {want: time.Millisecond},
+		"a result without a requeue gets one":     {wait: time.Minute, want: time.Minute},
+		"an earlier requeue replaces a later one": {before: time.Hour, wait: time.Minute, want: time.Minute},
+		"a later requeue is ignored":              {before: time.Second, wait: time.Minute, want: time.Second},
+		"a time in the past requeues immediately": {wait: -time.Minute, want: time.Millisecond},
+		"no wait requeues immediately":            {want: time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

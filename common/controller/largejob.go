@@ -16,29 +16,29 @@ import (
 	"tensorstack.dev/jobs/common/memsize"
 )
 
-// The memory for what tenants choose. A share of it goes to each namespace: see package fair.
+// Limits of the memory that tenants can use. Namespaces share largeJobMemory and podMemory: see package fair.
 const (
-	// maxCachedJob is the largest job that the cache holds whole, in bytes of memory: a job of 500 replicas with ordinary
-	// templates. The cache holds the metadata and the phase of a larger one, which is read from the API server when it is
-	// reconciled.
+	// maxCachedJob is the largest job that the cache holds completely, in bytes of memory. A job of 500 replicas with
+	// ordinary templates has this size. Of a larger job the cache holds only the metadata and the phase. Such a job is
+	// read from the API server when it is reconciled.
 	maxCachedJob = 128 << 10
-	// largeJobMemory is for the large jobs that are reconciled at the same time, in bytes.
+	// largeJobMemory limits the memory for large jobs that are reconciled at the same time, in bytes.
 	largeJobMemory = 128 << 20
-	// costOfLargeJob is how often a large job is in memory while it is reconciled: as it was read, decoded, with two
-	// statuses, and with a pod of the largest template.
+	// costOfLargeJob is the number of copies of a large job that a reconcile has in memory: as it was read, decoded, with
+	// two statuses, and with a pod of the largest template.
 	costOfLargeJob = 4
-	// podMemory is for the pods that are created at the same time, in bytes. Each may be in memory three times: as it was
-	// built, encoded, and as the API server returned it.
+	// podMemory limits the memory for pods that are created at the same time, in bytes. A pod can be in memory three
+	// times: as it was built, encoded, and as the API server returned it.
 	podMemory = 32 << 20
 )
 
-// annotationSize has the size of a job in memory, in bytes. Large jobs have it in the cache, and nowhere else. A user
-// who sets it has a small job read like a large one.
+// annotationSize holds the size of a job in memory, in bytes. Only large jobs in the cache have this annotation. If a
+// user sets it, a small job is read like a large one.
 const annotationSize = "batch.tensorstack.dev/size-in-memory"
 
-// CacheTransform returns the function that makes of a job what the cache holds. It keeps no labels and no annotations
-// of users, which nobody reads, and of a large job only metadata and the phase. A cache transforms the objects of a
-// list twice, so that the result of the function stays as it is.
+// CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations, which
+// the controller does not read. Of a large job it keeps only the metadata and the phase. The function is idempotent,
+// because a cache transforms listed objects twice.
 func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		job, ok := object.(J)
@@ -70,17 +70,18 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 	}
 }
 
-// parseSize returns the value of annotationSize. Nothing that is in memory has more than 40 bits of bytes.
+// parseSize parses the value of annotationSize. No job in memory is larger than 2^39 bytes.
 func parseSize(value string) (int64, error) { return strconv.ParseInt(value, 10, 40) }
 
-// errNoMemory is the error of a large job that has to wait until others are done.
-var errNoMemory = errors.New("too many large jobs are reconciled")
+// errNoMemory is returned for a large job that must wait until other large jobs were reconciled.
+var errNoMemory = errors.New("too many large jobs are being reconciled")
 
-// memoryDelay is how long a large job waits before it is tried again. No worker waits with it.
+// memoryDelay is the delay before a large job is reconciled again after errNoMemory. The worker is free meanwhile.
 const memoryDelay = time.Second
 
-// read reads a job: from the cache, or a large one from the API server. The caller calls release when it no longer
-// needs the job. It reports whether the job is large. The error is errNoMemory if too many large jobs are reconciled.
+// read reads a job from the cache, or from the API server if the job is large. It also reports whether the job is
+// large. The caller must call release when it no longer needs the job. The error is errNoMemory if too many large jobs
+// are being reconciled.
 func (r *Reconciler[J]) read(
 	ctx context.Context, key client.ObjectKey,
 ) (job J, isLarge bool, release func(), err error) {
@@ -95,7 +96,7 @@ func (r *Reconciler[J]) read(
 	}
 	bytes, err := parseSize(size)
 	if err != nil {
-		return job, isLarge, release, fmt.Errorf("reading the size of a job that the cache holds: %w", err)
+		return job, isLarge, release, fmt.Errorf("parsing annotation %s of the cached job: %w", annotationSize, err)
 	}
 	memory := bytes * costOfLargeJob
 	if !r.largeJobs.TryAcquire(key.Namespace, memory) {
@@ -109,14 +110,14 @@ func (r *Reconciler[J]) read(
 	return job, isLarge, func() { r.largeJobs.Release(key.Namespace, memory) }, nil
 }
 
-// sizeWithoutStatus returns how many bytes the API server stores of a job that it returned, besides the status.
+// sizeWithoutStatus returns the size of a job in the storage of the API server, in bytes and without the status.
 func sizeWithoutStatus[J framework.Job](job J) int {
 	status := *job.JobStatus()
 	*job.JobStatus() = batchv1beta1.JobStatus{}
 	content, err := json.Marshal(job)
 	*job.JobStatus() = status
 	if err != nil {
-		return 0 // it was read from JSON
+		return 0 // not possible, because the job was read from JSON
 	}
 	return len(content)
 }

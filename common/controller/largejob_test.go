@@ -20,7 +20,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// jobOfSize returns a job whose template has so many bytes of text.
+// jobOfSize returns a job whose template has the given number of bytes of text.
 func jobOfSize(bytes int) *idle {
 	job := &idle{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "job", UID: "job-uid", ResourceVersion: "7", Generation: 3,
@@ -36,7 +36,7 @@ func jobOfSize(bytes int) *idle {
 	return job
 }
 
-func TestCacheHoldsSmallJobsWhole(t *testing.T) {
+func TestCacheHoldsSmallJobsCompletely(t *testing.T) {
 	t.Parallel()
 	got, err := CacheTransform(ofIdle{})(jobOfSize(maxCachedJob / 2))
 	diff(t, "error", nil, err)
@@ -56,8 +56,8 @@ func TestCacheHoldsMetadataAndPhaseOfLargeJobs(t *testing.T) {
 	diffIdle(t, want, got)
 }
 
-// A cache that lists transforms each object twice.
-func TestCacheTransformsTwiceAsOnce(t *testing.T) {
+// A cache transforms each listed object twice.
+func TestCacheTransformIsIdempotent(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"a small job": maxCachedJob / 2, "a large job": maxCachedJob} {
 		t.Run(name, func(t *testing.T) {
@@ -74,14 +74,14 @@ func TestCacheTransformsTwiceAsOnce(t *testing.T) {
 	}
 }
 
-// A cache hands a transform what is no job when it learns late that one was deleted.
-func TestCacheLeavesAnythingElse(t *testing.T) {
+// If a cache misses the deletion of an object, it passes a tombstone to the transform function.
+func TestCacheTransformIgnoresOtherObjects(t *testing.T) {
 	t.Parallel()
 	type tombstone struct{ key string }
 	got, err := CacheTransform(ofIdle{})(tombstone{"ns/job"})
 	diff(t, "error", nil, err)
 	if got != (tombstone{"ns/job"}) {
-		t.Errorf("it became %v", got)
+		t.Errorf("the tombstone became %v", got)
 	}
 }
 
@@ -96,7 +96,7 @@ func diffIdle(t *testing.T, want *idle, got any) {
 	diff(t, "status", want.status, job.status)
 }
 
-// server is an API server that has one job, or none.
+// server is an API server that has one job. If job is nil, it has none.
 type server struct {
 	client.Reader
 
@@ -120,14 +120,14 @@ func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
 		client: &idleCache{job: cached.(*idle)}, apiReader: server{job: large}, framework: ofIdle{},
 		largeJobs: fair.NewPool(largeJobMemory),
 	}
-	t.Run("it is whole", func(t *testing.T) {
+	t.Run("the whole job is read", func(t *testing.T) {
 		job, isLarge, release, err := r.read(t.Context(), key)
 		diff(t, "error", nil, err)
 		diff(t, "is large", true, isLarge)
 		diff(t, "spec", large.spec, job.spec)
 		release()
 	})
-	t.Run("it is tried again later while others have the memory", func(t *testing.T) {
+	t.Run("the job is requeued while other jobs use the memory", func(t *testing.T) {
 		for _, tenant := range []string{"a", "b"} {
 			diff(t, "the tenant gets memory", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
 			defer r.largeJobs.Release(tenant, largeJobMemory/2)
@@ -138,18 +138,18 @@ func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
 		diff(t, "error", nil, err)
 		diff(t, "result", reconcile.Result{RequeueAfter: time.Second}, result)
 	})
-	t.Run("it takes no memory once it is gone", func(t *testing.T) {
+	t.Run("a deleted job uses no memory", func(t *testing.T) {
 		r := *r
 		r.apiReader = server{}
 		_, _, _, err := r.read(t.Context(), key)
 		diff(t, "is gone", true, apierrors.IsNotFound(err))
 	})
 	for _, tenant := range []string{"a", "b"} {
-		diff(t, "the memory is free again", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
+		diff(t, "all memory is free again", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
 	}
 }
 
-// stored is a job as the API server stores it.
+// stored is a job with the JSON fields that the API server stores.
 type stored struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -165,7 +165,7 @@ func TestSizeWithoutStatus(t *testing.T) {
 	job := &stored{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"note": strings.Repeat("a", 1000)}}}
 	want := sizeWithoutStatus(job)
 	if want < 1000 || want > 1200 {
-		t.Errorf("a job with an annotation of 1,000 bytes takes %d", want)
+		t.Errorf("a job with an annotation of 1000 bytes takes %d bytes, want 1000 to 1200", want)
 	}
 	status := batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning, Reason: strings.Repeat("b", 1000)}
 	job.Status = status

@@ -10,22 +10,26 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 )
 
-// Memory is all that a Reconciler remembers from one reconcile to the next: since when a change of each job's status
-// waits to be written, so that it is written together with later ones; what was last done about the job's TensorBoard,
-// so that a change that is refused is not tried all the time; which pods of the job were written, so that the cache
-// gets the time to show them; which pods left the cache while they were held; whether the job has a Service that the
-// cache never shows, since somebody changed its labels; and until when no pods of the job are created, since admission
-// changed the last one. If the process ends, that costs one late write a job.
+// Memory is everything that a Reconciler remembers between two reconciles. If the process ends, the loss of its Memory
+// costs one late write per job.
 type Memory struct {
-	times        sync.Map // types.NamespacedName -> time.Time
-	services     sync.Map // types.NamespacedName -> types.UID of the job
-	held         sync.Map // types.NamespacedName -> time.Time
+	// times holds when the oldest unwritten status change of a job was seen: types.NamespacedName -> time.Time.
+	times sync.Map
+	// services holds the jobs whose Service is never in the cache, because its labels were changed:
+	// types.NamespacedName -> types.UID of the job.
+	services sync.Map
+	// held holds the time before which no pods of a job are created, because admission changed the last one:
+	// types.NamespacedName -> time.Time.
+	held sync.Map
+	// tensorBoards are the last changes of TensorBoards, so that a rejected change is not retried all the time.
 	tensorBoards dependents.HeldChanges
-
-	written, left podNames
+	// written are the pods that the cache must catch up with.
+	written podNames
+	// left are the pods that left the cache while they were held.
+	left podNames
 }
 
-// WaitsSince returns since when the status of a job waits to be written, the zero time if it does not.
+// WaitsSince returns since when the status of a job has been waiting to be written. Zero means that no write is due.
 func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
 	if since, ok := m.times.Load(job); ok {
 		return since.(time.Time) //nolint:forcetypeassert // only SetWaitsSince stores
@@ -33,7 +37,7 @@ func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
-// SetWaitsSince sets since when the status of a job waits to be written. The zero time means that it does not wait.
+// SetWaitsSince sets since when the status of a job has been waiting to be written. Zero means that no write is due.
 func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	if since.IsZero() {
 		m.times.Delete(job)
@@ -42,7 +46,7 @@ func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	m.times.Store(job, since)
 }
 
-// HeldUntil returns until when no pods of a job are created, the zero time if they may be.
+// HeldUntil returns the time before which no pods of a job are created. Zero means no delay.
 func (m *Memory) HeldUntil(job types.NamespacedName) time.Time {
 	if until, ok := m.held.Load(job); ok {
 		return until.(time.Time) //nolint:forcetypeassert // only HoldUntil stores
@@ -50,7 +54,7 @@ func (m *Memory) HeldUntil(job types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
-// HoldUntil sets until when no pods of a job are created. The zero time means that they may be.
+// HoldUntil sets the time before which no pods of a job are created. Zero means no delay.
 func (m *Memory) HoldUntil(job types.NamespacedName, until time.Time) {
 	if until.IsZero() {
 		m.held.Delete(job)
@@ -59,12 +63,13 @@ func (m *Memory) HoldUntil(job types.NamespacedName, until time.Time) {
 	m.held.Store(job, until)
 }
 
-// noteService remembers that the job has its Service, under other labels. They do not matter to the Service.
+// noteService remembers that the job has its Service, although the labels of the Service were changed. The Service
+// works without these labels.
 func (m *Memory) noteService(job client.Object) {
 	m.services.Store(client.ObjectKeyFromObject(job), job.GetUID())
 }
 
-// hasService reports whether the job has its Service: the cache does, or it was seen under other labels.
+// hasService reports whether the job has its Service. The Service is in the cache, or it was seen with other labels.
 func (m *Memory) hasService(job client.Object, cached bool) bool {
 	key := client.ObjectKeyFromObject(job)
 	if cached {
@@ -81,13 +86,13 @@ func (m *Memory) noteWrite(job types.NamespacedName, pod string) { m.written.add
 // TakeWrites returns the names of the pods of the job that were created or deleted since the last call.
 func (m *Memory) TakeWrites(job types.NamespacedName) []string { return m.written.take(job) }
 
-// noteLeft remembers that a pod of the job left the cache while it was held.
+// noteLeft remembers that a held pod of the job left the cache.
 func (m *Memory) noteLeft(job types.NamespacedName, pod string) { m.left.add(job, pod) }
 
-// takeLeft returns the names of the pods of the job that left the cache while they were held, since the last call.
+// takeLeft returns the names of the held pods of the job that left the cache since the last call.
 func (m *Memory) takeLeft(job types.NamespacedName) []string { return m.left.take(job) }
 
-// podNames are names of pods, by their job.
+// podNames holds names of pods by job.
 type podNames struct {
 	mu    sync.Mutex
 	ofJob map[types.NamespacedName][]string
@@ -111,7 +116,7 @@ func (n *podNames) take(job types.NamespacedName) []string {
 	return pods
 }
 
-// forget drops all that is remembered of a job.
+// forget drops everything about a job.
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
 	m.services.Delete(job)

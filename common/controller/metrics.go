@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// The metrics of a controller. docs/metrics.md describes them for those who watch it.
+// The names of the metrics. docs/metrics.md documents the metrics for administrators.
 const (
 	metricJobs     = "tensorstack_jobs"
 	metricRestarts = "tensorstack_job_restarts_total"
@@ -22,7 +22,7 @@ const (
 	metricRecovery = "tensorstack_job_recovery_duration_seconds"
 )
 
-// otherCause stands for the causes that are not ours to name, so that their number stays bounded.
+// otherCause replaces all causes that are not in causes, so that the number of label values is bounded.
 const otherCause = "Other"
 
 // causes are the values of the label cause.
@@ -32,24 +32,25 @@ var causes = []string{
 	batchv1beta1.ReasonCompleted,
 }
 
-// durations are the bounds of histograms, in seconds: from the start of a small pod to a day in a queue.
+// durations are the buckets of the histograms, in seconds: from the start of a small pod to a day in a queue.
 var durations = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}
 
-// jobMetrics are the metrics that grow with what happens to jobs of one kind. What happens is observed once, when the
-// status that speaks of it is written.
+// jobMetrics are the counters and histograms of jobs of one kind. An occurrence is observed once, when the status that
+// reports it is written.
 type jobMetrics struct {
 	restarts *prometheus.CounterVec
 	start    prometheus.Histogram
 	recovery prometheus.Histogram
 }
 
-// newJobMetrics registers the metrics of a kind. It returns an error if they are registered already.
+// newJobMetrics registers the metrics of a kind. It returns an error if they are already registered.
 func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, error) {
 	labels := prometheus.Labels{"kind": kind}
 	m := &jobMetrics{
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: metricRestarts, ConstLabels: labels,
-			Help: "Restarts of a replica, or of all replicas of a job together, by cause and by whether they count towards backoffLimit.",
+			Help: "Restarts of one replica, or of all replicas of a job together, by cause and by whether they count towards " +
+				"backoffLimit.",
 		}, []string{"cause", "counted"}),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: metricStart, ConstLabels: labels, Buckets: durations,
@@ -68,7 +69,7 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 	return m, nil
 }
 
-// observe takes account of a decision whose status is written.
+// observe counts a decision after its status was written.
 func (m *jobMetrics) observe(d plan.Decision) {
 	for _, r := range d.Restarts {
 		cause, counted := r.Cause, "false"
@@ -101,9 +102,9 @@ func newJobCollector(
 	return &phases.Collector{
 		Reader: reader, Scheme: scheme, Kind: kind, Elected: elected, Phases: phasesOfJobs,
 		PhaseOf: func(object runtime.Object) string {
-			phase := object.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // the kind is that of a framework.Job
+			phase := object.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // all objects of the kind are jobs
 			if phase == "" {
-				phase = batchv1beta1.JobPhasePending // nobody has looked at it yet
+				phase = batchv1beta1.JobPhasePending // the job was not reconciled yet
 			}
 			return string(phase)
 		},

@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// Restarts are counted by cause. Causes that are not ours to name count as Other.
+// Restarts are counted by cause. A cause that the controller does not define counts as Other.
 func TestRestartsAreCountedByCause(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -22,23 +22,23 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 		want     string
 	}{
 		"a decision without restarts counts nothing": {},
-		"a counted restart": {
+		"a counted restart has counted=true": {
 			restarts: []plan.Restart{{Cause: "Error", Counted: true}},
 			want:     `tensorstack_job_restarts_total{cause="Error",counted="true",kind="TestJob"} 1`,
 		},
-		"two restarts of the same cause": {
+		"two restarts with the same cause add up": {
 			restarts: []plan.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
 			want:     `tensorstack_job_restarts_total{cause="Error",counted="true",kind="TestJob"} 2`,
 		},
-		"a restart that does not count towards the limit": {
+		"a restart that does not count towards backoffLimit has counted=false": {
 			restarts: []plan.Restart{{Cause: "Preempted"}},
 			want:     `tensorstack_job_restarts_total{cause="Preempted",counted="false",kind="TestJob"} 1`,
 		},
-		"a success that runs again": {
+		"a restart after success has the cause Completed": {
 			restarts: []plan.Restart{{Cause: "Completed"}},
 			want:     `tensorstack_job_restarts_total{cause="Completed",counted="false",kind="TestJob"} 1`,
 		},
-		"a cause that only the kubelet has a name for": {
+		"a cause that the kubelet defines counts as Other": {
 			restarts: []plan.Restart{{Cause: "UnexpectedAdmissionError"}},
 			want:     `tensorstack_job_restarts_total{cause="Other",counted="false",kind="TestJob"} 1`,
 		},
@@ -53,7 +53,7 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 			metrics.observe(plan.Decision{Restarts: tc.restarts})
 			want := ""
 			if tc.want != "" {
-				want = "# HELP tensorstack_job_restarts_total Restarts of a replica, or of all replicas of a job together, " +
+				want = "# HELP tensorstack_job_restarts_total Restarts of one replica, or of all replicas of a job together, " +
 					"by cause and by whether they count towards backoffLimit.\n" +
 					"# TYPE tensorstack_job_restarts_total counter\n" + tc.want + "\n"
 			}
@@ -64,8 +64,7 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 	}
 }
 
-// The names keep to the conventions of Prometheus.
-func TestMetricsAreNamedWell(t *testing.T) {
+func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics, err := newJobMetrics(registry, "TestJob")
@@ -78,18 +77,18 @@ func TestMetricsAreNamedWell(t *testing.T) {
 	})
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {
-		t.Errorf("%v %v", problems, err)
+		t.Errorf("unexpected problems or error: %v, %v", problems, err)
 	}
 	if _, err := newJobMetrics(registry, "TestJob"); err == nil {
-		t.Error("the metrics of a kind are registered twice")
+		t.Error("registering the metrics of a kind twice succeeded, want an error")
 	}
 }
 
-// Of several copies of a controller only the one that leads counts the jobs.
-func TestJobsAreNotCountedByACopyThatDoesNotLead(t *testing.T) {
+// If a controller has several replicas, only the leader counts the jobs.
+func TestOnlyTheLeaderCountsJobs(t *testing.T) {
 	t.Parallel()
 	collector := newJobCollector(nil, nil, schema.GroupVersionKind{Kind: "TestJob"}, context.Background().Done())
 	if n := testutil.CollectAndCount(collector); n != 0 {
-		t.Errorf("%d metrics", n)
+		t.Errorf("a process that is not the leader reports %d metrics, want none", n)
 	}
 }

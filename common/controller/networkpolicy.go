@@ -16,8 +16,9 @@ func newNetworkPolicy(job *plan.Job, policies network.Policies) *networkingv1.Ne
 	}
 }
 
-// NetworkPolicySpec returns the spec of the NetworkPolicy of a job. It lets the replicas reach each other, at any port:
-// only some of their ports are known beforehand. Of others only those reach them that the settings allow.
+// NetworkPolicySpec returns the spec of the NetworkPolicy of a job. It allows the replicas to reach each other at any
+// port, because not all of their ports are known beforehand. Other peers can reach the replicas only if the settings
+// allow them.
 func NetworkPolicySpec(kind, job string, policies network.Policies) networkingv1.NetworkPolicySpec {
 	replicas := plan.SelectorLabels(kind, job)
 	return network.Ingress(replicas, networkingv1.NetworkPolicyIngressRule{

@@ -10,21 +10,23 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// Outputs reads what containers printed.
+// Outputs reads the output of containers.
 type Outputs interface {
-	// Output returns the last lines that a container printed, in a size that is bounded.
+	// Output returns the last lines of the output of a container. Their size is bounded.
 	Output(ctx context.Context, namespace, pod, container string) (string, error)
 }
 
-// The outputs of at most so many pods are read for one failure, and that for so long at most. What cannot be read by
-// then is left as the status of the pod has it.
 const (
-	maxOutputs      = 16
+	// maxOutputs is how many outputs are read for one failure.
+	maxOutputs = 16
+	// outputsPatience is how long reading all outputs of one failure can take. Outputs that were not read by then stay as
+	// they are in the status of the pod.
 	outputsPatience = 5 * time.Second
 )
 
-// readOutputs puts what the containers printed in place of the end of it, which the status of their pods has, and
-// reports whether it has read any. The kubelet keeps 2 KiB, and what torchrun prints at its end takes up most of that.
+// readOutputs replaces pods by copies whose termination messages begin with the output of the container. It reports
+// whether it read any output. The termination message that the kubelet writes is not enough: it has only 2 KiB, and the
+// last lines of torchrun fill most of them.
 func readOutputs(
 	ctx context.Context, outputs Outputs, pods map[string]*corev1.Pod, containers []plan.Container,
 ) bool {
@@ -43,10 +45,10 @@ func readOutputs(
 		}
 		output, err := outputs.Output(ctx, pod.Namespace, pod.Name, container.Name)
 		if err != nil || output == "" {
-			continue // its node may not answer, and the right may be missing
+			continue // the node might not respond, or the permission might be missing
 		}
 		ended := statuses[i].State.Terminated
-		ended.Message = output + "\n" + ended.Message // the output may have been cut off at its end
+		ended.Message = output + "\n" + ended.Message // the end of the output can be cut off
 		pods[container.Pod] = pod
 		hasRead = true
 	}

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// outputs are those of pods, by name.
+// outputs holds the outputs of pods by name.
 type outputs map[string]string
 
 func (o outputs) Output(_ context.Context, namespace, pod, container string) (string, error) {
@@ -26,7 +26,8 @@ func (o outputs) Output(_ context.Context, namespace, pod, container string) (st
 	return output, nil
 }
 
-// What the kubelet keeps of torchrun's output does not tell which rank raised an exception first. All of it does.
+// The part of torchrun's output that the kubelet keeps does not show which rank raised an exception first. The whole
+// output does.
 func TestReadOutputs(t *testing.T) {
 	t.Parallel()
 	captured := func(name string) string {
@@ -37,7 +38,7 @@ func TestReadOutputs(t *testing.T) {
 		return string(data)
 	}
 	failing := func(torch string) (*jobtest.Builder, map[string]*corev1.Pod) {
-		// Of these runs, the output of the ranks that lost their peers, and of the one that failed.
+		// job-worker-0 has the output of ranks that lost their peers, job-worker-1 has that of the failed rank.
 		first, second := "0", "1"
 		if torch == "torch1" {
 			first, second = "1", "0"
@@ -70,18 +71,18 @@ func TestReadOutputs(t *testing.T) {
 		reads   bool
 		want    string
 	}{
-		"torch 1.13: the replica, and no rank": {
+		"the output of torch 1.13 shows the failed replica, but not its rank": {
 			torch: "torch1", outputs: full("torch1"), reads: true, want: "job-worker-1",
 		},
-		"torch 2.9: the replica and the rank": {
+		"the output of torch 2.9 shows the failed replica and its rank": {
 			torch: "torch2", outputs: full("torch2"), reads: true, want: "job-worker-1, rank 3",
 		},
-		"one output that cannot be read": {
+		"one output is enough if the other cannot be read": {
 			torch: "torch1", outputs: outputs{"job-worker-1": full("torch1")["job-worker-1"]},
 			reads: true, want: "job-worker-1",
 		},
-		"no right to read: what the status says": {torch: "torch2", outputs: outputs{}, want: "job-worker-1, rank 3"},
-		"nothing to read with":                   {torch: "torch2", want: "job-worker-1, rank 3"},
+		"the status is used if no output can be read":    {torch: "torch2", outputs: outputs{}, want: "job-worker-1, rank 3"},
+		"the status is used without a reader of outputs": {torch: "torch2", want: "job-worker-1, rank 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,10 +91,10 @@ func TestReadOutputs(t *testing.T) {
 				return plan.Decide(j.Job, plan.Observation{Pods: pods, HasService: true}, now)
 			}
 			unclear := decide().Unclear
-			diff(t, "containers whose output may tell",
+			diff(t, "containers whose output is needed",
 				[]plan.Container{{Pod: "job-worker-0", Name: mainContainer}, {Pod: "job-worker-1", Name: mainContainer}}, unclear)
 			hasRead := readOutputs(t.Context(), tc.outputs, pods, unclear)
-			diff(t, "whether one was read", tc.reads, hasRead)
+			diff(t, "whether any output was read", tc.reads, hasRead)
 			d := decide()
 			got := d.Status.Failures[0].Replica
 			if rank := d.Status.Failures[0].Rank; rank != nil {
@@ -101,7 +102,7 @@ func TestReadOutputs(t *testing.T) {
 			}
 			diff(t, "failure", tc.want, got)
 			if n := len(d.Status.Failures[0].Message); n > 5<<10 {
-				t.Errorf("the message has %d bytes", n)
+				t.Errorf("the message has %d bytes, want at most %d", n, 5<<10)
 			}
 		})
 	}

@@ -19,16 +19,15 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// Jobs wait in a queue to be reconciled. One that is new has the priority 0, one that is found as the controller starts
-// handler.LowPriority. Those that have an urgent one may hold nodes that do nothing, and do not wait until all new ones
-// have their pods.
+// urgentPriority is the priority of jobs whose nodes might be idle. They are reconciled before new jobs, which have
+// priority 0. Jobs that exist when the controller starts have handler.LowPriority.
 const urgentPriority = 1
 
-// queue is what jobs wait in.
+// queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// priorityOf returns at which priority a job wakes by itself. Unless it is told, the queue takes that of what happened
-// last.
+// priorityOf returns the priority with which a job is requeued. Without it, the queue uses the priority of the last
+// event.
 func priorityOf(d plan.Decision) int {
 	if d.Urgent {
 		return urgentPriority
@@ -36,7 +35,7 @@ func priorityOf(d plan.Decision) int {
 	return 0
 }
 
-// podEvents has the job of a pod reconciled, urgently if the pod fails or goes.
+// podEvents enqueues the job of a pod, with urgentPriority if the pod fails or is deleted.
 func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	jobs := handler.EnqueueRequestsFromMapFunc(r.requestsOfPod)
 	return handler.Funcs{
@@ -51,7 +50,7 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodSucceeded {
 				q = urgently(q)
 			}
-			if plan.IsHeld(e.Object) { // it may only be hidden from the cache
+			if plan.IsHeld(e.Object) { // the pod might still exist, with other labels
 				for _, job := range r.requestsOfPod(ctx, e.Object) {
 					r.options.Memory.noteLeft(job.NamespacedName, e.Object.GetName())
 				}
@@ -61,9 +60,8 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	}
 }
 
-// failsOrGoes reports whether the replica of a pod may have to be replaced: its peers wait for that. Which of the
-// containers is the main one is known only with the job, so that a sidecar that fails has the job reconciled
-// urgently, too.
+// failsOrGoes reports whether a pod might have to be replaced, while the peers of its replica wait. It also returns
+// true if a sidecar fails, because only the job knows which container is the main one.
 func failsOrGoes(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodSucceeded {
@@ -75,7 +73,7 @@ func failsOrGoes(object client.Object) bool {
 		})
 }
 
-// changesOfUser has a job reconciled urgently that its user has changed: it may be to release its nodes.
+// changesOfUser enqueues a job that its user has changed. The change is urgent, since it can release nodes.
 func changesOfUser() handler.EventHandler {
 	job := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
@@ -83,8 +81,8 @@ func changesOfUser() handler.EventHandler {
 	}
 }
 
-// requestsOfPod returns the job of a pod. The builder's Owns would do the same, but looks up with each event whether
-// jobs have namespaces, which was a twentieth of the controller's CPU time where many jobs started.
+// requestsOfPod returns a request for the job of a pod. Owns of the builder would do the same, but it looks up for each
+// event whether the kind is namespaced. This took 5% of the controller's CPU time when many jobs started.
 func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	name := r.jobOf(pod)
 	if name == "" {
@@ -93,8 +91,8 @@ func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []re
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
 }
 
-// jobOf returns the name of the job that controls a pod. Of a pod that is held and that no job controls, it returns the
-// name that the label has: somebody must release the pod. It returns nothing for other pods.
+// jobOf returns the name of the job that controls a pod. For a held pod that no job controls, it returns the name in
+// the label, so that the pod is released. It returns nothing for other pods.
 func (r *Reconciler[J]) jobOf(pod client.Object) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	switch {
@@ -107,15 +105,15 @@ func (r *Reconciler[J]) jobOf(pod client.Object) string {
 	}
 }
 
-// urgently returns the queue for what is urgent.
+// urgently returns a view of the queue that adds requests with urgentPriority.
 func urgently(q queue) queue {
 	if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		return urgentQueue{q}
 	}
-	return q // which knows no priorities
+	return q // the queue has no priorities
 }
 
-// urgentQueue gives what is added, and has no other priority, an urgent one.
+// urgentQueue adds requests with urgentPriority unless they have another priority.
 type urgentQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 }

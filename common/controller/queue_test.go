@@ -18,7 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// TestQueue lists what happens to jobs and to their pods, and how soon the job is reconciled then.
+// TestQueue checks the priority with which events of jobs and pods enqueue the job.
 func TestQueue(t *testing.T) {
 	const newJob, atStart = 0, handler.LowPriority
 	r := &Reconciler[framework.Job]{
@@ -32,7 +32,7 @@ func TestQueue(t *testing.T) {
 		}
 		return p
 	}
-	trainingJob := func(resourceVersion string) *corev1.Pod { // whose kind does not matter
+	trainingJob := func(resourceVersion string) *corev1.Pod { // the kind does not matter
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", ResourceVersion: resourceVersion}}
 	}
 
@@ -60,42 +60,50 @@ func TestQueue(t *testing.T) {
 		happens []happens
 		want    int
 	}{
-		{"a pod is created", []happens{created(version("1"), false)}, newJob},
-		{"a pod begins to run", []happens{updated(version("1"), version("2", running))}, newJob},
-		{"a pod succeeds", []happens{updated(version("1", running), version("2", exited(0)))}, newJob},
-		{"a pod fails", []happens{updated(version("1", running), version("2", exited(1)))}, urgentPriority},
+		{"a created pod is not urgent", []happens{created(version("1"), false)}, newJob},
+		{"a pod that starts to run is not urgent", []happens{updated(version("1"), version("2", running))}, newJob},
+		{"a pod that succeeds is not urgent", []happens{updated(version("1", running), version("2", exited(0)))}, newJob},
+		{"a pod that fails is urgent", []happens{updated(version("1", running), version("2", exited(1)))}, urgentPriority},
 		{
-			"the main container fails, and a sidecar runs on",
+			"a main container that fails is urgent although a sidecar still runs",
 			[]happens{updated(version("1", running), version("2", exited(1), sidecarRunning))},
 			urgentPriority,
 		},
 		{
-			"the main container succeeds, and a sidecar runs on",
+			"a main container that succeeds is not urgent although a sidecar still runs",
 			[]happens{updated(version("1", running), version("2", exited(0), sidecarRunning))},
 			newJob,
 		},
 		{
-			"something else changes of a pod that has failed",
+			"another change of a failed pod is not urgent",
 			[]happens{updated(version("1", exited(1)), version("2", exited(1)))},
 			newJob,
 		},
-		{"a pod is to go", []happens{updated(version("1", running), version("2", running, deleting))}, urgentPriority},
 		{
-			"a pod that has succeeded is to go",
+			"the deletion of a running pod is urgent",
+			[]happens{updated(version("1", running), version("2", running, deleting))},
+			urgentPriority,
+		},
+		{
+			"the deletion of a succeeded pod is not urgent",
 			[]happens{updated(version("1", exited(0)), version("2", exited(0), deleting))},
 			newJob,
 		},
-		{"a pod that ran is gone", []happens{gone(version("1", running))}, urgentPriority},
-		{"a pod that has failed is gone", []happens{gone(version("1", exited(1)))}, urgentPriority},
-		{"a pod that has succeeded is gone", []happens{gone(version("1", exited(0)))}, newJob},
-		{"a pod that has failed is found at the start", []happens{created(version("1", exited(1)), true)}, atStart},
-		{"the informer tells again of a pod", []happens{updated(version("1", running), version("1", running))}, atStart},
+		{"a running pod that is gone is urgent", []happens{gone(version("1", running))}, urgentPriority},
+		{"a failed pod that is gone is urgent", []happens{gone(version("1", exited(1)))}, urgentPriority},
+		{"a succeeded pod that is gone is not urgent", []happens{gone(version("1", exited(0)))}, newJob},
+		{"a failed pod in the initial list has low priority", []happens{created(version("1", exited(1)), true)}, atStart},
 		{
-			"a pod is found at the start, and fails",
+			"a resync of the informer has low priority",
+			[]happens{updated(version("1", running), version("1", running))},
+			atStart,
+		},
+		{
+			"a pod of the initial list that fails later is urgent",
 			[]happens{created(version("1", running), true), updated(version("1", running), version("2", exited(1)))},
 			urgentPriority,
 		},
-		{"the user edits the job", []happens{edited(trainingJob("1"), trainingJob("2"))}, urgentPriority},
+		{"a change of the job by its user is urgent", []happens{edited(trainingJob("1"), trainingJob("2"))}, urgentPriority},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			options := control.Options(1)
@@ -105,22 +113,22 @@ func TestQueue(t *testing.T) {
 				happens(q)
 			}
 			if q.Len() != 1 {
-				t.Fatalf("%d jobs are in the queue", q.Len())
+				t.Fatalf("%d jobs are in the queue, want 1", q.Len())
 			}
 			request, priority, _ := q.GetWithPriority()
 			want := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "job"}}
 			if diff := cmp.Diff(want, request); diff != "" {
-				t.Error("another job is reconciled (-want +got):\n" + diff)
+				t.Error("unexpected request (-want +got):\n" + diff)
 			}
 			if priority != test.want {
-				t.Errorf("the priority is %d, not %d", priority, test.want)
+				t.Errorf("the priority is %d, want %d", priority, test.want)
 			}
 		})
 	}
 }
 
-// A job that wakes urgently goes before new jobs.
-func TestPriorityOfWakingUp(t *testing.T) {
+// A job that is requeued urgently is reconciled before new jobs.
+func TestPriorityOfARequeue(t *testing.T) {
 	t.Parallel()
 	diff(t, "priority", 0, priorityOf(plan.Decision{}))
 	diff(t, "priority of an urgent job", urgentPriority, priorityOf(plan.Decision{Urgent: true}))

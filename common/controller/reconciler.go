@@ -1,5 +1,5 @@
-// Package controller runs the jobs of any framework. It observes what the cluster holds of a job, has package plan
-// decide what to do about it, and executes the decision. It decides nothing itself.
+// Package controller runs the jobs of any framework. It observes the objects of a job, lets package plan decide, and
+// executes the decision. It makes no decisions itself.
 package controller
 
 import (
@@ -33,22 +33,23 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// Options of a Reconciler.
+// Options are the options of a Reconciler.
 type Options struct {
 	plan.Settings
 
-	// StatusInterval is how long replica status changes are batched before a write, and that a job has begun. The end of a
-	// replica is batched for a second at most. Changes of the phase, conditions and counts are written immediately.
+	// StatusInterval is how long replica status changes, and the first status of a job, are batched before a write. The
+	// end of a replica is batched for at most one second. Changes of the phase, conditions and counts are written
+	// immediately.
 	StatusInterval time.Duration
-	// NetworkPolicies are the settings of the NetworkPolicies of jobs.
+	// NetworkPolicies configures the NetworkPolicies of jobs.
 	NetworkPolicies network.Policies
-	// Namespace is the one namespace to work in; empty is all.
+	// Namespace is the only namespace to work in. Empty means all namespaces.
 	Namespace string
-	// Workers is how many jobs are reconciled at the same time.
+	// Workers is the maximum number of jobs that are reconciled at the same time.
 	Workers int
-	// Clock tells the time.
+	// Clock is the source of the current time.
 	Clock clock.PassiveClock
-	// Memory of the Reconciler; nil is an empty one.
+	// Memory is the memory of the Reconciler. Nil means an empty one.
 	Memory *Memory
 }
 
@@ -67,15 +68,16 @@ func DefaultOptions() Options {
 	}
 }
 
-// Cluster is how a Reconciler reaches the cluster.
+// Cluster holds the clients by which a Reconciler reaches the cluster.
 type Cluster struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
 	// APIReader reads from the API server itself.
 	APIReader client.Reader
-	// Outputs reads what containers printed. Nil reads nothing: the status of a pod has the end of it.
+	// Outputs reads the output of containers. If Outputs is nil, only the end of the output is known, from the status of
+	// the pod.
 	Outputs Outputs
-	// Events records what happens to a job for its user.
+	// Events records events about jobs.
 	Events events.EventRecorder
 	// Metrics is where the Reconciler registers its metrics.
 	Metrics prometheus.Registerer
@@ -95,7 +97,7 @@ type Reconciler[J framework.Job] struct {
 	podGroups    *dependents.PodGroups
 	tensorBoards *dependents.TensorBoards
 	policies     network.Keeper
-	// largeJobs and pods are the memory for large jobs and for the pods that are created, in bytes.
+	// largeJobs and pods limit the memory for large jobs and for the pods that are being created, in bytes.
 	largeJobs, pods *fair.Pool
 }
 
@@ -136,14 +138,15 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	}, nil
 }
 
-// SetupWithManager registers the reconciler with the manager. It returns an error if the manager refuses, or if the
-// metrics cannot be registered.
+// SetupWithManager registers the reconciler with the manager. It returns an error if the manager does not accept it, or
+// if the metrics cannot be registered.
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
 	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected())); err != nil {
 		return err
 	}
-	// A copy that is to lead has read all there is. The controller itself would not read before it leads; its option to
-	// warm up would fill a queue which nobody empties until then.
+	// Fill the caches before this process is elected, so that a new leader can start immediately. By default a controller
+	// starts its informers only after the election. Its option EnableWarmup would also fill the work queue, which nothing
+	// drains before the election.
 	read := []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}}
 	if r.options.NetworkPolicies.Enabled {
 		read = append(read, &networkingv1.NetworkPolicy{})
@@ -184,17 +187,17 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	return nil
 }
 
-// noUpdates lets nothing through of an object that was known.
+// noUpdates drops update events.
 var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
 
-// deletions lets through that an object is gone: nothing else about a Service matters to a job.
+// deletions passes only deletions. No other event of a Service matters to a job.
 var deletions = predicate.Funcs{
 	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
 	UpdateFunc:  func(ctrlevent.UpdateEvent) bool { return false },
 	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
 }
 
-// deletionsAndChanges lets through that an object is gone, or that somebody changed its spec.
+// deletionsAndChanges passes deletions and changes of the spec.
 var deletionsAndChanges = predicate.Funcs{
 	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
 	UpdateFunc:  predicate.GenerationChangedPredicate{}.Update,
@@ -208,7 +211,7 @@ func ownerUID(object client.Object) []string {
 	return nil
 }
 
-// Reconcile brings one job closer to what its spec says. It returns an error for what is worth another try.
+// Reconcile moves one job closer to its spec. It returns an error if a retry can succeed.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job, isLarge, release, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
@@ -239,7 +242,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	d := decide(planned, seen, now)
-	//mutant:a cache is trusted => if true {
+	//mutant:decisions are based on the cache alone => if true {
 	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
 		return r.execute(ctx, job, planned, d)
 	}
@@ -252,16 +255,16 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		d = decide(planned, live, now)
 	}
 	result, err := r.execute(ctx, job, planned, d)
-	//mutant:a watch is trusted to report each pod => if false {
+	//mutant:a job is not requeued after the cache missed a pod => if false {
 	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
-		// The cache may never tell of an object that it lacks: it may be gone before a watch that broke is resumed.
+		// The cache lacks an object. If the object is deleted before a broken watch is resumed, no event reports it.
 		result = sooner(result, plan.CacheDelay)
 	}
 	return result, err
 }
 
-// observe reads what the cluster holds of the job: what a cache has, or live, what the API server has of all that must
-// not be guessed.
+// observe reads the objects of the job from the cache. If live is true, it reads pods and the PodGroup from the API
+// server instead.
 func (r *Reconciler[J]) observe(
 	ctx context.Context, job J, planned *plan.Job, live bool,
 ) (observation, error) {
@@ -304,17 +307,18 @@ func (r *Reconciler[J]) observe(
 	return seen, nil
 }
 
-// writePatience is how long a reconcile waits until the cache shows what the job's last reconcile wrote.
+// writePatience is how long a reconcile waits for the cache to show the writes of the previous reconcile of the job.
 const writePatience = time.Second
 
-// awaitWrites waits until the cache shows the pods that were written for the job, but not for long: the cache may never
-// show a pod that lost its labels. The wait only spares the API server what was done already: without it, decisions are
-// as correct. A list of pods that waits by itself would wait for the writes of all jobs.
+// awaitWrites waits until the cache shows the pods that were written for the job, but at most for writePatience: the
+// cache never shows a pod that lost its labels. Decisions are correct without the wait. The wait only saves
+// repeated requests to the API server. A list with read-your-writes consistency is no alternative, because it waits for
+// the writes of all jobs.
 func (r *Reconciler[J]) awaitWrites(ctx context.Context, job types.NamespacedName) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()
 	for _, name := range r.options.Memory.TakeWrites(job) {
-		// The client waits for the writes of the object that it gets.
+		// Get waits until the cache shows the client's own writes of this pod.
 		err := r.client.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, &corev1.Pod{})
 		if client.IgnoreNotFound(err) != nil {
 			return
@@ -322,7 +326,7 @@ func (r *Reconciler[J]) awaitWrites(ctx context.Context, job types.NamespacedNam
 	}
 }
 
-// planned returns the job as plan.Decide needs to know it.
+// planned returns the job as the input of plan.Decide.
 func (r *Reconciler[J]) planned(job J) plan.Job {
 	return plan.Job{
 		Kind:           r.gvk,

@@ -15,9 +15,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// isRelabelled reports whether an object could not be created since the job has it already, and somebody changed the
-// labels by which the job finds it. Neither the cache nor a list ever has such an object. Its name and its owner still
-// say whose it is.
+// isRelabelled reports whether an object could not be created because it already exists with other labels. The object
+// belongs to the job, but somebody changed the labels by which the job finds it. Neither the cache nor a list with the
+// job's selector returns such an object.
 func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 	notCached, ok := errors.AsType[*owned.NotCachedError](err)
 	if !ok {
@@ -25,14 +25,14 @@ func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 	}
 	selector := labels.SelectorFromSet(plan.SelectorLabels(r.gvk.Kind, job.GetName()))
 	labelled := labels.Set(notCached.Object.Labels)
-	//mutant:containers: a pod that lost its labels is waited for => return false && selector.Matches(labelled)
+	//mutant:containers: the job waits for a pod that lost its labels => return false && selector.Matches(labelled)
 	return !selector.Matches(labelled)
 }
 
-// errRelabelled is how the creation of a pod fails while the one before, whose labels somebody changed, is there.
-var errRelabelled = errors.New("the labels of a pod of the job were changed, and it is being deleted")
+// errRelabelled is returned if a pod cannot be created until an earlier pod, whose labels somebody changed, is gone.
+var errRelabelled = errors.New("a pod of the job is being deleted because its labels were changed")
 
-// relabelledDelay is how long to wait before the creation is tried again. No event tells when the pod is gone.
+// relabelledDelay is how long to wait before the creation is retried. No event reports when the earlier pod is gone.
 const relabelledDelay = 5 * time.Second
 
 // deleteRelabelled deletes a pod of the job whose labels somebody changed.

@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// heldIndex indexes the pods that are held by the name of their job.
+// heldIndex indexes held pods by the name of their job. A held pod has batchv1beta1.FinalizerLeader.
 const heldIndex = "batch.tensorstack.dev/held"
 
-// jobsOfHeld returns the name of the job of a pod that is held; nothing for other pods.
+// jobsOfHeld returns the name of the job of a held pod, and nil for other pods.
 func (r *Reconciler[J]) jobsOfHeld(pod client.Object) []string {
 	if !plan.IsHeld(pod) {
 		return nil
@@ -29,8 +29,8 @@ func (r *Reconciler[J]) jobsOfHeld(pod client.Object) []string {
 	return nil
 }
 
-// release releases pods of a job that are held. It returns the versions that they have then. A pod that is gone or has
-// changed is left alone: its next event has the job reconciled.
+// release releases held pods of a job. It returns the resource versions of the released pods. It ignores pods that are
+// gone or have changed: their next event requeues the job.
 func (r *Reconciler[J]) release(
 	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod,
 ) (map[types.UID]string, error) {
@@ -53,8 +53,8 @@ func (r *Reconciler[J]) release(
 	return released, err
 }
 
-// releasePod removes the finalizer of leaders from the version of a pod that was seen, and keeps those of others. It
-// returns the version that the pod has then, or nothing if the pod is gone, has changed, or is not held.
+// releasePod removes FinalizerLeader from a pod if the pod still has the resource version that was seen. Other
+// finalizers stay. It returns the new resource version, or nothing if the pod is gone, has changed, or is not held.
 func (r *Reconciler[J]) releasePod(
 	ctx context.Context, pod metav1.Object, options ...client.PatchOption,
 ) (version string, err error) {
@@ -62,7 +62,7 @@ func (r *Reconciler[J]) releasePod(
 		return "", nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		//mutant:a pod is released that was never seen =>
+		//mutant:a pod is released although it changed since it was seen =>
 		"resourceVersion":                     pod.GetResourceVersion(),
 		"$deleteFromPrimitiveList/finalizers": []string{batchv1beta1.FinalizerLeader},
 	}})
@@ -80,9 +80,9 @@ func (r *Reconciler[J]) releasePod(
 	return released.ResourceVersion, nil
 }
 
-// releaseStrays releases the pods that are held for a job of the name but are not the job's: since the job is gone, or
-// another one has its name, or somebody changed the owner or the labels of the pod. The UID is that of the job, empty
-// if there is none.
+// releaseStrays releases held pods that name the job but do not belong to it. Such a pod exists if the job is gone, if
+// another job has its name, or if somebody changed the owner or the labels of the pod. An empty UID means that there is
+// no job.
 func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedName, uid types.UID) error {
 	if err := r.releaseRelabelled(ctx, job); err != nil {
 		return err
@@ -99,13 +99,13 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 		if plan.IsControlledBy(pod, uid) {
 			continue
 		}
-		if !isRead { // the cache may have an earlier job of the name, or none yet
+		if !isRead { // the cache can have an earlier job of the same name, or not have the job yet
 			if uid, err = r.liveUID(ctx, job); err != nil {
 				return err
 			}
 			isRead = true
 		}
-		//mutant:the leader of a job that is gone is held for ever => if plan.IsControlledBy(pod, uid) || uid == "" {
+		//mutant:the leader of a deleted job is held forever => if plan.IsControlledBy(pod, uid) || uid == "" {
 		if plan.IsControlledBy(pod, uid) {
 			continue
 		}
@@ -116,18 +116,18 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 	return nil
 }
 
-// liveUID returns the UID of the job that the API server has, empty if it has none of the name.
+// liveUID reads the UID of a job from the API server. Empty means that there is no such job.
 func (r *Reconciler[J]) liveUID(ctx context.Context, job types.NamespacedName) (types.UID, error) {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)
 	if err := r.apiReader.Get(ctx, job, newest); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("reading the job before a pod is released: %w", err)
+		return "", fmt.Errorf("reading the job before releasing its pods: %w", err)
 	}
 	return newest.GetUID(), nil
 }
 
-// releaseRelabelled releases the pods of the job that left the cache while they were held, and are still there:
-// somebody changed the label by which the cache selects.
+// releaseRelabelled releases the held pods of the job that left the cache but still exist. They left the cache because
+// somebody changed the label by which the cache selects pods.
 func (r *Reconciler[J]) releaseRelabelled(ctx context.Context, job types.NamespacedName) error {
 	left := r.options.Memory.takeLeft(job)
 	for i, name := range left {
@@ -141,7 +141,7 @@ func (r *Reconciler[J]) releaseRelabelled(ctx context.Context, job types.Namespa
 	return nil
 }
 
-// releaseIfRelabelled releases a pod that is held and that the cache does not select.
+// releaseIfRelabelled releases a held pod if its labels no longer match the selector of the cache.
 func (r *Reconciler[J]) releaseIfRelabelled(ctx context.Context, key client.ObjectKey) error {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
@@ -150,7 +150,7 @@ func (r *Reconciler[J]) releaseIfRelabelled(ctx context.Context, key client.Obje
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading pod %s, whose labels may have been changed: %w", key.Name, err)
+		return fmt.Errorf("reading pod %s, which left the cache: %w", key.Name, err)
 	}
 	_, err = r.releasePod(ctx, pod, client.DisableReadYourWritesConsistency)
 	return err

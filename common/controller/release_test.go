@@ -21,7 +21,7 @@ import (
 
 var jobName = types.NamespacedName{Namespace: "ns", Name: "job"}
 
-// heldPod returns the pod of a leader that is held, with labels.
+// heldPod returns the held pod of a leader, with labels.
 func heldPod(labels map[string]string) *corev1.Pod {
 	p := pod("job-worker-0", running)
 	p.Namespace, p.Labels = "ns", labels
@@ -32,7 +32,7 @@ func heldPod(labels map[string]string) *corev1.Pod {
 	return p
 }
 
-// leaves returns a reconciler that was told that a pod left its cache.
+// leaves returns a reconciler after an event that a pod left the cache.
 func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[framework.Job] {
 	t.Helper()
 	r := &Reconciler[framework.Job]{gvk: testKind, client: c, apiReader: c, options: Options{Memory: &Memory{}}}
@@ -44,8 +44,8 @@ func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[frame
 	return r
 }
 
-// A pod that leaves the cache while it is held has been deleted, or somebody has changed its labels.
-func TestPodThatLeavesTheCacheIsReleased(t *testing.T) {
+// A held pod leaves the cache if it was deleted or if somebody changed its labels.
+func TestHeldPodThatLeavesTheCacheIsReleased(t *testing.T) {
 	t.Parallel()
 	kindOf := func(kind string) map[string]string { return map[string]string{batchv1beta1.LabelJobKind: kind} }
 	released, kept := []string{"example.org/backup"}, []string{"example.org/backup", batchv1beta1.FinalizerLeader}
@@ -53,10 +53,10 @@ func TestPodThatLeavesTheCacheIsReleased(t *testing.T) {
 		live *corev1.Pod
 		want []string
 	}{
-		"if somebody took off the kind of job":            {heldPod(nil), released},
-		"if somebody gave it another kind of job":         {heldPod(kindOf("OtherJob")), released},
-		"not if it is back, or another one has its name":  {heldPod(kindOf("TestJob")), kept},
-		"not if it is gone, which is not an error either": {nil, nil},
+		"a pod without the job-kind label is released":         {heldPod(nil), released},
+		"a pod with the label of another job kind is released": {heldPod(kindOf("OtherJob")), released},
+		"a pod that the cache selects again is not released":   {heldPod(kindOf("TestJob")), kept},
+		"a deleted pod is ignored":                             {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,12 +75,12 @@ func TestPodThatLeavesTheCacheIsReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			diff(t, "finalizers", tc.want, live.Finalizers)
-			diff(t, "pods to look for", []string(nil), r.options.Memory.takeLeft(jobName))
+			diff(t, "pods left to check", []string(nil), r.options.Memory.takeLeft(jobName))
 		})
 	}
 }
 
-func TestPodThatLeavesTheCacheIsReleasedLaterIfTheAPIServerFails(t *testing.T) {
+func TestReleaseOfAPodThatLeftTheCacheIsRetried(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
@@ -90,9 +90,9 @@ func TestPodThatLeavesTheCacheIsReleasedLaterIfTheAPIServerFails(t *testing.T) {
 	}).Build()
 	r := leaves(t, c, heldPod(nil))
 	if err := r.releaseRelabelled(t.Context(), jobName); !errors.Is(err, down) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("the error is %v, want %v", err, down)
 	}
-	diff(t, "pods to look for", []string{"job-worker-0"}, r.options.Memory.takeLeft(jobName))
+	diff(t, "pods left to check", []string{"job-worker-0"}, r.options.Memory.takeLeft(jobName))
 }
 
 func TestJobOfAPod(t *testing.T) {
@@ -106,11 +106,11 @@ func TestJobOfAPod(t *testing.T) {
 		want      string
 		wantIndex []string
 	}{
-		"a pod that is held belongs to its owner, whatever its labels": {heldPod(named), "job", []string{"job"}},
-		"a pod that is not held belongs to its owner":                  {free(heldPod(named)), "job", nil},
-		"a pod that is held, and no job's, is found by its label":      {foreign(heldPod(named)), "label", []string{"label"}},
-		"a pod that is held, and no job's, may have no label":          {foreign(heldPod(nil)), "", nil},
-		"a pod of others is nobody's":                                  {free(foreign(heldPod(named))), "", nil},
+		"a held pod belongs to its owner, whatever its labels":   {heldPod(named), "job", []string{"job"}},
+		"a pod that is not held belongs to its owner":            {free(heldPod(named)), "job", nil},
+		"a held pod without an owning job is found by its label": {foreign(heldPod(named)), "label", []string{"label"}},
+		"a held pod without an owning job or a label has no job": {foreign(heldPod(nil)), "", nil},
+		"a pod of another owner has no job":                      {free(foreign(heldPod(named))), "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,8 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// createSecret creates the Secret that the replicas share, if they do and there is none yet.
+// createSecret creates the Secret that the replicas share, unless it exists. It does nothing for a framework without a
+// Secret.
 func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.Job) error {
 	withSecret, ok := r.framework.(framework.SecretFramework[J])
 	if !ok {
@@ -22,22 +23,23 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.J
 	}
 	secret, err := withSecret.NewSecret(job)
 	if err != nil {
-		return fmt.Errorf("making the Secret of the job: %w", err)
+		return fmt.Errorf("building the Secret of the job: %w", err)
 	}
 	secret.ObjectMeta = planned.MetaOfOwned()
 	secret.Name = withSecret.SecretName(job)
-	// Without the option the client would have Secrets in its cache, which it may not read.
+	// Without this option the client would start a cache of Secrets, which it has no permission to read.
 	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
-	// Quotas are checked before names.
+	// The API server checks quotas before it checks whether the name exists.
 	overQuota := apierrors.IsForbidden(err) && (job.JobStatus().RunningTime != nil || job.JobStatus().Attempt > 0)
 	if apierrors.IsAlreadyExists(err) || overQuota {
-		return nil // the pods that were there before had it
+		return nil // the Secret was created with the first pods of the job
 	}
 	return owned.RefusedOrFailed("secret "+secret.Name, err)
 }
 
-// deleteSecret deletes the Secret that the replicas shared, if they did. It is called before the status records
-// that the run is over, so that a controller that restarts in between deletes the Secret then.
+// deleteSecret deletes the Secret that the replicas shared. It does nothing for a framework without a Secret. It must
+// be called before the status records that the run is over. So if the controller restarts in between, it deletes the
+// Secret after the restart.
 func (r *Reconciler[J]) deleteSecret(ctx context.Context, job J) error {
 	withSecret, ok := r.framework.(framework.SecretFramework[J])
 	if !ok {
@@ -48,8 +50,9 @@ func (r *Reconciler[J]) deleteSecret(ctx context.Context, job J) error {
 	err := r.client.Delete(ctx, secret, client.DisableReadYourWritesConsistency)
 	switch {
 	case owned.IsRefused(err):
-		// The job ends nevertheless: an administrator did not grant the deletion, or a webhook does not admit it.
-		ctrllog.FromContext(ctx).Error(err, "The Secret of the job stays until the job is deleted", "secret", secret.Name)
+		// RBAC or a webhook does not allow the deletion. The job ends nevertheless.
+		ctrllog.FromContext(ctx).Error(err, "Failed to delete the Secret; it stays until the job is deleted",
+			"secret", secret.Name)
 		return nil
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("deleting secret %s: %w", secret.Name, err)

@@ -18,7 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// testJob is a job of which only its name matters.
+// testJob is a job without a spec.
 type testJob struct {
 	corev1.ConfigMap
 
@@ -27,11 +27,12 @@ type testJob struct {
 
 func (j *testJob) JobStatus() *batchv1beta1.JobStatus { return &j.status }
 
-// plain is a framework without a Secret, secretive one with.
+// plain is a framework without a Secret.
 type plain struct {
 	framework.Framework[*testJob]
 }
 
+// secretive is a framework with a Secret.
 type secretive struct {
 	plain
 
@@ -44,7 +45,7 @@ func (s secretive) NewSecret(*testJob) (*corev1.Secret, error) {
 	return &corev1.Secret{}, s.err
 }
 
-// creations is a client that creates, and nothing else.
+// creations is a client that can only create objects.
 type creations struct {
 	client.Client
 
@@ -65,29 +66,33 @@ func TestCreateSecret(t *testing.T) {
 	failed := errors.New("no entropy")
 	for name, tc := range map[string]struct {
 		framework framework.Framework[*testJob]
-		// answer is that of the API server.
+		// answer is the answer of the API server.
 		answer error
 		status batchv1beta1.JobStatus
-		// want is the error, empty for none. wantRefused says that the job's condition gets it.
-		want        string
+		// want is the error. Empty means no error.
+		want string
+		// wantRefused is true if the error is a *report.RefusedError, which is written into a condition of the job.
 		wantRefused bool
-		wantNone    bool
+		// wantNone is true if no Secret is created.
+		wantNone bool
 	}{
-		"a kind without a Secret": {framework: plain{}, wantNone: true},
-		"one that is not there":   {framework: secretive{}},
-		"one that is there stays": {framework: secretive{}, answer: apierrors.NewAlreadyExists(secrets, "job-keys")},
-		"one that cannot be made": {
-			framework: secretive{err: failed}, want: "making the Secret of the job: no entropy", wantNone: true,
+		"no Secret is created for a framework without one": {framework: plain{}, wantNone: true},
+		"a missing Secret is created":                      {framework: secretive{}},
+		"an existing Secret is no error": {
+			framework: secretive{}, answer: apierrors.NewAlreadyExists(secrets, "job-keys"),
 		},
-		"one that is refused": {
+		"a Secret that cannot be built is an error": {
+			framework: secretive{err: failed}, want: "building the Secret of the job: no entropy", wantNone: true,
+		},
+		"a Secret that a quota rejects is a refusal": {
 			framework: secretive{}, answer: apierrors.NewForbidden(secrets, "job-keys", errors.New("exceeded quota")),
 			want: `creating secret job-keys: secrets "job-keys" is forbidden: exceeded quota`, wantRefused: true,
 		},
-		"one that is refused by a quota, though the job has had pods and so has it": {
+		"a quota is ignored once the job has had pods, because the Secret exists": {
 			framework: secretive{}, answer: apierrors.NewForbidden(secrets, "job-keys", errors.New("exceeded quota")),
 			status: batchv1beta1.JobStatus{Attempt: 1},
 		},
-		"an API server that does not answer in time": {
+		"a timeout of the API server is an error": {
 			framework: secretive{}, answer: apierrors.NewTimeoutError("too slow", 1),
 			want: "creating secret job-keys: Timeout: too slow",
 		},
@@ -106,7 +111,7 @@ func TestCreateSecret(t *testing.T) {
 			}
 			diff(t, "error", tc.want, got)
 			if _, refused := errors.AsType[*report.RefusedError](err); refused != tc.wantRefused {
-				t.Errorf("the error is a refusal: %t, want %t", refused, tc.wantRefused)
+				t.Errorf("the error is a RefusedError: %t, want %t", refused, tc.wantRefused)
 			}
 			if tc.wantNone {
 				diff(t, "creations", 0, len(api.created))
@@ -120,13 +125,13 @@ func TestCreateSecret(t *testing.T) {
 				}},
 			}}}, api.created)
 			if !api.options.DisableReadYourWritesConsistency {
-				t.Error("the client would read Secrets, which the controller may not")
+				t.Error("the client reads Secrets, which the controller has no permission for")
 			}
 		})
 	}
 }
 
-// deletingAPI answers deletions, and keeps what was to be deleted.
+// deletingAPI is a client that can only delete objects. It records the deletions.
 type deletingAPI struct {
 	client.Client
 
@@ -147,24 +152,25 @@ func TestDeleteSecret(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
 		framework framework.Framework[*testJob]
-		// answer is that of the API server.
+		// answer is the answer of the API server.
 		answer error
-		want   []string
-		// wantErr is the error, empty for none.
+		// want are the deleted Secrets.
+		want []string
+		// wantErr is the error. Empty means no error.
 		wantErr string
 	}{
-		"a kind without a Secret deletes none": {framework: plain{}},
-		"the Secret of the job is deleted":     {framework: secretive{}, want: []string{"ns/job-keys"}},
+		"no Secret is deleted for a framework without one": {framework: plain{}},
+		"the Secret of the job is deleted":                 {framework: secretive{}, want: []string{"ns/job-keys"}},
 		"a Secret that is gone is no error": {
 			framework: secretive{}, answer: apierrors.NewNotFound(secrets, "job-keys"), want: []string{"ns/job-keys"},
 		},
-		"a Secret that must not be deleted is no error": {
+		"a forbidden deletion is no error": {
 			framework: secretive{}, answer: apierrors.NewForbidden(secrets, "job-keys", nil), want: []string{"ns/job-keys"},
 		},
-		"a Secret whose deletion a webhook fails is no error": {
+		"a deletion that fails in a webhook is no error": {
 			framework: secretive{}, answer: apierrors.NewInternalError(failed), want: []string{"ns/job-keys"},
 		},
-		"an API server that does not answer is an error": {
+		"a timeout of the API server is an error of the deletion": {
 			framework: secretive{}, answer: apierrors.NewTimeoutError("too slow", 1), want: []string{"ns/job-keys"},
 			wantErr: "deleting secret job-keys: Timeout: too slow",
 		},
@@ -182,7 +188,7 @@ func TestDeleteSecret(t *testing.T) {
 			diff(t, "error", tc.wantErr, got)
 			diff(t, "deletions", tc.want, api.deleted)
 			if len(tc.want) > 0 && !api.options.DisableReadYourWritesConsistency {
-				t.Error("the client would read Secrets, which the controller may not")
+				t.Error("the client reads Secrets, which the controller has no permission for")
 			}
 		})
 	}

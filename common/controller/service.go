@@ -6,8 +6,8 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// newService returns the headless Service that gives the replicas of a job their host names. It publishes their
-// addresses before they are ready, since they need each other to become ready.
+// newService returns the headless Service that provides the DNS names of the replicas of a job. It publishes addresses
+// of replicas that are not ready, because replicas need each other to become ready.
 func newService(job *plan.Job) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: job.MetaOfOwned(),

@@ -10,12 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// laggingCache is a cache that never shows the writes of a pod. Reads of the pod wait for them, as those of
-// controller-runtime's client do, and so do lists that are not told otherwise.
+// laggingCache is a cache that never shows the writes of one pod. As with the client of controller-runtime, a read of
+// the pod waits for these writes, and so does a list unless DisableReadYourWritesConsistency is set.
 type laggingCache struct {
 	*idleCache
 
-	hidden  string
+	// hidden is the name of the pod.
+	hidden string
+	// awaited are the names of the pods that were read.
 	awaited []string
 }
 
@@ -48,12 +50,12 @@ func TestReconcileWaitsForThePodsThatItsJobWrote(t *testing.T) {
 		hidden  string
 		want    []string
 	}{
-		"it waits for no pods if none were written":   {},
-		"it does not wait for the pods of other jobs": {written: map[string][]string{"other": {"other-worker-0"}}},
-		"it waits for each pod of its own job": {
+		"a reconcile does not wait if no pods were written":    {},
+		"a reconcile does not wait for the pods of other jobs": {written: map[string][]string{"other": {"other-worker-0"}}},
+		"a reconcile waits for each pod of its own job": {
 			written: map[string][]string{"job": {"a", "b"}}, want: []string{"a", "b"},
 		},
-		"it does not wait for ever for a pod without label": {
+		"a reconcile does not wait forever for a pod that lost its label": {
 			written: map[string][]string{"job": {"a", "b"}}, hidden: "a", want: []string{"a"},
 		},
 	} {
@@ -70,7 +72,7 @@ func TestReconcileWaitsForThePodsThatItsJobWrote(t *testing.T) {
 			result, err := r.Reconcile(t.Context(), request)
 			diff(t, "error", nil, err)
 			diff(t, "result", reconcile.Result{}, result)
-			diff(t, "pods that were awaited", tc.want, cache.awaited)
+			diff(t, "awaited pods", tc.want, cache.awaited)
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// The builders and checks of jobtest, by the names that the tests here use.
+// Short names of the builders and checks of jobtest.
 var (
 	diff          = jobtest.Diff
 	job           = jobtest.NewJob
@@ -65,14 +65,14 @@ type (
 
 const scopeReplica = batchv1beta1.RestartScopeReplica
 
-// apiServer is an API server that gives one answer to every change of a dependent.
+// apiServer is an API server that gives the same answer to every change of a dependent.
 type apiServer struct {
 	client.Client
 
 	answer error
-	// owner controls the dependent that is there.
+	// owner is the UID of the owner of the existing dependent.
 	owner types.UID
-	// calls are the changes, and how often the status of the job was written.
+	// calls are the changes of the dependent and the writes of the status of the job.
 	calls []string
 }
 
@@ -90,12 +90,12 @@ func (d *apiServer) Get(_ context.Context, _ client.ObjectKey, object client.Obj
 func (d *apiServer) changed(what string, noWait bool) error {
 	d.calls = append(d.calls, what)
 	if !noWait {
-		d.calls = append(d.calls, "the client would wait for the cache")
+		d.calls = append(d.calls, "a change waits for the cache")
 	}
 	return d.answer
 }
 
-// ownerJob is a job with a name, a TensorBoard, and nothing else.
+// ownerJob is a job that has only metadata and a TensorBoard.
 type ownerJob struct {
 	metav1.PartialObjectMetadata
 
@@ -105,7 +105,7 @@ type ownerJob struct {
 
 var _ framework.TensorBoardJob = &ownerJob{}
 
-// newOwnerJob returns the job whose objects jobtest builds.
+// newOwnerJob returns the owner of the objects that jobtest builds.
 func newOwnerJob() *ownerJob {
 	j := &ownerJob{}
 	j.Namespace, j.Name, j.UID = "ns", "job", "job-uid"
@@ -121,7 +121,7 @@ func (j *ownerJob) TensorBoardStatus() *batchv1beta1.DependentStatus     { retur
 
 func (j *ownerJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) { j.tensorBoard = status }
 
-// changeOf returns a change of an object, with as much of it as the action needs.
+// changeOf returns a change with the objects that the action needs.
 func changeOf(action string, seen, wanted plan.Object) plan.Change {
 	switch action {
 	case "":

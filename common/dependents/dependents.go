@@ -1,9 +1,11 @@
-// Package dependents has the objects that a job owns besides its pods, and that another controller acts on: its
-// PodGroup and its TensorBoard. Each kind is one file. The file tells which parts of an object the job reads, which
-// object the job wants, how to get there, and what the status of the job reports. All kinds are watched (watch.go), and
-// read and written (store.go), in the same way. Either kind may not be installed.
+// Package dependents manages the PodGroup and the TensorBoard of a job. The job owns them, and other controllers
+// reconcile them. Both kinds are optional: their CRDs need not be installed.
 //
-// Decisions are pure functions, as those of package plan are.
+// Each kind has one file. The file defines which fields of the object the job controller reads, which object the job
+// needs, which changes the controller makes to get it, and which status the job reports. All kinds share the code to
+// watch objects (watch.go), and the code to read and write them (store.go).
+//
+// Decisions are pure functions, as in package plan.
 package dependents
 
 import (
@@ -11,12 +13,12 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// View is what is known of an object that a job owns.
+// View is a snapshot of a dependent of a job.
 type View[T plan.Object] struct {
-	// Object of the job's name, whoever owns it. Nil means that there is none.
+	// Object is the object with the name of the job, whoever owns it. Nil means that there is none.
 	Object T
-	// Unknown reports whether the controller does not know yet what exists.
+	// Unknown reports whether the controller does not know yet if the object exists.
 	Unknown bool
-	// Problem is why it cannot be known. Nil means no problem.
+	// Problem is why the object cannot be read. Nil means no problem.
 	Problem *report.RefusedError
 }

@@ -8,26 +8,26 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// RetryDelay is how long to wait after a request that failed and can succeed soon.
+// RetryDelay exports retryDelay for tests.
 const RetryDelay = retryDelay
 
-// What a cache keeps of an object.
+// The transform functions of the caches.
 var (
 	TransformPodGroup    = podGroupKind().transform
 	TransformTensorBoard = tensorBoardKind().transform
 )
 
-// PodGroupWakes reports whether an update of a PodGroup wakes its job.
+// PodGroupWakes reports whether an update of a PodGroup requeues its job.
 func PodGroupWakes(before, after *schedulerv1beta1.PodGroup) bool {
 	update := event.TypedUpdateEvent[*schedulerv1beta1.PodGroup]{ObjectOld: before, ObjectNew: after}
 	return podGroupKind().changes().Update(update)
 }
 
-// TensorBoardWakes reports whether an update of a TensorBoard wakes its job.
+// TensorBoardWakes reports whether an update of a TensorBoard requeues its job.
 func TensorBoardWakes(before, after *tensorboardv1beta1.TensorBoard) bool {
 	update := event.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]{ObjectOld: before, ObjectNew: after}
 	return tensorBoardKind().changes().Update(update)
 }
 
-// Of returns the change of a job's TensorBoard that must wait.
+// Of returns the held change of a job's TensorBoard.
 func (h *HeldChanges) Of(job types.NamespacedName) HeldChange { return h.of(job) }

@@ -32,7 +32,7 @@ func NewPodGroups(cluster Cluster) *PodGroups {
 	return &PodGroups{store[*schedulerv1beta1.PodGroup]{kind: podGroupKind(), Cluster: cluster}}
 }
 
-// podGroupKind is the kind of PodGroups.
+// podGroupKind returns the description of the kind PodGroup.
 func podGroupKind() kind[*schedulerv1beta1.PodGroup] {
 	return kind[*schedulerv1beta1.PodGroup]{
 		name:         "podgroup",
@@ -44,7 +44,7 @@ func podGroupKind() kind[*schedulerv1beta1.PodGroup] {
 	}
 }
 
-// podGroupStatusRead returns what the job controller reads of the status of a PodGroup.
+// podGroupStatusRead returns the part of the status of a PodGroup that the job controller reads.
 func podGroupStatusRead(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroupStatus {
 	status := schedulerv1beta1.PodGroupStatus{
 		ObservedGeneration: group.Status.ObservedGeneration,
@@ -63,16 +63,17 @@ func podGroupStatusRead(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGr
 	return status
 }
 
-// podGroupsNotInstalled returns the problem of a job that cannot be scheduled as a gang, since the CRD is missing.
+// podGroupsNotInstalled returns the problem of a job that needs a PodGroup if the CRD is not installed.
 func podGroupsNotInstalled(error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: errors.New(
-		"the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed, " +
-			"which spec.scheduler.t9kScheduler needs: no replica is created until it is")}
+		"spec.scheduler.t9kScheduler needs PodGroups, but the CustomResourceDefinition " +
+			"podgroups.scheduler.tensorstack.dev is not installed: no replica is created until it is installed")}
 }
 
-// Observe reads the PodGroup of a job: from a cache or, if live, from the API server itself.
+// Observe reads the PodGroup of a job from a cache. If live is true, it reads from the API server instead.
 func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) PodGroup {
-	// Also before a live read: if PodGroups are not watched, no event reports one that is created later.
+	// Check the reader before a live read, too. If PodGroups are not watched, no event reports a PodGroup that is created
+	// later.
 	reader, problem := g.reader(ctx, job.GetNamespace())
 	if reader == nil {
 		return PodGroup{Unknown: problem == nil, Problem: problem}
@@ -83,9 +84,9 @@ func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) P
 	return PodGroup(g.read(ctx, reader, job))
 }
 
-// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server refuses to create
-// or update it, and a conflict if somebody updated it since it was read. A deletion that is refused is another error: a
-// job that needs no pods any more does not report it.
+// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a creation
+// or an update, and a conflict if somebody updated the PodGroup since it was read. A rejected deletion is a different
+// error, because a job that no longer needs pods does not report it.
 func (g *PodGroups) Apply(ctx context.Context, job client.Object, change plan.Change) error {
 	err := g.write(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
@@ -94,14 +95,14 @@ func (g *PodGroups) Apply(ctx context.Context, job client.Object, change plan.Ch
 	return err
 }
 
-// PodGroup is what is known of the PodGroup by which a job is scheduled as a gang.
+// PodGroup is a snapshot of the PodGroup of a job.
 type PodGroup View[*schedulerv1beta1.PodGroup]
 
 var _ plan.Admission = PodGroup{}
 
-// Request creates or updates the PodGroup so that it is as the job needs it now. Pods wait until its queue has admitted
-// it as it is. While all replicas have nodes it does not matter how many pods the group needs. So it is not updated for
-// each peer that ends.
+// Request creates or updates the PodGroup as the job needs it. Pods wait until the queue has admitted the current spec
+// of the PodGroup. While all replicas are on nodes, the number of pods that the group needs does not matter. So the
+// PodGroup is not updated for each replica that ends.
 func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	waits := plan.Answer{Wait: &plan.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
@@ -111,11 +112,11 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	switch {
 	case g.Unknown:
 		waits.RetryAfter = plan.CacheDelay
-		waits.Wait.Message = "it is not known yet which podgroups there are"
+		waits.Wait.Message = fmt.Sprintf("podgroup %s cannot be read yet", job.Name)
 		return waits
 	case g.Problem != nil:
 		return cannotHave(job, g.Problem)
-	//mutant:owners: a PodGroup of somebody else is taken => case false:
+	//mutant:owners: a job uses the PodGroup of another owner => case false:
 	case g.Object != nil && !plan.IsControlledBy(g.Object, job.UID):
 		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name, g.Object))
 	case g.Object == nil:
@@ -125,7 +126,7 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 		}
 		return waits
 	case g.Object.DeletionTimestamp != nil:
-		waits.Wait.Message = fmt.Sprintf("podgroup %s is being deleted, and made anew once it is gone", job.Name)
+		waits.Wait.Message = fmt.Sprintf("podgroup %s is being deleted and will be recreated", job.Name)
 		return waits
 	//mutant:a gang: a replacement waits for peers that succeeded => case false:
 	case need.Scheduling && !needsSamePods(g.Object.Spec, want):
@@ -136,7 +137,7 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	}
 	admitted := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)
 	switch {
-	//mutant:a gang: pods are created in an outdated admission => case admitted == nil:
+	//mutant:a gang: pods are created with an outdated admission => case admitted == nil:
 	case admitted == nil || g.Object.Status.ObservedGeneration < g.Object.Generation:
 		return waits
 	case admitted.Status != metav1.ConditionTrue:
@@ -150,7 +151,7 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	}
 }
 
-// cannotHave returns the answer to a job that can have no PodGroup.
+// cannotHave returns the answer to a job that cannot have a PodGroup.
 func cannotHave(job *plan.Job, problem *report.RefusedError) plan.Answer {
 	return plan.Answer{
 		Wait:       &plan.Wait{Reason: problem.Reason, Message: problem.Error()},
@@ -173,9 +174,9 @@ func (g PodGroup) Release(job *plan.Job) plan.Answer {
 	}
 }
 
-// Join makes the pods to create members of the PodGroup. kube-scheduler needs to know as many of them as the PodGroup
-// needs. The others, which an elastic job can do without, are extra. An elastic job may have given up some of its first
-// pods. The leader is always a member.
+// Join makes the pods to create members of the PodGroup. As many pods as the PodGroup needs join the group of
+// kube-scheduler. The other pods of an elastic job are extra. An elastic job can have removed some of its first pods,
+// so Join counts the pods in the group. The leader is never extra.
 func (g PodGroup) Join(job *plan.Job, creates []plan.Creation, leader string, present []*corev1.Pod) {
 	var members int32
 	for _, pod := range present {
@@ -194,7 +195,8 @@ func (g PodGroup) Join(job *plan.Job, creates []plan.Creation, leader string, pr
 	}
 }
 
-// WhyPending returns what a pod without a node waits for, as the PodGroup knows it. The pods of a gang do not know.
+// WhyPending returns why a pod without a node is pending. The reason comes from the PodGroup, because the status of a
+// pod in a gang does not have it.
 func (g PodGroup) WhyPending(job *plan.Job, pod *corev1.Pod) (reason, message string, known bool) {
 	if pod.Spec.NodeName != "" || g.OwnUID(job.UID) == "" {
 		return "", "", false
@@ -204,7 +206,7 @@ func (g PodGroup) WhyPending(job *plan.Job, pod *corev1.Pod) (reason, message st
 	case scheduled == nil:
 		return batchv1beta1.ReasonPending, pod.Name + " waits to be scheduled with its gang", true
 	case scheduled.Status == metav1.ConditionTrue && isGated(pod):
-		message = fmt.Sprintf("%s, which the gang can do without, waits until its queue has room", pod.Name)
+		message = fmt.Sprintf("%s is not needed by its gang and waits until its queue has room", pod.Name)
 		return batchv1beta1.ReasonPending, message, true
 	case scheduled.Status == metav1.ConditionTrue:
 		return "", "", false
@@ -239,20 +241,21 @@ func (g PodGroup) OwnUID(job types.UID) types.UID {
 	return g.Object.UID
 }
 
-// needsSamePods reports whether two PodGroups need the same pods. Their priority is for administrators to change.
+// needsSamePods reports whether two PodGroups need the same pods. It ignores the priority, which administrators can
+// change.
 func needsSamePods(a, b schedulerv1beta1.PodGroupSpec) bool {
 	return a.MinMember == b.MinMember && equality.Semantic.DeepEqual(a.Roles, b.Roles)
 }
 
-// isGated reports whether a pod is kept from the scheduler for now. The cache has the conditions of the pod, and not
-// its gates.
+// isGated reports whether a pod has scheduling gates. It checks the conditions of the pod, because the cache does not
+// have the gates.
 func isGated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated
 	})
 }
 
-// needsHelp reports whether a PodGroup that waits for the reason needs help.
+// needsHelp reports whether somebody must act before a PodGroup with this reason can be scheduled.
 func needsHelp(reason string) bool {
 	switch reason {
 	case schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded, schedulerv1beta1.ReasonQueueNotFound,

@@ -20,40 +20,44 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestPodGroupWakesItsJob(t *testing.T) {
+func TestPodGroupRequeuesItsJob(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change jobtest.GroupOption
 		want   bool
 	}{
-		"it is admitted": {change: admitted, want: true},
-		"it is scheduled": {
+		"an admission requeues the job": {change: admitted, want: true},
+		"a change of GroupScheduled requeues the job": {
 			change: withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""), want: true,
 		},
-		"its spec changes":          {change: edited, want: true},
-		"it is being deleted":       {change: deletingGroup, want: true},
-		"it is no longer the job's": {change: foreignGroup, want: true},
-		"it is another one":         {change: func(g *schedulerv1beta1.PodGroup) { g.UID = "another" }, want: true},
-		"its pods are counted":      {change: func(g *schedulerv1beta1.PodGroup) { g.Status.Running = 3 }},
-		"there are enough pods": {change: func(g *schedulerv1beta1.PodGroup) {
+		"a change of the spec requeues the job":  {change: edited, want: true},
+		"a deletion requeues the job":            {change: deletingGroup, want: true},
+		"a change of the owner requeues the job": {change: foreignGroup, want: true},
+		"a new PodGroup requeues the job": {
+			change: func(g *schedulerv1beta1.PodGroup) { g.UID = "another" }, want: true,
+		},
+		"a change of the pod counts does not requeue the job": {
+			change: func(g *schedulerv1beta1.PodGroup) { g.Status.Running = 3 },
+		},
+		"a change of another condition does not requeue the job": {change: func(g *schedulerv1beta1.PodGroup) {
 			meta.SetStatusCondition(&g.Status.Conditions, metav1.Condition{Type: "SufficientGroupMember"})
 		}},
-		"its status speaks of the spec ": {
+		"a change of the observed generation requeues the job": {
 			change: func(g *schedulerv1beta1.PodGroup) { g.Status.ObservedGeneration = 1 }, want: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before, after := group(2), group(2, tc.change)
-			diff(t, "answer", tc.want, dependents.PodGroupWakes(before, after))
+			diff(t, "requeue", tc.want, dependents.PodGroupWakes(before, after))
 			_, _ = dependents.TransformPodGroup(before)
 			_, _ = dependents.TransformPodGroup(after)
-			diff(t, "answer of a cache", tc.want, dependents.PodGroupWakes(before, after))
+			diff(t, "requeue after the transform of the cache", tc.want, dependents.PodGroupWakes(before, after))
 		})
 	}
 }
 
-// groups is an API server that gives one answer to every change of a PodGroup.
+// groups is an API server that gives the same answer to every change of a PodGroup.
 type groups struct{ apiServer }
 
 func (g *groups) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
@@ -88,35 +92,46 @@ func TestChangePodGroup(t *testing.T) {
 		owner  types.UID
 
 		wantCall string
-		// wantReason is that of a refusal; wantFailure is another error.
-		wantReason  string
+		// wantReason is the reason of the *report.RefusedError. Empty means none.
+		wantReason string
+		// wantFailure is true if there is another error.
 		wantFailure bool
 	}{
-		"nothing":       {},
-		"it is created": {change: "Create", wantCall: "create job of job"},
-		"it was created": {
+		"no change sends no request": {},
+		"a PodGroup is created":      {change: "Create", wantCall: "create job of job"},
+		"an existing PodGroup of the job is an error": {
 			change: "Create", answer: exists, owner: "job-uid", wantCall: "create job of job", wantFailure: true,
 		},
-		"there is one of the name": {
+		"an existing PodGroup of another owner is a name conflict": {
 			change: "Create", answer: exists, owner: "other", wantCall: "create job of job", wantReason: "NameConflict",
 		},
-		"there is no such kind": {
+		"an unknown kind is not installed": {
 			change: "Create", answer: &meta.NoKindMatchError{}, wantCall: "create job of job", wantReason: "NotInstalled",
 		},
-		"there is none any more": {
+		"a removed kind is not installed": {
 			change: "Create", answer: missing, wantCall: "create job of job", wantReason: "NotInstalled",
 		},
-		"it is refused": {
+		"a rejected creation is a refusal": {
 			change: "Create", answer: forbidden, wantCall: "create job of job", wantReason: "CreateFailed",
 		},
-		"it is changed":         {change: "Update", wantCall: patch},
-		"a change is refused":   {change: "Update", answer: forbidden, wantCall: patch, wantReason: "UpdateFailed"},
-		"somebody was faster":   {change: "Update", answer: conflict, wantCall: patch, wantFailure: true},
-		"somebody deleted it":   {change: "Update", answer: missing, wantCall: patch},
-		"it is deleted":         {change: "Delete", wantCall: "delete group-uid"},
-		"it is gone":            {change: "Delete", answer: missing, wantCall: "delete group-uid"},
-		"there is another one":  {change: "Delete", answer: conflict, wantCall: "delete group-uid"},
-		"a deletion is refused": {change: "Delete", answer: forbidden, wantCall: "delete group-uid", wantFailure: true},
+		"a PodGroup is updated": {change: "Update", wantCall: patch},
+		"a rejected update is a refusal": {
+			change: "Update", answer: forbidden, wantCall: patch, wantReason: "UpdateFailed",
+		},
+		"a conflict of an update is an error": {
+			change: "Update", answer: conflict, wantCall: patch, wantFailure: true,
+		},
+		"an update of a deleted PodGroup is ignored": {change: "Update", answer: missing, wantCall: patch},
+		"a PodGroup is deleted":                      {change: "Delete", wantCall: "delete group-uid"},
+		"a deletion of a deleted PodGroup is ignored": {
+			change: "Delete", answer: missing, wantCall: "delete group-uid",
+		},
+		"a deletion of a replaced PodGroup is ignored": {
+			change: "Delete", answer: conflict, wantCall: "delete group-uid",
+		},
+		"a rejected deletion is an error": {
+			change: "Delete", answer: forbidden, wantCall: "delete group-uid", wantFailure: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,17 +20,17 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestGangIsAllOrNothingInAQueue(t *testing.T) {
+func TestGangIsAllOrNothingIfTheJobHasAQueue(t *testing.T) {
 	t.Parallel()
-	nowhere := job(role("worker", 1))
-	nowhere.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
+	withoutQueue := job(role("worker", 1))
+	withoutQueue.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		want bool
 	}{
-		"in a queue":                   {job(role("worker", 1)).InQueue(), true},
-		"without a scheduler":          {job(role("worker", 1)), false},
-		"with a scheduler of no queue": {nowhere, false},
+		"a job in a queue is a gang":                     {job(role("worker", 1)).InQueue(), true},
+		"a job without a scheduler is no gang":           {job(role("worker", 1)), false},
+		"a job with a scheduler but no queue is no gang": {withoutQueue, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,122 +59,122 @@ func TestPlanPodGroup(t *testing.T) {
 		pods []*corev1.Pod
 
 		wantChange string
-		// wantMin is what the group is to need once it is created or changed.
+		// wantMin is minMember of the PodGroup that is created or updated.
 		wantMin     int32
 		wantCreates []string
 		wantReason  string
 		wantMessage string
-		// wantInitialized is the reason of the condition of that name.
+		// wantInitialized is the reason of the condition Initialized.
 		wantInitialized string
 		wantEvents      []string
 		wantWakeIn      time.Duration
-		// wantFromCache reports whether the cache is good enough to decide.
+		// wantFromCache is true if no live read is needed.
 		wantFromCache bool
 	}{
-		"a new job has its group before its pods": {
+		"a new job creates its group before its pods": {
 			wantChange: "Create", wantMin: 2, wantReason: "Queued", wantMessage: waits,
 		},
-		"a group that nobody has looked at admits no pods": {
+		"no pods are created before the group has a status": {
 			view: podGroup{Object: group(2)}, wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
-		"an admitted group lets the pods be created": {
+		"pods are created after the group is admitted": {
 			view: podGroup{Object: group(2, admitted)}, wantCreates: both, wantReason: "Creating",
 			wantMessage: "job-worker-0 is being created",
 		},
-		"what was admitted before the group was changed does not count": {
+		"an admission of an older spec of the group does not count": {
 			view:       podGroup{Object: group(2, admitted, edited)},
 			wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
-		"a closed queue admits no pods": {
+		"no pods are created while the queue is closed": {
 			view:       podGroup{Object: group(2, closed)},
 			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantEvents: []string{"QueueClosed"},
 			wantFromCache: true,
 		},
-		"that a queue is closed is told once": {
+		"the event of a closed queue is emitted once": {
 			job: job(role("worker", 2)).InQueue().SawIn(grouped(group(2, closed))), view: podGroup{Object: group(2, closed)},
 			wantReason: "QueueClosed", wantMessage: "Queue lab is closed", wantFromCache: true,
 		},
-		"a queue that is closed later leaves the pods that are there": {
+		"a queue that is closed later does not affect running pods": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, admitted), running2()...)),
 			view: podGroup{Object: group(2, closed)}, pods: running2(), wantReason: "ReplicasRunning",
 			wantMessage: "all 2 replicas run or have ended", wantFromCache: true,
 		},
-		"a group of somebody else is left alone": {
+		"a group of another owner is a name conflict": {
 			view:       podGroup{Object: group(2, admitted, foreignGroup)},
 			wantReason: "NameConflict", wantInitialized: "NameConflict",
 			wantMessage: "the job needs podgroup job, but one exists that is not the job's: delete it or rename the job",
 			wantEvents:  []string{"NameConflict"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
-		"a group that is being deleted is waited for": {
+		"a job waits while its group is being deleted": {
 			view: podGroup{Object: group(2, admitted, deletingGroup)}, wantReason: "Queued",
-			wantMessage: "podgroup job is being deleted, and made anew once it is gone", wantFromCache: true,
+			wantMessage: "podgroup job is being deleted and will be recreated", wantFromCache: true,
 		},
-		"nothing is known yet": {
-			view: podGroup{Unknown: true}, wantReason: "Queued", wantMessage: "it is not known yet which podgroups there are",
+		"a job waits while its group cannot be read yet": {
+			view: podGroup{Unknown: true}, wantReason: "Queued", wantMessage: "podgroup job cannot be read yet",
 			wantWakeIn: plan.CacheDelay, wantFromCache: true,
 		},
-		"nothing is known yet of a job whose queue was closed": {
+		"the reason is kept while the group cannot be read yet": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, closed))),
 			view: podGroup{Unknown: true}, wantReason: "QueueClosed", wantMessage: "Queue lab is closed",
 			wantWakeIn: plan.CacheDelay, wantFromCache: true,
 		},
-		"there is no such kind": {
+		"a job reports that PodGroups are not installed": {
 			view:       podGroup{Problem: errNotInstalled},
 			wantReason: "NotInstalled", wantMessage: errNotInstalled.Error(), wantInitialized: "NotInstalled",
 			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
-		"there is such a kind at last": {
+		"a job waits for its group after PodGroups were installed": {
 			job:        job(role("worker", 2)).InQueue().SawIn(plan.Observation{Admission: podGroup{Problem: errNotInstalled}}),
 			view:       podGroup{Object: group(2)},
 			wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
-		"there is no such kind any more, and all pods run": {
+		"running pods are kept if PodGroups are no longer installed": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, admitted), running2()...)),
 			view: podGroup{Problem: errNotInstalled}, pods: running2(),
 			wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended", wantInitialized: "NotInstalled",
 			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
-		"a group that somebody deleted is made anew": {
+		"a deleted group is recreated": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, admitted), running2()...)),
 			pods: running2(), wantChange: "Create", wantMin: 2, wantReason: "ReplicasRunning",
 			wantMessage: "all 2 replicas run or have ended",
 		},
-		"a gang that does not fit says so for all": {
+		"an unschedulable gang has the reason of its group": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "0 of 2 pods are on nodes"))},
 			pods:        []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)},
 			wantReason:  "Unschedulable",
 			wantMessage: "0 of 2 pods are on nodes", wantFromCache: true,
 		},
-		"a gang that is about to be scheduled is merely on its way": {
+		"a gang with too few pods is pending": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionFalse, "TooFewPods", "1 of 2 pods exist"))},
 			pods: []*corev1.Pod{pod("job-worker-0", unschedulable), pod("job-worker-1", unschedulable)}, wantReason: "Pending",
 			wantMessage: "job-worker-0 waits to be scheduled with its gang: 1 of 2 pods exist", wantFromCache: true,
 		},
-		"a pod beyond what the gang needs says by itself what it waits for": {
+		"a pod that a scheduled gang does not need has its own reason": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
 			pods:        []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable)},
 			wantReason:  "Unschedulable",
 			wantMessage: "job-worker-1 cannot be scheduled: 0/3 nodes are available", wantFromCache: true,
 		},
-		"a pod beyond what the gang needs waits for its queue": {
+		"a gated pod that a scheduled gang does not need waits for its queue": {
 			view: podGroup{Object: group(2, admitted,
 				withCondition("GroupScheduled", metav1.ConditionTrue, "Scheduled", ""))},
 			pods:        []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", unschedulable, gated)},
 			wantReason:  "Pending",
-			wantMessage: "job-worker-1, which the gang can do without, waits until its queue has room", wantFromCache: true,
+			wantMessage: "job-worker-1 is not needed by its gang and waits until its queue has room", wantFromCache: true,
 		},
-		"an elastic job needs its least number": {
+		"the group of an elastic job needs its minimum number of replicas": {
 			job: job(role("worker", 0)).Elastic(1, 2).InQueue(), wantChange: "Create", wantMin: 1, wantReason: "Queued",
 			wantMessage: waits,
 		},
-		"an elastic job creates all that are expected": {
+		"an elastic job creates all expected replicas": {
 			job: job(role("worker", 0)).Elastic(1, 2).InQueue(), view: podGroup{Object: group(1, admitted)},
 			wantCreates: both, wantReason: "Creating", wantMessage: "job-worker-0 is being created",
 		},
-		"a replacement does not wait for a peer that has succeeded": {
+		"the group of a replacement does not need a peer that has succeeded": {
 			job: job(role("worker", 3)).Scope(scopeReplica).InQueue().SawIn(grouped(group(3, admitted),
 				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running),
 				pod("job-worker-2", onNode("a"), exited(0)))),
@@ -185,7 +185,7 @@ func TestPlanPodGroup(t *testing.T) {
 			},
 			wantChange: "Update", wantMin: 2, wantReason: "Restarting", wantMessage: "job-worker-1 is being replaced",
 		},
-		"peers that end one by one leave the group as it is": {
+		"the group is not updated while peers end one by one": {
 			job: job(role("worker", 3)).Scope(scopeReplica).InQueue().SawIn(grouped(group(3, admitted),
 				pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running),
 				pod("job-worker-2", onNode("a"), running))),
@@ -196,7 +196,7 @@ func TestPlanPodGroup(t *testing.T) {
 			},
 			wantReason: "ReplicasRunning", wantMessage: "all 3 replicas run or have ended", wantFromCache: true,
 		},
-		"a peer that succeeds while a replacement waits is not waited for": {
+		"the group does not need a peer that succeeds while a replacement waits": {
 			job: job(role("worker", 3)).Scope(scopeReplica).InQueue(),
 			view: podGroup{Object: group(3, admitted,
 				withCondition("GroupScheduled", metav1.ConditionFalse, "Unschedulable", "2 of 3"))},
@@ -207,7 +207,7 @@ func TestPlanPodGroup(t *testing.T) {
 			wantChange: "Update", wantMin: 2,
 			wantReason: "Unschedulable", wantMessage: "2 of 3",
 		},
-		"the priority is for administrators to change": {
+		"a priority that an administrator changed is kept": {
 			view: podGroup{
 				Object: group(2, admitted, func(g *schedulerv1beta1.PodGroup) { g.Spec.Priority = new(int32(99)) }),
 			},
@@ -232,7 +232,7 @@ func TestPlanPodGroup(t *testing.T) {
 				diff(t, "minMember", tc.wantMin, d.Admission.Wanted.(*schedulerv1beta1.PodGroup).Spec.MinMember)
 			}
 			diff(t, "creations", tc.wantCreates, summarize(d).Creates)
-			diff(t, "group that is changed", tc.wantChange == "Update", d.Admission.Seen != nil)
+			diff(t, "whether the change has the current group", tc.wantChange == "Update", d.Admission.Seen != nil)
 			condition := meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionRunning)
 			diff(t, "reason", tc.wantReason, condition.Reason)
 			diff(t, "reason of the status", cmp.Or(tc.wantInitialized, tc.wantReason), d.Status.Reason)
@@ -241,30 +241,29 @@ func TestPlanPodGroup(t *testing.T) {
 			}
 			initialized := meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionInitialized)
 			diff(t, "reason of Initialized", cmp.Or(tc.wantInitialized, "Accepted"), initialized.Reason)
-			var told []string
+			var warnings []string
 			for _, e := range d.Events {
 				if e.Type == corev1.EventTypeWarning && e.Reason != "Restarting" {
-					told = append(told, e.Reason)
+					warnings = append(warnings, e.Reason)
 				}
 			}
-			diff(t, "warnings", tc.wantEvents, told)
-			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "warnings", tc.wantEvents, warnings)
+			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
 			if d.NeedsLiveRead == tc.wantFromCache {
-				t.Errorf("NeedsLiveRead is %t", d.NeedsLiveRead)
+				t.Errorf("NeedsLiveRead is %t, want %t", d.NeedsLiveRead, !tc.wantFromCache)
 			}
 			for _, p := range podsToCreate(d) {
 				diff(t, "group of a pod", "job", p.Labels[schedulerv1beta1.LabelGroupName])
 				diff(t, "role of a pod", "worker", p.Labels[schedulerv1beta1.LabelRole])
 				diff(t, "scheduler of a pod", "t9k-scheduler", p.Spec.SchedulerName)
 			}
-			diff(t, "group that was seen", before, tc.view.Object)
+			diff(t, "observed group after the decision", before, tc.view.Object)
 		})
 	}
 }
 
-// Of the pods of an elastic job kube-scheduler has to know as many as are needed, and the others must not be in their
-// way.
-func TestPodsBeyondWhatAGangNeeds(t *testing.T) {
+// As many pods of an elastic job as its gang needs join the group of kube-scheduler. Extra pods must not delay them.
+func TestExtraPodsDoNotJoinTheGroup(t *testing.T) {
 	t.Parallel()
 	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }
 	worker := func(index int, options ...podOption) *corev1.Pod {
@@ -273,29 +272,31 @@ func TestPodsBeyondWhatAGangNeeds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
-		// wantMembers and wantExtra are the pods that are created, those that are needed and the others.
-		wantMembers, wantExtra []string
+		// wantMembers are the created pods that join the group.
+		wantMembers []string
+		// wantExtra are the other created pods.
+		wantExtra []string
 	}{
-		"all pods of a job that is not elastic are needed": {
+		"all pods of a job that is not elastic are members": {
 			job: job(role("worker", 2)).InQueue(), wantMembers: []string{"job-worker-0", "job-worker-1"},
 		},
-		"of a new job the first are": {
+		"the first pods of a new elastic job are members": {
 			job:         job(role("worker", 0)).Elastic(2, 4).InQueue(),
 			wantMembers: []string{"job-worker-0", "job-worker-1"}, wantExtra: []string{"job-worker-2", "job-worker-3"},
 		},
-		"another takes the place of one that was": {
+		"the replacement of a member is a member": {
 			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
 			pods: []*corev1.Pod{worker(0, member), worker(2)}, wantMembers: []string{"job-worker-1"},
 		},
-		"another takes the place of one that was not": {
+		"the replacement of an extra pod is extra": {
 			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
 			pods: []*corev1.Pod{worker(0, member), worker(1, member)}, wantExtra: []string{"job-worker-2"},
 		},
-		"who is being deleted will not do its part": {
+		"a member that is being deleted is replaced by a member": {
 			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
 			pods: []*corev1.Pod{worker(0, member), worker(1, member, deleting)}, wantMembers: []string{"job-worker-2"},
 		},
-		"the leader always is": {
+		"the leader is always a member": {
 			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
 			pods: []*corev1.Pod{worker(1, member), worker(2, member)}, wantMembers: []string{"job-worker-0"},
 		},
@@ -315,20 +316,20 @@ func TestPodsBeyondWhatAGangNeeds(t *testing.T) {
 				}
 			}
 			diff(t, "members", tc.wantMembers, members)
-			diff(t, "others", tc.wantExtra, extra)
+			diff(t, "extra pods", tc.wantExtra, extra)
 		})
 	}
 }
 
-// A template that makes no pod needs no group to say so.
-func TestPodGroupAndTemplateThatMakesNoPod(t *testing.T) {
+// An invalid template is reported even if the group is not admitted.
+func TestInvalidTemplateOfAJobInAQueue(t *testing.T) {
 	t.Parallel()
 	d := plan.Decide(job(role("worker", 2)).InQueue().Refusing("no container").Job, grouped(group(2)), now)
 	diff(t, "reason", batchv1beta1.ReasonInvalidTemplate, d.Status.Reason)
 	diff(t, "creations", []string(nil), summarize(d).Creates)
 }
 
-// What a job does not need any more is for others at once.
+// The PodGroup is deleted as soon as the job no longer needs it, so that its resources are free for other jobs.
 func TestPodGroupIsReleased(t *testing.T) {
 	t.Parallel()
 	started := func() *jobBuilder {
@@ -344,36 +345,36 @@ func TestPodGroupIsReleased(t *testing.T) {
 		wantChange string
 		wantWakeIn time.Duration
 	}{
-		"as the job succeeds": {
+		"the group is deleted when the job succeeds": {
 			job: started(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
 		},
-		"as the job fails": {
+		"the group is deleted when the job fails": {
 			job:  started().BackoffLimit(0),
 			seen: grouped(group(1, admitted), pod("job-worker-0", exited(1))), wantChange: "Delete",
 		},
-		"as the job is paused": {
+		"the group is deleted when the job is paused": {
 			job: started().Paused(true), seen: grouped(group(1, admitted), pod("job-worker-0", running)), wantChange: "Delete",
 		},
-		"of a job that is paused while it waits": {
+		"the group is deleted when a waiting job is paused": {
 			job: job(role("worker", 1)).InQueue().SawIn(grouped(group(1))).Paused(true), seen: grouped(group(1)),
 			wantChange: "Delete",
 		},
-		"later, if the controller was stopped before": {
+		"the group is deleted later if the controller was stopped": {
 			job: finished(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
 		},
-		"once": {
+		"a group that is being deleted is not deleted again": {
 			job: finished(), seen: grouped(group(1, admitted, deletingGroup), pod("job-worker-0", exited(0))),
 		},
-		"and a finished job never gets another": {
+		"a finished job does not create a group": {
 			job: finished(), seen: grouped(nil, pod("job-worker-0", exited(0))),
 		},
-		"but not that of somebody else": {
+		"a group of another owner is not deleted": {
 			job: finished(), seen: grouped(group(1, foreignGroup), pod("job-worker-0", exited(0))),
 		},
-		"as soon as it is known": {
+		"a finished job waits until its group can be read": {
 			job: finished(), seen: plan.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: plan.CacheDelay,
 		},
-		"as soon as it can be read": {
+		"reading the group of a finished job is retried": {
 			job: finished(),
 			seen: plan.Observation{
 				Admission: podGroup{
@@ -382,7 +383,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 			},
 			wantWakeIn: time.Minute,
 		},
-		"and where there is no such kind there is nothing to release": {
+		"nothing is deleted if PodGroups are not installed": {
 			job: finished(), seen: plan.Observation{Admission: podGroup{Problem: errNotInstalled}},
 		},
 	} {
@@ -390,24 +391,24 @@ func TestPodGroupIsReleased(t *testing.T) {
 			t.Parallel()
 			d := plan.Decide(tc.job.Job, tc.seen, now)
 			diff(t, "change", tc.wantChange, d.Admission.Action)
-			diff(t, "wake", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
 			diff(t, "creations", 0, len(d.Creates))
 		})
 	}
 }
 
-// What a job wants of its PodGroup is written as a whole at first, and then only what the gang needs.
-func TestPodGroupThatIsWanted(t *testing.T) {
+// A new PodGroup has the complete spec. An update changes only minMember and the roles.
+func TestRequestedPodGroup(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).InQueue()
 	need := plan.Need{Roles: j.Spec.Roles, Scheduling: true}
 	created := podGroup{}.Request(&j.Job, need).Change
 	want := &schedulerv1beta1.PodGroup{ObjectMeta: j.MetaOfOwned(), Spec: group(2).Spec}
-	diff(t, "PodGroup that is created", plan.Change{Action: "Create", Wanted: want}, created)
+	diff(t, "created PodGroup", plan.Change{Action: "Create", Wanted: want}, created)
 
 	larger := group(3, admitted, func(g *schedulerv1beta1.PodGroup) { g.Spec.Priority = new(int32(99)) })
 	updated := podGroup{Object: larger}.Request(&j.Job, need).Change
 	want = larger.DeepCopy()
 	want.Spec.MinMember, want.Spec.Roles = 2, group(2).Spec.Roles
-	diff(t, "PodGroup that is updated", plan.Change{Action: "Update", Seen: larger, Wanted: want}, updated)
+	diff(t, "updated PodGroup", plan.Change{Action: "Update", Seen: larger, Wanted: want}, updated)
 }

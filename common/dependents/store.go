@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Cluster is how dependents are reached.
+// Cluster holds the clients for dependents.
 type Cluster struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
@@ -23,18 +23,19 @@ type Cluster struct {
 	APIReader client.Reader
 }
 
-// kind is a kind of objects that jobs own and that another controller acts on.
+// kind describes one kind of dependents.
 type kind[T client.Object] struct {
-	// name is what messages call an object of the kind.
+	// name is the name of the kind in messages.
 	name string
-	// newObject and newList return empty ones.
+	// newObject returns an empty object.
 	newObject func() T
-	newList   func() client.ObjectList
-	// reported is what a job reads of the status. A change of it wakes the job.
+	// newList returns an empty list.
+	newList func() client.ObjectList
+	// reported returns the part of the status that the job reads. If it changes, the job is requeued.
 	reported func(T) any
-	// strip keeps of the status what the job controller reads.
+	// strip removes the part of the status that the job controller does not read.
 	strip func(T)
-	// notInstalled returns the problem of a job when the CRD is missing.
+	// notInstalled returns the problem of a job if the CRD is not installed.
 	notInstalled func(error) *report.RefusedError
 }
 
@@ -43,15 +44,16 @@ type store[T client.Object] struct {
 	kind[T]
 	Cluster
 
-	// watch is nil without a manager. Then the client reads the dependents.
+	// watch is nil without a manager. Then dependents are read with the client.
 	watch *watch
 }
 
-// The client does not wait for the cache to have what it writes here. It never might, if the kind is removed meanwhile.
+// noWait disables read-your-writes consistency. Otherwise the client would wait for a cache that never shows the writes
+// if the CRD is removed in the meantime.
 const noWait = client.DisableReadYourWritesConsistency
 
-// reader returns what the dependents can be read from without waiting, or else why they cannot be read. It returns
-// neither while that is not known yet.
+// reader returns a reader that does not block, or the problem why the dependents cannot be read. It returns neither
+// while this is not known yet.
 func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if s.watch == nil {
 		return s.Client, nil
@@ -59,7 +61,7 @@ func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader,
 	return s.watch.reader(ctx, namespace)
 }
 
-// read reads the object of a job's name.
+// read reads the object with the name of the job.
 func (s *store[T]) read(ctx context.Context, from client.Reader, job client.Object) View[T] {
 	object := s.newObject()
 	switch err := from.Get(ctx, client.ObjectKeyFromObject(job), object, noWait); {
@@ -76,9 +78,9 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, job client.Obje
 	}
 }
 
-// write makes a change. What is gone is neither updated nor deleted, which is no error. A conflict means that somebody
-// updated the object since it was read. Other errors of a creation are of type *report.RefusedError, unless another
-// attempt can succeed.
+// write makes a change. It ignores updates and deletions of an object that is gone. A conflict means that somebody
+// updated the object since it was read. Other errors of a creation are of type *report.RefusedError unless a retry can
+// succeed.
 func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Change) error {
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
@@ -98,7 +100,7 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Cha
 		uid := change.Seen.GetUID()
 		err := s.Client.Delete(ctx, change.Seen, client.Preconditions{UID: &uid}, noWait)
 		if err == nil || apierrors.IsConflict(err) || isNotFoundOrNotInstalled(err) {
-			return nil // the object of this UID is gone; the next event of the cache has the job reconciled
+			return nil // the object with this UID is gone: its next event requeues the job
 		}
 		return fmt.Errorf("deleting %s %s: %w", s.name, job.GetName(), err)
 	default:
@@ -106,7 +108,7 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Cha
 	}
 }
 
-// isNotFoundOrNotInstalled reports whether there is no such object, or not even its kind.
+// isNotFoundOrNotInstalled reports whether an object does not exist or its kind is not installed.
 func isNotFoundOrNotInstalled(err error) bool {
 	var noKind *meta.NoKindMatchError
 	var noResource *meta.NoResourceMatchError

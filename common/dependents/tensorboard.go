@@ -25,13 +25,13 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// The kind of a TensorBoard, and its name among the dependents of a job.
+// The kind of a TensorBoard, and its name in the dependent status of a job.
 const (
 	tensorBoardKindName  = "TensorBoard"
 	tensorBoardDependent = "tensorboard"
 )
 
-// tensorBoardTimeout ends a request about a TensorBoard that is not answered, so that no other job waits for it.
+// tensorBoardTimeout is how long requests about a TensorBoard may take, so that no other job waits for them.
 const tensorBoardTimeout = 10 * time.Second
 
 // TensorBoards reads and writes the TensorBoards of jobs.
@@ -43,8 +43,8 @@ type TensorBoards struct {
 	retry time.Duration
 }
 
-// NewTensorBoards returns the TensorBoards of a cluster. Held remembers the changes that must wait. What was refused is
-// tried again after the time of retry.
+// NewTensorBoards returns the TensorBoards of a cluster. The argument held remembers the changes that must wait. A
+// rejected request is retried after the duration retry.
 func NewTensorBoards(
 	cluster Cluster, held *HeldChanges, clock clock.PassiveClock, retry time.Duration,
 ) *TensorBoards {
@@ -54,7 +54,7 @@ func NewTensorBoards(
 	}
 }
 
-// tensorBoardKind is the kind of TensorBoards.
+// tensorBoardKind returns the description of the kind TensorBoard.
 func tensorBoardKind() kind[*tensorboardv1beta1.TensorBoard] {
 	return kind[*tensorboardv1beta1.TensorBoard]{
 		name:      "tensorboard",
@@ -68,7 +68,7 @@ func tensorBoardKind() kind[*tensorboardv1beta1.TensorBoard] {
 	}
 }
 
-// stripTensorBoard keeps of the status of a TensorBoard what the job controller reads.
+// stripTensorBoard removes the part of the status of a TensorBoard that the job controller does not read.
 func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
 	status := tensorboardv1beta1.TensorBoardStatus{Phase: tensorBoard.Status.Phase}
 	if ready := tensorBoardReady(tensorBoard); ready.Type != "" {
@@ -78,27 +78,27 @@ func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
 	tensorBoard.Status = status
 }
 
-// tensorBoardsNotInstalled returns the problem of a job that can have no TensorBoard, since the CRD is missing.
+// tensorBoardsNotInstalled returns the problem of a job that needs a TensorBoard if the CRD is not installed.
 func tensorBoardsNotInstalled(err error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
-		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; "+
-			"the job trains without TensorBoard until it is: %w", err)}
+		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed, "+
+			"and the job trains without TensorBoard until it is installed: %w", err)}
 }
 
-// TensorBoard is what is known of the TensorBoard of a job. It is empty for a job that neither wants nor has one.
+// TensorBoard is a snapshot of the TensorBoard of a job. It is empty for a job that neither needs nor has one.
 type TensorBoard struct {
 	View[*tensorboardv1beta1.TensorBoard]
 
-	// Spec that the job wants. Nil means that the job wants no TensorBoard.
+	// Spec is the TensorBoard spec in the spec of the job. Nil means that the job needs no TensorBoard.
 	Spec *tensorboardv1beta1.TensorBoardSpec
-	// Status in the status of the job, as it was read. Nil means none.
+	// Status is the dependent status in the status of the job, as it was read. Nil means none.
 	Status *batchv1beta1.DependentStatus
-	// Held is a change that must wait.
+	// Held is the last change, which must not be repeated yet.
 	Held HeldChange
 }
 
-// TensorBoardOf returns what a job wants of its TensorBoard and what its status tells about it. It is empty for a kind
-// of jobs that has none.
+// TensorBoardOf returns the spec and the status of the TensorBoard of a job. The result is empty if the kind of the job
+// has no TensorBoards.
 func TensorBoardOf(job framework.Job) TensorBoard {
 	if owner, ok := job.(framework.TensorBoardJob); ok {
 		return TensorBoard{Spec: owner.TensorBoardSpec(), Status: owner.TensorBoardStatus()}
@@ -106,14 +106,14 @@ func TensorBoardOf(job framework.Job) TensorBoard {
 	return TensorBoard{}
 }
 
-// SetTensorBoardStatus sets what the status of a job tells about its TensorBoard.
+// SetTensorBoardStatus sets the dependent status of the TensorBoard in the status of a job.
 func SetTensorBoardStatus(job framework.Job, status *batchv1beta1.DependentStatus) {
 	if owner, ok := job.(framework.TensorBoardJob); ok {
 		owner.SetTensorBoardStatus(status)
 	}
 }
 
-// Observe reads the TensorBoard of a job that wants one, or has one that it no longer wants. It reads nothing for other
+// Observe reads the TensorBoard of a job that needs one, or has one that it no longer needs. It reads nothing for other
 // jobs.
 func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) TensorBoard {
 	seen := TensorBoardOf(job)
@@ -123,7 +123,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) TensorBoa
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
 	seen.Held = t.held.of(client.ObjectKeyFromObject(job))
-	reader := t.APIReader // the last read of one that is not wanted: a cache that lags would leave it behind
+	reader := t.APIReader // a stale cache could lack a TensorBoard that must be deleted
 	if seen.Spec != nil {
 		cached, problem := t.reader(ctx, job.GetNamespace())
 		if cached == nil {
@@ -136,8 +136,9 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) TensorBoa
 	return seen
 }
 
-// Apply makes a change and returns how long to wait until the job is reconciled again. It never fails, since the
-// training does not depend on it. If the change is refused, Apply calls writeStatus with the status that tells why.
+// Apply makes a change and returns the delay before the job is reconciled again. It never fails, because the training
+// does not depend on the TensorBoard. If the change is rejected, Apply calls writeStatus with a status that has the
+// reason.
 func (t *TensorBoards) Apply(
 	ctx context.Context, job framework.Job, change plan.Change,
 	writeStatus func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error,
@@ -146,7 +147,7 @@ func (t *TensorBoards) Apply(
 	defer cancel()
 	wait, err := plan.CacheDelay, t.write(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && apierrors.IsConflict(err) {
-		err = nil // the next reconcile sees the update of somebody else
+		err = nil // the next reconcile sees the update of the other client
 	}
 	if problem := problemOf(change, err); problem != nil {
 		wait, err = t.retry, nil
@@ -163,13 +164,13 @@ func (t *TensorBoards) Apply(
 		wait = t.retry // the cache will report it
 	case err != nil:
 		wait = retryDelay
-		ctrllog.FromContext(ctx).Error(err, "changing the TensorBoard of the job")
+		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")
 	}
 	t.held.hold(client.ObjectKeyFromObject(job), HeldChange{Action: change.Action, Until: t.clock.Now().Add(wait)})
 	return wait
 }
 
-// problemOf returns why a change was refused. It returns nil for a failure if another attempt can succeed.
+// problemOf returns why a change was rejected. It returns nil if a retry can succeed.
 func problemOf(change plan.Change, err error) *report.RefusedError {
 	var refused *report.RefusedError
 	switch {
@@ -184,15 +185,15 @@ func problemOf(change plan.Change, err error) *report.RefusedError {
 	}
 }
 
-// HeldChange is a change that was made, or that failed, and is not to be made again before a time.
+// HeldChange is a change that was made or has failed, and that must not be repeated before a time.
 type HeldChange struct {
-	// Action of the change, as DependentStatus.Action names it.
+	// Action is the action of the change, as in DependentStatus.Action.
 	Action string
-	// Until is when the change may be made again.
+	// Until is the time before which the change must not be repeated.
 	Until time.Time
 }
 
-// HeldChanges remembers, for each job, the last change of its TensorBoard. The zero value remembers none.
+// HeldChanges remembers the last change of the TensorBoard of each job. The zero value is empty and ready to use.
 type HeldChanges struct {
 	changes sync.Map // types.NamespacedName -> HeldChange
 }
@@ -206,17 +207,19 @@ func (h *HeldChanges) of(job types.NamespacedName) HeldChange {
 
 func (h *HeldChanges) hold(job types.NamespacedName, held HeldChange) { h.changes.Store(job, held) }
 
-// Forget drops what is remembered of a job.
+// Forget drops the change of a job.
 func (h *HeldChanges) Forget(job types.NamespacedName) { h.changes.Delete(job) }
 
-// TensorBoardDecision is what to do about the TensorBoard of a job. The change is made last, so that a problem with it
-// never blocks the training.
+// TensorBoardDecision is the decision about the TensorBoard of a job. The change is made last, so that a problem with
+// it never blocks the training.
 type TensorBoardDecision struct {
-	// Before is the status that the job has, Status the one that it needs. Nil means none.
-	Before, Status *batchv1beta1.DependentStatus
-	// Change to make.
+	// Before is the status that the job has. Nil means none.
+	Before *batchv1beta1.DependentStatus
+	// Status is the status that the job must have. Nil means none.
+	Status *batchv1beta1.DependentStatus
+	// Change is the change to make.
 	Change plan.Change
-	// Events to emit after Status is written.
+	// Events are the events to emit after Status was written.
 	Events []report.Event
 	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
 	WakeAt time.Time
@@ -227,8 +230,8 @@ func (d *TensorBoardDecision) ChangesStatus() bool {
 	return !equality.Semantic.DeepEqual(d.Before, d.Status)
 }
 
-// StatusMayWait reports whether the status changes only in what the TensorBoard controller reports. What the job
-// controller does about the TensorBoard is written immediately.
+// StatusMayWait reports whether the write of the status can be delayed. Changes that the TensorBoard controller reports
+// can be delayed. Actions and warnings of the job controller are written immediately.
 func (d *TensorBoardDecision) StatusMayWait() bool {
 	if d.Before == nil || d.Status == nil {
 		return d.Before == d.Status
@@ -236,13 +239,14 @@ func (d *TensorBoardDecision) StatusMayWait() bool {
 	return d.Before.Action == d.Status.Action && d.Before.Type == d.Status.Type
 }
 
-// Decide decides about the TensorBoard of a job. The status of the job names the TensorBoard before it is created and
-// until it is gone. Without a status the controller does not look for one.
+// Decide decides about the TensorBoard of a job. The dependent status is written before the TensorBoard is created, and
+// removed after the TensorBoard is gone. If there is neither a spec nor a status, the controller does not read the
+// TensorBoard.
 func (t TensorBoard) Decide(job *plan.Job, now time.Time) TensorBoardDecision {
 	d := tensorBoardPlan{job: job, seen: t, now: now}
 	d.Before, d.Status = t.Status, t.Status
 	switch {
-	case job.Deleting: // it is garbage collected
+	case job.Deleting: // the TensorBoard is garbage collected
 	case t.Spec != nil:
 		d.provide()
 	case t.Status != nil:
@@ -264,8 +268,8 @@ type tensorBoardPlan struct {
 // wakeIn sets when to reconcile the job again.
 func (d *tensorBoardPlan) wakeIn(wait time.Duration) { d.WakeAt = d.now.Add(wait) }
 
-// provide creates or updates the TensorBoard as the job wants it. Once the end of the job is decided, it only reports
-// the TensorBoard.
+// provide creates or updates the TensorBoard according to the spec of the job. After the end of the job was decided, it
+// only reports the TensorBoard.
 func (d *tensorBoardPlan) provide() {
 	decided := d.job.Status.Decided()
 	switch {
@@ -293,7 +297,7 @@ func (d *tensorBoardPlan) provide() {
 		d.wakeIn(d.job.DependentRetry)
 	default:
 		if d.Before == nil || d.Before.Dependent != nil {
-			d.Status = creatingTensorBoard() // otherwise the status keeps the problem until the TensorBoard exists
+			d.Status = creatingTensorBoard() // a status with a problem stays until the TensorBoard exists
 		}
 		d.change(plan.Change{
 			Action: batchv1beta1.ActionCreate,
@@ -302,7 +306,7 @@ func (d *tensorBoardPlan) provide() {
 	}
 }
 
-// follow reports the job's own TensorBoard, and updates it if the job wants another.
+// follow reports the job's own TensorBoard, and updates it if its spec differs from the spec in the job.
 func (d *tensorBoardPlan) follow(decided bool) {
 	object := d.seen.Object
 	status := tensorBoardStatusOf(object, d.Before)
@@ -312,7 +316,7 @@ func (d *tensorBoardPlan) follow(decided bool) {
 		return
 	}
 	spec := *d.seen.Spec.DeepCopy()
-	spec.Suspend = object.Spec.Suspend // its users and its own controller decide that
+	spec.Suspend = object.Spec.Suspend // the users of the TensorBoard and its controller set this field
 	if decided || equality.Semantic.DeepEqual(spec, object.Spec) {
 		return
 	}
@@ -324,7 +328,7 @@ func (d *tensorBoardPlan) follow(decided bool) {
 	d.change(plan.Change{Action: batchv1beta1.ActionUpdate, Seen: object, Wanted: wanted})
 }
 
-// remove deletes the TensorBoard that the job no longer wants, and then forgets it.
+// remove deletes the TensorBoard that the job no longer needs, and then removes its status.
 func (d *tensorBoardPlan) remove() {
 	switch {
 	case d.seen.Unknown:
@@ -341,7 +345,7 @@ func (d *tensorBoardPlan) remove() {
 	}
 }
 
-// change decides on a change, once it may be tried.
+// change decides to make a change, unless the change is held.
 func (d *tensorBoardPlan) change(change plan.Change) {
 	if held := d.seen.Held; held.Action == change.Action && d.now.Before(held.Until) {
 		d.WakeAt = held.Until
@@ -358,7 +362,7 @@ func (d *tensorBoardPlan) isOwn() bool {
 	return d.seen.Object != nil && plan.IsControlledBy(d.seen.Object, d.job.UID)
 }
 
-// namedTensorBoard returns a status with the name of the dependent.
+// namedTensorBoard returns the status with the name of the dependent.
 func namedTensorBoard(status batchv1beta1.DependentStatus) *batchv1beta1.DependentStatus {
 	status.Name = tensorBoardDependent
 	return &status
@@ -371,7 +375,7 @@ func creatingTensorBoard() *batchv1beta1.DependentStatus {
 	})
 }
 
-// withoutTensorBoard returns the status of a TensorBoard that cannot be had.
+// withoutTensorBoard returns the status of a TensorBoard that cannot be created or read.
 func withoutTensorBoard(
 	before *batchv1beta1.DependentStatus, problem *report.RefusedError,
 ) *batchv1beta1.DependentStatus {
@@ -382,7 +386,7 @@ func withoutTensorBoard(
 	return refusedTensorBoard(namedTensorBoard(status), problem)
 }
 
-// refusedTensorBoard returns the status of a TensorBoard with why a change of it could not be made.
+// refusedTensorBoard returns the status with the problem.
 func refusedTensorBoard(
 	before *batchv1beta1.DependentStatus, problem *report.RefusedError,
 ) *batchv1beta1.DependentStatus {
@@ -392,7 +396,7 @@ func refusedTensorBoard(
 	return &status
 }
 
-// tensorBoardStatusOf returns the status of a TensorBoard, which follows its condition Ready.
+// tensorBoardStatusOf returns the dependent status of a TensorBoard. It follows the condition Ready.
 func tensorBoardStatusOf(
 	object *tensorboardv1beta1.TensorBoard, before *batchv1beta1.DependentStatus,
 ) *batchv1beta1.DependentStatus {
@@ -417,7 +421,7 @@ func tensorBoardStatusOf(
 	return status
 }
 
-// tensorBoardReady returns the condition Ready of a TensorBoard, or an empty one.
+// tensorBoardReady returns the condition Ready of a TensorBoard, or an empty condition.
 func tensorBoardReady(object *tensorboardv1beta1.TensorBoard) tensorboardv1beta1.TensorBoardCondition {
 	for _, c := range object.Status.Conditions {
 		if c.Type == tensorboardv1beta1.ConditionReady {
@@ -427,7 +431,7 @@ func tensorBoardReady(object *tensorboardv1beta1.TensorBoard) tensorboardv1beta1
 	return tensorboardv1beta1.TensorBoardCondition{}
 }
 
-// tensorBoardEvents returns the event of a warning, once, when the warning is new.
+// tensorBoardEvents returns an event if the status has a new warning.
 func tensorBoardEvents(before, after *batchv1beta1.DependentStatus) []report.Event {
 	isNew := before == nil || after == nil || before.Type != after.Type || before.Reason != after.Reason
 	if after == nil || after.Type != corev1.EventTypeWarning || !isNew {

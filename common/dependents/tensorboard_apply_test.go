@@ -21,49 +21,49 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Only what the job reports or wants wakes it.
-func TestTensorBoardChanges(t *testing.T) {
+// Only changes that matter to the job requeue it.
+func TestTensorBoardRequeuesItsJob(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*tensorboardv1beta1.TensorBoard)
 		want   bool
 	}{
-		"nothing": {func(*tensorboardv1beta1.TensorBoard) {}, false},
-		"another condition": {
+		"no change does not requeue the job": {func(*tensorboardv1beta1.TensorBoard) {}, false},
+		"a change of another condition does not requeue the job": {
 			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[0].Status = metav1.ConditionTrue }, false,
 		},
-		"when the condition was probed": {
+		"a change of the probe time does not requeue the job": {
 			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].LastProbeTime = &metav1.Time{} }, false,
 		},
-		"the pod": {
+		"a change of the pod does not requeue the job": {
 			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Pod = &tensorboardv1beta1.PodStatus{} }, false,
 		},
-		"whether it is ready": {
+		"a change of Ready requeues the job": {
 			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Status = metav1.ConditionTrue }, true,
 		},
-		"why it is not": {
+		"a change of the reason of Ready requeues the job": {
 			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Reason = "ImagePull" }, true,
 		},
-		"what that means": {
+		"a change of the message of Ready requeues the job": {
 			func(t *tensorboardv1beta1.TensorBoard) { t.Status.Conditions[1].Message = "no such image" }, true,
 		},
-		"that something must be changed": {failed, true},
-		"its spec":                       {func(t *tensorboardv1beta1.TensorBoard) { t.Generation++ }, true},
-		"whose it is":                    {foreignBoard, true},
-		"that it is being deleted":       {deletingBoard, true},
-		"another one of the name":        {func(t *tensorboardv1beta1.TensorBoard) { t.UID = "other" }, true},
+		"the phase Failed requeues the job":      {failed, true},
+		"a change of the spec requeues the job":  {func(t *tensorboardv1beta1.TensorBoard) { t.Generation++ }, true},
+		"a change of the owner requeues the job": {foreignBoard, true},
+		"a deletion requeues the job":            {deletingBoard, true},
+		"a new TensorBoard requeues the job":     {func(t *tensorboardv1beta1.TensorBoard) { t.UID = "other" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := board("tb", withReady(metav1.ConditionFalse, "Pending", ""))
 			after := before.DeepCopy()
 			tc.change(after)
-			diff(t, "answer", tc.want, dependents.TensorBoardWakes(before, after))
+			diff(t, "requeue", tc.want, dependents.TensorBoardWakes(before, after))
 		})
 	}
 }
 
-func TestStripTensorBoardKeepsWhatTheControllerReads(t *testing.T) {
+func TestTransformKeepsTheFieldsThatTheControllerReads(t *testing.T) {
 	t.Parallel()
 	full := board("tb", failed, withReady(metav1.ConditionFalse, "Pending", "starting"))
 	full.Annotations = map[string]string{"note": "long"}
@@ -80,15 +80,15 @@ func TestStripTensorBoardKeepsWhatTheControllerReads(t *testing.T) {
 
 	type tombstone struct{ key string }
 	if got, err := dependents.TransformTensorBoard(tombstone{"ns/job"}); err != nil || got != (tombstone{"ns/job"}) {
-		t.Errorf("anything else became %v, %v", got, err)
+		t.Errorf("the tombstone became %v, error %v", got, err)
 	}
 }
 
-// boards is an API server that gives one answer to every change of a TensorBoard.
+// boards is an API server that gives the same answer to every change of a TensorBoard.
 type boards struct {
 	apiServer
 
-	// patch is the last one of a TensorBoard.
+	// patch is the last patch of a TensorBoard.
 	patch string
 }
 
@@ -108,12 +108,12 @@ func (b *boards) Patch(
 func (b *boards) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	asked := (&client.DeleteOptions{}).ApplyOptions(options)
 	if asked.Preconditions == nil || *asked.Preconditions.UID != object.GetUID() {
-		return errors.New("another one could be deleted")
+		return errors.New("the deletion has no precondition")
 	}
 	return b.changed("delete", asked.DisableReadYourWritesConsistency)
 }
 
-// Nothing about a TensorBoard is an error of the reconcile.
+// A problem with a TensorBoard is never an error of the reconcile.
 func TestChangeTensorBoard(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Group: "tensorstack.dev", Resource: "tensorboards"}
@@ -130,54 +130,54 @@ func TestChangeTensorBoard(t *testing.T) {
 		wantReason string
 		wantWait   time.Duration
 	}{
-		"it is created": {change: "Create", wantCalls: []string{"create"}, wantWait: plan.CacheDelay},
-		"it is changed": {change: "Update", wantCalls: []string{"patch"}, wantWait: plan.CacheDelay},
-		"it is deleted": {change: "Delete", wantCalls: []string{"delete"}, wantWait: plan.CacheDelay},
-		"it was created": {
+		"a TensorBoard is created": {change: "Create", wantCalls: []string{"create"}, wantWait: plan.CacheDelay},
+		"a TensorBoard is updated": {change: "Update", wantCalls: []string{"patch"}, wantWait: plan.CacheDelay},
+		"a TensorBoard is deleted": {change: "Delete", wantCalls: []string{"delete"}, wantWait: plan.CacheDelay},
+		"an existing TensorBoard of the job is ignored": {
 			change: "Create", answer: exists, owner: "job-uid", wantCalls: []string{"create"}, wantWait: time.Minute,
 		},
-		"there is one of the name": {
+		"an existing TensorBoard of another owner is a name conflict": {
 			change: "Create", answer: exists, owner: "other", wantCalls: []string{"create", "status"},
 			wantReason: "NameConflict", wantWait: time.Minute,
 		},
-		"there is no such kind": {
+		"an unknown kind is not installed": {
 			change: "Create", answer: noKind, wantCalls: []string{"create", "status"}, wantReason: "NotInstalled",
 			wantWait: time.Minute,
 		},
-		"there is no such kind any more": {
+		"a removed kind is not installed": {
 			change: "Create", answer: apierrors.NewNotFound(resource, "job"),
 			wantCalls: []string{"create", "status"}, wantReason: "NotInstalled", wantWait: time.Minute,
 		},
-		"it is refused": {
+		"a rejected creation is reported": {
 			change: "Create", answer: forbidden, wantCalls: []string{"create", "status"}, wantReason: "CreateFailed",
 			wantWait: time.Minute,
 		},
-		"it is refused as before": {
+		"a creation that is rejected again is not reported again": {
 			change: "Create", answer: forbidden,
 			before:    warning("Create", "CreateFailed", "creating tensorboard job: "+forbidden.Error()),
 			wantCalls: []string{"create"}, wantReason: "CreateFailed", wantWait: time.Minute,
 		},
-		"the API server does not answer": {
+		"a timeout of the API server is retried": {
 			change: "Create", answer: apierrors.NewTimeoutError("slow", 1), wantCalls: []string{"create"},
 			wantWait: dependents.RetryDelay,
 		},
-		"a change is refused": {
+		"a rejected update is reported": {
 			change: "Update", answer: forbidden, wantCalls: []string{"patch", "status"}, wantReason: "UpdateFailed",
 			wantWait: time.Minute,
 		},
-		"somebody changed it since": {
+		"a conflict of an update is ignored": {
 			change: "Update", answer: apierrors.NewConflict(resource, "job", errors.New("changed")),
 			wantCalls: []string{"patch"}, wantWait: plan.CacheDelay,
 		},
-		"somebody deleted it since": {
+		"an update of a deleted TensorBoard is ignored": {
 			change: "Update", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"patch"},
 			wantWait: plan.CacheDelay,
 		},
-		"a deletion is refused": {
+		"a rejected deletion is reported": {
 			change: "Delete", answer: forbidden, wantCalls: []string{"delete", "status"}, wantReason: "DeleteFailed",
 			wantWait: time.Minute,
 		},
-		"somebody else deleted it": {
+		"a deletion of a deleted TensorBoard is ignored": {
 			change: "Delete", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"delete"},
 			wantWait: plan.CacheDelay,
 		},
@@ -200,7 +200,7 @@ func TestChangeTensorBoard(t *testing.T) {
 			change := changeOf(tc.change, board("tb", suspended), board("tb:2", suspended))
 			diff(t, "wait", tc.wantWait, tensorBoards.Apply(t.Context(), j, change, writeStatus))
 			wantHeld := heldChange{Action: tc.change, Until: now.Add(tc.wantWait)}
-			diff(t, "what must wait", wantHeld, held.Of(client.ObjectKeyFromObject(j)))
+			diff(t, "held change", wantHeld, held.Of(client.ObjectKeyFromObject(j)))
 			diff(t, "calls", tc.wantCalls, api.calls)
 			if tc.change == "Update" {
 				diff(t, "patch", `{"metadata":{"resourceVersion":"7"},"spec":{"image":"tb:2"}}`, api.patch)
@@ -227,5 +227,5 @@ func TestForgetHeldChanges(t *testing.T) {
 	j := newOwnerJob()
 	tensorBoards.Apply(t.Context(), j, changeOf("Create", nil, board("tb")), nil)
 	held.Forget(client.ObjectKeyFromObject(j))
-	diff(t, "what must wait of a job that is gone", heldChange{}, held.Of(client.ObjectKeyFromObject(j)))
+	diff(t, "held change of a deleted job", heldChange{}, held.Of(client.ObjectKeyFromObject(j)))
 }

@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// tensorBoardView is what is known of the TensorBoard of a job, apart from what the job tells about it.
+// tensorBoardView is the part of a dependents.TensorBoard that does not come from the job.
 type tensorBoardView struct {
 	Object  *tensorboardv1beta1.TensorBoard
 	Unknown bool
@@ -30,7 +30,7 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 	failing := &report.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")}
 	updated := func(s *batchv1beta1.DependentStatus) { s.Action = "Update" }
 	for name, tc := range map[string]struct {
-		// image that the job wants, empty if it wants no TensorBoard.
+		// image is the image in the spec of the job. Empty means that the job needs no TensorBoard.
 		image    string
 		before   *batchv1beta1.DependentStatus
 		view     tensorBoardView
@@ -42,38 +42,38 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		wantEvent  string
 		wantWakeIn time.Duration
 	}{
-		"a job that wants none": {},
-		"a job that wants one": {
+		"a job without a TensorBoard has no status": {},
+		"a job with a TensorBoard creates it": {
 			image: "tb", want: marked, wantChange: "Create",
 		},
-		"one that is about to be created, by a controller that was stopped": {
+		"a creation continues after the controller was stopped": {
 			image: "tb", before: marked, want: marked, wantChange: "Create",
 		},
-		"one that was created just now, though the cache does not have it": {
+		"a creation is not repeated while the cache is stale": {
 			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(plan.CacheDelay)}},
 			want: marked, wantWakeIn: plan.CacheDelay,
 		},
-		"a controller that does not know yet which there are": {
+		"a job waits while TensorBoards cannot be read yet": {
 			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantWakeIn: plan.CacheDelay,
 		},
-		"a controller that has started and does not know yet which there are": {
+		"the status is kept while TensorBoards cannot be read yet": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
 			wantWakeIn: plan.CacheDelay,
 		},
-		"one that is there and of which its controller has said nothing": {
+		"a TensorBoard without a status is reported as Pending": {
 			image: "tb", before: marked, view: tensorBoardView{Object: board("tb")}, want: reported(unchanged),
 		},
-		"one that starts": {
+		"the reason of a TensorBoard that starts is reported": {
 			image: "tb", before: reported(unchanged),
 			view: tensorBoardView{Object: board("tb", withReady(metav1.ConditionFalse, "Unschedulable", "0/3 nodes"))},
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Reason, s.Note = "Unschedulable", "0/3 nodes" }),
 		},
-		"one that serves": {
+		"a TensorBoard that serves is reported as ready": {
 			image: "tb", before: reported(unchanged),
 			view: tensorBoardView{Object: board("tb", withReady(metav1.ConditionTrue, "Serving", ""))},
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }),
 		},
-		"one that cannot run": {
+		"a TensorBoard that cannot run is a warning": {
 			image: "tb", before: reported(unchanged),
 			view: tensorBoardView{Object: board("tb", failed, withReady(metav1.ConditionFalse, "ClaimExclusive", "claim logs"))},
 			want: reported(func(s *batchv1beta1.DependentStatus) {
@@ -81,23 +81,23 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			}),
 			wantEvent: "Warning ClaimExclusive TensorBoard: claim logs",
 		},
-		"one that was suspended is left so": {
+		"a suspended TensorBoard stays suspended": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Object: board("tb", suspended)},
 			want: reported(unchanged),
 		},
-		"one that the job wants otherwise": {
+		"a TensorBoard with another spec is updated": {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, want: reported(updated),
 			wantChange: "Update",
 		},
-		"one that the job wants otherwise, though it was created just now": {
+		"a held creation does not delay an update": {
 			image: "tb:2", before: reported(unchanged),
 			view: tensorBoardView{Object: board("tb"), Held: heldChange{"Create", now.Add(time.Second)}},
 			want: reported(updated), wantChange: "Update",
 		},
-		"one that was changed keeps saying so": {
+		"the action Update is kept after the update": {
 			image: "tb:2", before: reported(updated), view: tensorBoardView{Object: board("tb:2")}, want: reported(updated),
 		},
-		"one that could not be changed": {
+		"a failed update is reported until it succeeds": {
 			image: "tb:2", before: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Reason, s.Note, s.Action, s.Type = "UpdateFailed", "no", "Update", "Warning"
 			}),
@@ -110,95 +110,95 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			}),
 			wantWakeIn: time.Second,
 		},
-		"one that is being deleted": {
+		"a TensorBoard that is being deleted is reported": {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb", deletingBoard)},
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Reason, s.Note = "Deleted", "it is being deleted" }),
 		},
-		"one that somebody deleted": {
+		"a deleted TensorBoard is recreated": {
 			image: "tb", before: reported(unchanged), want: marked, wantChange: "Create",
 		},
-		"another one of the job in its place": {
+		"a recreated TensorBoard has the action Create": {
 			image:  "tb",
 			before: reported(func(s *batchv1beta1.DependentStatus) { s.Dependent.UID, s.Action = "former", "Update" }),
 			view:   tensorBoardView{Object: board("tb")}, want: reported(unchanged),
 		},
-		"somebody else's of the name": {
+		"a TensorBoard of another owner is a name conflict": {
 			image: "tb", view: tensorBoardView{Object: board("tb", foreignBoard)}, want: warning("", "NameConflict", taken),
 			wantEvent: "Warning NameConflict TensorBoard: " + taken, wantWakeIn: retry,
 		},
-		"somebody else's of the name, of which it was told": {
+		"a name conflict is reported once": {
 			image: "tb", before: warning("", "NameConflict", taken), view: tensorBoardView{Object: board("tb", foreignBoard)},
 			want: warning("", "NameConflict", taken), wantWakeIn: retry,
 		},
-		"one that was refused, before it may be tried again": {
+		"a rejected creation is not retried while it is held": {
 			image: "tb", before: warning("Create", "CreateFailed", "quota"),
 			view: tensorBoardView{Held: heldChange{"Create", now.Add(time.Second)}},
 			want: warning("Create", "CreateFailed", "quota"), wantWakeIn: time.Second,
 		},
-		"one that was refused, tried again, stays to be read until it is there": {
+		"the status of a rejected creation is kept during the retry": {
 			image: "tb", before: warning("Create", "CreateFailed", "quota"),
 			want: warning("Create", "CreateFailed", "quota"), wantChange: "Create",
 		},
-		"TensorBoards that cannot be read": {
+		"a read error is a warning": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Problem: failing},
 			want:      warning("Create", "ReadFailed", "forbidden"),
 			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantWakeIn: retry,
 		},
-		"one of a job that is being deleted": {
+		"the TensorBoard of a job that is being deleted is not changed": {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, deleting: true,
 			want: reported(unchanged),
 		},
-		"a finished job that has never had one": {
+		"a finished job does not create a TensorBoard": {
 			image: "tb", finished: true,
 		},
-		"one of a finished job is only looked at": {
+		"the TensorBoard of a finished job is reported, but not updated": {
 			image: "tb:2", before: reported(unchanged),
 			view:     tensorBoardView{Object: board("tb", withReady(metav1.ConditionTrue, "Serving", ""))},
 			finished: true, want: reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }),
 		},
-		"one of a finished job that somebody deleted": {
+		"the deletion of the TensorBoard of a finished job is reported": {
 			image: "tb", before: reported(unchanged), finished: true,
 			want: &batchv1beta1.DependentStatus{
 				Name: "tensorboard", Reason: "Deleted", Action: "Create", Note: "it was deleted after the job had finished",
 				Type: "Normal",
 			},
 		},
-		"one of a finished job that was created just now": {
+		"the status of a finished job is kept while its new TensorBoard is not in the cache": {
 			image: "tb", before: marked, finished: true, want: marked,
 		},
-		"somebody else's in the place of one of a finished job": {
+		"a finished job keeps the status of a name conflict": {
 			image: "tb", before: warning("Create", "NameConflict", taken),
 			view:     tensorBoardView{Object: board("tb", foreignBoard)},
 			finished: true, want: warning("Create", "NameConflict", taken),
 		},
-		"TensorBoards that cannot be read, and a finished job, which does not wait for it": {
+		"a finished job does not retry a failed read": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Problem: failing}, finished: true,
 			want: warning("Create", "ReadFailed", "forbidden"), wantEvent: "Warning ReadFailed TensorBoard: forbidden",
 		},
-		"one that the job no longer wants": {
+		"a TensorBoard that the job no longer needs is deleted": {
 			before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, wantChange: "Delete",
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Delete" }),
 		},
-		"one that the job no longer wants, before it may be tried again": {
+		"a deletion is not retried while it is held": {
 			before: reported(unchanged),
 			view:   tensorBoardView{Object: board("tb"), Held: heldChange{"Delete", now.Add(time.Second)}},
 			want:   reported(unchanged), wantWakeIn: time.Second,
 		},
-		"one that the job no longer wants and that is being deleted": {
+		"the status is kept while the TensorBoard is being deleted": {
 			before: reported(unchanged), view: tensorBoardView{Object: board("tb", deletingBoard)},
 			want: reported(unchanged), wantWakeIn: retry,
 		},
-		"one that the job no longer wants and that is gone": {
+		"the status is removed after the TensorBoard was deleted": {
 			before: reported(unchanged),
 		},
-		"somebody else's, which the job no longer wants": {
+		"the TensorBoard of another owner is not deleted": {
 			before: warning("Create", "NameConflict", taken), view: tensorBoardView{Object: board("tb", foreignBoard)},
 		},
-		"one that the job no longer wants, when the API server does not answer": {
+		"a deletion waits while the API server does not respond": {
 			before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
 			wantWakeIn: plan.CacheDelay,
 		},
-		"one that the job no longer wants and that cannot be read": {
+		"a deletion waits while the TensorBoard cannot be read": {
 			before: reported(unchanged), view: tensorBoardView{Problem: failing},
 			want:      warning("Create", "ReadFailed", "forbidden"),
 			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantWakeIn: retry,
@@ -219,62 +219,62 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			d := seen.Decide(&j.Job, now)
 			diff(t, "status", tc.want, d.Status)
 			diff(t, "change", tc.wantChange, d.Change.Action)
-			var told string
+			var event string
 			for _, e := range d.Events {
-				told = e.Type + " " + e.Reason + " " + e.Message
+				event = e.Type + " " + e.Reason + " " + e.Message
 			}
-			diff(t, "event", tc.wantEvent, told)
+			diff(t, "event", tc.wantEvent, event)
 			wakeIn := time.Duration(0)
 			if !d.WakeAt.IsZero() {
 				wakeIn = d.WakeAt.Sub(now)
 			}
-			diff(t, "time until it wakes", tc.wantWakeIn, wakeIn)
-			diff(t, "status before, which is only read", tc.before, seen.Status)
+			diff(t, "time until the requeue", tc.wantWakeIn, wakeIn)
+			diff(t, "status before the decision, which must not be modified", tc.before, seen.Status)
 		})
 	}
 }
 
-// What the controller does about it is worth a write at once; how it does is not.
+// Actions of the job controller are written immediately. The state of the TensorBoard can be batched.
 func TestTensorBoardStatusMayWait(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		before, after *batchv1beta1.DependentStatus
 		want          bool
 	}{
-		"none":         {want: true},
-		"one is to be": {after: reported(unchanged)},
-		"one is gone":  {before: reported(unchanged)},
-		"it is ready": {
+		"no status can wait":                      {want: true},
+		"a new status is written immediately":     {after: reported(unchanged)},
+		"a removed status is written immediately": {before: reported(unchanged)},
+		"readiness can wait": {
 			reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Ready, s.Reason = true, "Serving" }), true,
 		},
-		"it is there": {
+		"the reference of the TensorBoard can wait": {
 			reported(func(s *batchv1beta1.DependentStatus) { s.Dependent = nil }), reported(unchanged), true,
 		},
-		"it is being changed": {
+		"an update is written immediately": {
 			reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Update" }), false,
 		},
-		"there is something to worry": {
+		"a warning is written immediately": {
 			reported(unchanged), reported(func(s *batchv1beta1.DependentStatus) { s.Type = "Warning" }), false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := dependents.TensorBoardDecision{Before: tc.before, Status: tc.after}
-			diff(t, "answer", tc.want, d.StatusMayWait())
+			diff(t, "StatusMayWait", tc.want, d.StatusMayWait())
 		})
 	}
 }
 
-// The users of a TensorBoard and its own controller decide whether it is suspended.
-func TestTensorBoardThatIsWanted(t *testing.T) {
+// An update does not change spec.suspend, which users and the TensorBoard controller set.
+func TestCreatedAndUpdatedTensorBoard(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
 	seen := dependents.TensorBoard{Spec: &tensorboardv1beta1.TensorBoardSpec{Image: "tb:2"}}
 	want := &tensorboardv1beta1.TensorBoard{ObjectMeta: j.MetaOfOwned(), Spec: *seen.Spec}
-	diff(t, "TensorBoard that is created", plan.Change{Action: "Create", Wanted: want}, seen.Decide(&j.Job, now).Change)
+	diff(t, "created TensorBoard", plan.Change{Action: "Create", Wanted: want}, seen.Decide(&j.Job, now).Change)
 
 	seen.Object, seen.Status = board("tb", suspended), reported(unchanged)
 	want = board("tb:2", suspended)
-	diff(t, "TensorBoard that is updated", plan.Change{Action: "Update", Seen: seen.Object, Wanted: want},
+	diff(t, "updated TensorBoard", plan.Change{Action: "Update", Seen: seen.Object, Wanted: want},
 		seen.Decide(&j.Job, now).Change)
 }

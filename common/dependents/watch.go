@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// retryDelay is how long to wait after a request about a dependent that failed and can succeed soon.
+	// retryDelay is how long to wait before a failed request about a dependent is retried.
 	retryDelay = 2 * time.Second
-	// conflictDelay is how long to wait for the cache after a write that met a newer version of the job.
+	// conflictDelay is how long to wait for the cache after a conflict.
 	conflictDelay = 100 * time.Millisecond
 )
 
-// changes lets through what may matter to the job.
+// changes passes the updates that can matter to the job.
 func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e ctrlevent.TypedUpdateEvent[T]) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -45,8 +45,8 @@ func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	}}
 }
 
-// transform keeps of an object what the job controller reads, for a cache. It does not change the tombstone of an
-// object that is gone.
+// transform is the transform function of the cache. It removes the fields that the job controller does not read. It
+// does not change tombstones.
 func (k kind[T]) transform(object any) (any, error) {
 	if dependent, ok := object.(T); ok {
 		dependent.SetManagedFields(nil)
@@ -63,52 +63,56 @@ func (k kind[T]) transform(object any) (any, error) {
 	return object, nil
 }
 
-// watch lets the dependents of one kind be read, and wakes their jobs. The kind may be installed later than the job
-// controller, or never, or be removed. So they have a cache of their own, which is started when the first job wants one
-// and the kind is there. The manager's cache would have to know the kind from the start.
+// watch caches the dependents of one kind and requeues their jobs. The kind can be installed later than the job
+// controller, or never, and it can be removed. So the dependents have a separate cache, which is started when the kind
+// is installed and the first job needs a dependent. With the cache of the manager, the kind would have to be installed
+// from the start.
 type watch struct {
-	// apiReader finds out whether they can be read.
+	// apiReader checks whether the dependents can be read.
 	apiReader client.Reader
-	// newObject and newList return empty ones.
+	// newObject returns an empty object.
 	newObject func() client.Object
-	newList   func() client.ObjectList
-	// notInstalled returns the problem of a job when the CRD is missing.
+	// newList returns an empty list.
+	newList func() client.ObjectList
+	// notInstalled returns the problem of a job if the CRD is not installed.
 	notInstalled func(error) *report.RefusedError
-	// start starts the cache, which from then on wakes the jobs.
+	// start starts the cache. Its events requeue the jobs.
 	start func() (cache.Cache, error)
+	// retry is how long to wait between two checks.
 	retry time.Duration
 	clock clock.PassiveClock
 
-	// synced is the cache once it can be read.
+	// synced is the cache after it has synced.
 	synced atomic.Pointer[cache.Cache]
 
-	// mu guards what follows.
+	// mu guards the following fields.
 	mu sync.Mutex
 	// cache is nil until it was started.
 	cache cache.Cache
-	// nextLook is when to find out again, problem what was found last.
+	// nextLook is when to check again.
 	nextLook time.Time
-	problem  *report.RefusedError
+	// problem is the result of the last check.
+	problem *report.RefusedError
 }
 
 // Jobs are the jobs of a controller.
 type Jobs struct {
-	// Kind of the jobs.
+	// Kind is the kind of the jobs.
 	Kind schema.GroupVersionKind
 	// Empty is an empty job.
 	Empty client.Object
 	// Controller reconciles the jobs.
 	Controller controller.Controller
-	// Namespace is the one namespace that the controller works in. Empty means all.
+	// Namespace is the only namespace that the controller works in. Empty means all namespaces.
 	Namespace string
-	// Retry is how long to wait before a problem is looked at again.
+	// Retry is how long to wait before a problem is checked again.
 	Retry time.Duration
-	// Clock tells the time.
+	// Clock is the source of the current time.
 	Clock clock.PassiveClock
 }
 
-// Watch makes changes of dependents wake their jobs, once their kind is installed. From then on they are read from a
-// cache.
+// Watch makes changes of dependents requeue their jobs. The watch starts when a job needs a dependent and the kind is
+// installed. From then on dependents are read from a cache.
 func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	options := cache.Options{
 		HTTPClient:           mgr.GetHTTPClient(),
@@ -142,14 +146,14 @@ func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	}
 }
 
-// reader returns what the dependents can be read from without waiting, or else why they cannot be read. It returns
-// neither while that is not known yet.
+// reader returns a reader that does not block, or the problem why the dependents cannot be read. It returns neither
+// while this is not known yet.
 func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if synced := w.synced.Load(); synced != nil {
 		return *synced, nil
 	}
 	if !w.mu.TryLock() {
-		return nil, nil // somebody is finding out
+		return nil, nil // another reconcile is checking
 	}
 	defer w.mu.Unlock()
 	if w.cache != nil {
@@ -165,7 +169,7 @@ func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *r
 	return nil, w.problem
 }
 
-// look finds out why the dependents cannot be read, and starts the cache if they can.
+// look checks whether the dependents can be read. If they can, it starts the cache. Otherwise it sets the problem.
 func (w *watch) look(ctx context.Context, namespace string) {
 	w.nextLook, w.problem = w.clock.Now().Add(w.retry), nil
 	err := w.apiReader.List(ctx, w.newList(), client.InNamespace(namespace), client.Limit(1))
@@ -182,6 +186,6 @@ func (w *watch) look(ctx context.Context, namespace string) {
 		}
 	default:
 		w.nextLook = w.clock.Now().Add(retryDelay)
-		ctrllog.FromContext(ctx).Error(err, "finding out whether a kind is installed")
+		ctrllog.FromContext(ctx).Error(err, "Failed to check whether a kind is installed")
 	}
 }

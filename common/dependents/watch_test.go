@@ -18,7 +18,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// lister is an API server that lists dependents, or fails to.
+// lister is an API server that can only list dependents.
 type lister struct {
 	client.Reader
 
@@ -31,7 +31,7 @@ func (l *lister) List(context.Context, client.ObjectList, ...client.ListOption) 
 	return l.answer
 }
 
-// dependentCache is a cache that has what there is once it is synced.
+// dependentCache is a cache that can be synced.
 type dependentCache struct {
 	cache.Cache
 	cache.Informer
@@ -47,11 +47,13 @@ func (c *dependentCache) GetInformer(
 
 func (c *dependentCache) HasSynced() bool { return c.synced }
 
-// looked is what comes of a look: why there is no reader, whether there is one, and how many requests and starts of the
-// cache there have been.
+// looked is the result of a check.
 type looked struct {
-	Reason        string
-	Reader        bool
+	// Reason is the reason of the problem.
+	Reason string
+	// Reader reports whether there is a reader.
+	Reader bool
+	// Lists and Starts are how often the API server was asked and the cache was started so far.
 	Lists, Starts int
 }
 
@@ -69,7 +71,7 @@ func TestWatch(t *testing.T) {
 		notInstalled: tensorBoardsNotInstalled,
 		start:        func() (cache.Cache, error) { starts++; return started, nil },
 	}
-	look := func(what, wantReason string, wantReader bool, wantLists, wantStarts int) {
+	look := func(when, wantReason string, wantReader bool, wantLists, wantStarts int) {
 		t.Helper()
 		reader, problem := w.reader(t.Context(), "ns")
 		got := looked{Reader: reader != nil, Lists: api.calls, Starts: starts}
@@ -77,29 +79,29 @@ func TestWatch(t *testing.T) {
 			got.Reason = problem.Reason
 		}
 		if diff := cmp.Diff(looked{wantReason, wantReader, wantLists, wantStarts}, got); diff != "" {
-			t.Errorf("unexpected result %s (-want +got):\n%s", what, diff)
+			t.Errorf("unexpected result %s (-want +got):\n%s", when, diff)
 		}
 	}
-	look("of a kind that is not installed", "NotInstalled", false, 1, 0)
-	look("soon after", "NotInstalled", false, 1, 0)
+	look("while the kind is not installed", "NotInstalled", false, 1, 0)
+	look("before the next check", "NotInstalled", false, 1, 0)
 	clock.SetTime(now.Add(time.Minute))
-	api.answer = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right"))
-	look("of a kind that may not be listed", "ReadFailed", false, 2, 0)
+	api.answer = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no permission"))
+	look("while the kind cannot be listed", "ReadFailed", false, 2, 0)
 	clock.SetTime(now.Add(2 * time.Minute))
 	api.answer = apierrors.NewTimeoutError("slow", 1)
-	look("while the API server does not answer", "", false, 3, 0)
+	look("while the API server does not respond", "", false, 3, 0)
 	clock.SetTime(now.Add(2*time.Minute + retryDelay))
 	api.answer = nil
-	look("of a kind that was installed", "", false, 4, 1)
-	look("while the cache fills", "", false, 4, 1)
+	look("after the kind was installed", "", false, 4, 1)
+	look("while the cache is not synced", "", false, 4, 1)
 	clock.SetTime(now.Add(4 * time.Minute))
 	api.answer = apierrors.NewNotFound(schema.GroupResource{}, "")
-	look("of a kind that was removed before the cache was filled", "NotInstalled", false, 5, 1)
+	look("after the kind was removed before the cache synced", "NotInstalled", false, 5, 1)
 	started.synced = true
-	look("once the cache is filled", "", true, 5, 1)
+	look("after the cache has synced", "", true, 5, 1)
 	started.synced = false
 	clock.SetTime(now.Add(time.Hour))
-	look("later", "", true, 5, 1)
+	look("after the cache was synced once", "", true, 5, 1)
 }
 
 func TestCacheKeepsTheControllerOfADependent(t *testing.T) {
@@ -111,8 +113,8 @@ func TestCacheKeepsTheControllerOfADependent(t *testing.T) {
 	job := metav1.OwnerReference{Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true)}
 	other := metav1.OwnerReference{Kind: "ConfigMap", Name: "other", UID: "other-uid"}
 	for name, tc := range map[string]struct{ seen, want *schedulerv1beta1.PodGroup }{
-		"one that a job controls keeps that owner": {controlledBy(other, job), controlledBy(job)},
-		"one that nobody controls has no owner":    {controlledBy(other), controlledBy()},
+		"a dependent that a job controls keeps that owner":  {controlledBy(other, job), controlledBy(job)},
+		"a dependent without a controller loses its owners": {controlledBy(other), controlledBy()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Bucket gives out tokens at a rate, and so many at once that were not asked for before. If tenants have to wait,
-// they take turns: how long one waits depends on how many tenants there are, and not on how many tokens the others
-// ask for.
+// Bucket is a token bucket that tenants share. If tenants must wait, they take turns. How long a tenant waits depends
+// on the number of tenants, and not on how many tokens the others request.
 type Bucket struct {
 	rate, burst float64
 
@@ -19,13 +18,13 @@ type Bucket struct {
 	timer   *time.Timer
 }
 
-// NewBucket returns a full bucket that gives out rate tokens a second on average, and up to burst at once. Both must
-// be greater than 0.
+// NewBucket returns a full bucket. It issues rate tokens per second on average, and up to burst tokens in one step.
+// Both must be greater than 0.
 func NewBucket(rate float64, burst int) *Bucket {
 	return &Bucket{rate: rate, burst: float64(burst), tokens: float64(burst), updated: time.Now()}
 }
 
-// Wait waits for a token. It returns the error of the context if that ends first.
+// Wait waits for a token. If the context ends first, Wait returns the error of the context.
 func (b *Bucket) Wait(ctx context.Context, tenant string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -43,14 +42,14 @@ func (b *Bucket) Wait(ctx context.Context, tenant string) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.waiting.remove(tenant, served) { // it was served meanwhile
+	if !b.waiting.remove(tenant, served) { // a token was issued in the meantime
 		b.tokens++
 		b.serve()
 	}
 	return ctx.Err()
 }
 
-// serve gives out the tokens that there are, and sees to it that it is called again when there is the next.
+// serve issues the available tokens. If requests still wait, it schedules a call of itself for the next token.
 func (b *Bucket) serve() {
 	now := time.Now()
 	b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.updated).Seconds())
@@ -67,7 +66,7 @@ func (b *Bucket) serve() {
 	if len(b.waiting.order) == 0 {
 		return
 	}
-	// Rounded up, so that the token is there.
+	// Rounded up, so that the token is available by then.
 	next := time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + 1
 	if b.timer == nil {
 		b.timer = time.AfterFunc(next, func() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestBucketGivesOutABurstAndThenARate(t *testing.T) {
+func TestBucketIssuesABurstAndThenTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBucket(10, 5)
@@ -31,7 +31,7 @@ func TestBucketGivesOutABurstAndThenARate(t *testing.T) {
 			time.Sleep(step.after - time.Since(began))
 			synctest.Wait()
 			if got := served.Load(); got != step.want {
-				t.Errorf("after %s there were %d tokens, not %d", step.after, got, step.want)
+				t.Errorf("after %s, %d tokens were issued, want %d", step.after, got, step.want)
 			}
 		}
 	})
@@ -52,12 +52,12 @@ func TestTenantsTakeTurnsForTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > 250*time.Millisecond {
-			t.Errorf("a token took %s, beside 1,000 that another tenant waits for", took)
+			t.Errorf("a token took %s while another tenant waits for 1,000 tokens, want at most 250ms", took)
 		}
 	})
 }
 
-func TestATokenOfACancelledRequestIsNotLost(t *testing.T) {
+func TestATokenOfACanceledRequestIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBucket(1, 1)
@@ -67,17 +67,17 @@ func TestATokenOfACancelledRequestIsNotLost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := b.Wait(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the error is %v, not that of the context", err)
+			t.Errorf("the error is %v, want %v", err, context.DeadlineExceeded)
 		}
 		began := time.Now()
 		if err := b.Wait(t.Context(), "b"); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("the next token took %s", took)
+			t.Errorf("the next token took %s, want at most 1s", took)
 		}
 		if len(b.waiting.order) != 0 || len(b.waiting.items) != 0 {
-			t.Errorf("%v are remembered", b.waiting.order)
+			t.Errorf("the tenants %v still wait, want none", b.waiting.order)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-// queueMetrics are those that each work queue of a controller has, such as workqueue_depth.
+// queueMetrics are the metrics that all work queues of controllers have, such as workqueue_depth.
 type queueMetrics struct {
 	depth                 workqueue.GaugeMetric
 	adds, retries         workqueue.CounterMetric
@@ -16,8 +16,8 @@ type queueMetrics struct {
 	unfinished, longest   workqueue.SettableGaugeMetric
 }
 
-// provider makes the metrics that controller-runtime registers. It gives them only to its own queue, whose options
-// then name them.
+// provider returns the provider of the queue metrics that controller-runtime registers. controller-runtime only exposes
+// the provider in the options of its own queue.
 var provider = sync.OnceValue(func() workqueue.MetricsProvider {
 	var options *priorityqueue.Opts[string]
 	priorityqueue.New("", func(o *priorityqueue.Opts[string]) { options = o }).ShutDown()
@@ -37,7 +37,8 @@ func newQueueMetrics(name string) queueMetrics {
 	}
 }
 
-// observeBusy measures how long workers have been busy, as often as other queues do, until the queue is shut down.
+// observeBusy measures how long workers have been busy until the queue is shut down. The interval is the same as in
+// other queues.
 func (q *Queue) observeBusy() {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()

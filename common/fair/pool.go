@@ -1,6 +1,5 @@
-// Package fair shares what a controller has little of among tenants, so that the time that one of them waits does not
-// depend on what the others ask for: units of a pool, tokens of a rate, and the workers that take requests from a
-// queue. Tenants are namespaces.
+// Package fair shares the scarce resources of a controller among tenants: units of a pool, tokens of a rate limit, and
+// workers of a queue. How long a tenant waits does not depend on how much the others request. Tenants are namespaces.
 package fair
 
 import (
@@ -11,22 +10,23 @@ import (
 	"sync"
 )
 
-// fits reports whether a tenant that holds so many units may get n more while so many are free. A tenant may hold as
-// many as are left free then, and one that holds none may have what there is. So one tenant alone holds at most half
-// of all units, two hold at most three quarters, and the next one finds some free.
+// fits reports whether a tenant can get n units in addition to those that it holds. Afterwards, it must hold at most as
+// many units as are still free. A tenant that holds none can get all free units. So a single tenant holds at most half
+// of all units, two tenants at most three quarters, and there are free units for the next tenant.
 func fits(held, n, free int64) bool {
 	return held == 0 && n <= free || held+n <= free-n
 }
 
-// Pool is a number of units that tenants share. Nobody may wait for units while it holds some: that may last for ever.
+// Pool is a number of units that tenants share. A caller must not wait for units while it holds units of the pool,
+// because that can cause a deadlock.
 type Pool struct {
 	capacity int64
 
 	mu   sync.Mutex
 	free int64
-	// tenants are those that hold units or wait for some.
+	// tenants are the tenants that hold units or wait for units, by name.
 	tenants map[string]*tenant
-	// waiting are the tenants that wait, in the order in which the first waiter of each came.
+	// waiting are the tenants that wait, in the order of arrival of their first waiters.
 	waiting  []*tenant
 	arrivals uint64
 }
@@ -42,18 +42,18 @@ type waiter struct {
 	served  chan struct{}
 }
 
-// NewPool returns a pool of so many units, all of them free.
+// NewPool returns a pool with the given number of units. All of them are free.
 func NewPool(capacity int64) *Pool {
 	return &Pool{capacity: capacity, free: capacity, tenants: map[string]*tenant{}}
 }
 
-// Acquire waits until the tenant may have n units, and takes them. It returns the error of the context if that ends
-// first.
+// Acquire waits until the tenant can get n units, and takes them. If the context ends first, Acquire returns the error
+// of the context.
 //
-// Less than 1 counts as 1, and more than half of all units as half, since a tenant cannot hold more: otherwise it
-// would wait for ever. Waiters are served in the order of arrival. One that waits since its tenant holds too much
-// holds up only that tenant; one whose tenant holds nothing holds up all that came later, so that many small requests
-// cannot keep a large one waiting.
+// A request for less than 1 unit counts as 1. A request for more than half of all units counts as half, because it
+// would wait forever: a tenant cannot hold more. Waiters are served in the order of arrival. A waiter whose tenant
+// holds too many units only blocks later waiters of that tenant. A waiter whose tenant holds no units blocks all later
+// waiters, so that small requests cannot starve a large one.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-w.served: // meanwhile
+	case <-w.served: // in the meantime
 		p.release(name, w.n)
 	default:
 		p.leave(t, slices.Index(t.waiters, w))
@@ -88,7 +88,7 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	return ctx.Err()
 }
 
-// TryAcquire takes n units if the tenant may have them now, and nobody waits. It reports whether it has.
+// TryAcquire takes n units if the tenant can get them now and no tenant waits. It reports whether it took the units.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 	return ok
 }
 
-// tenant returns the tenant of a name, a new one if it neither holds units nor waits.
+// tenant returns the tenant with a name. It creates the tenant if necessary.
 func (p *Pool) tenant(name string) *tenant {
 	t := p.tenants[name]
 	if t == nil {
@@ -113,14 +113,14 @@ func (p *Pool) tenant(name string) *tenant {
 	return t
 }
 
-// Release returns units of the tenant: as many as an Acquire asked for. It panics if the tenant does not hold them.
+// Release returns the units of an Acquire with the same n. It panics if the tenant does not hold them.
 func (p *Pool) Release(name string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.release(name, p.counted(n))
 }
 
-// counted returns for how many units a request for n counts.
+// counted returns the number of units that a request for n units takes.
 func (p *Pool) counted(n int64) int64 {
 	return max(1, min(n, p.capacity/2))
 }
@@ -136,14 +136,14 @@ func (p *Pool) release(name string, n int64) {
 	p.serve()
 }
 
-// forget drops a tenant that holds nothing and waits for nothing.
+// forget deletes the tenant if it neither holds units nor waits for units.
 func (p *Pool) forget(name string) {
 	if t := p.tenants[name]; t.held == 0 && len(t.waiters) == 0 {
 		delete(p.tenants, name)
 	}
 }
 
-// serve serves all waiters that may be.
+// serve gives units to all waiters that can get them.
 func (p *Pool) serve() {
 	for i := 0; i < len(p.waiting) && p.free > 0; {
 		t := p.waiting[i]
@@ -153,7 +153,7 @@ func (p *Pool) serve() {
 			t.held += w.n
 			p.free -= w.n
 			close(w.served)
-			p.leave(t, 0) // the next waiter of the tenant came after those that were looked at
+			p.leave(t, 0) // the next waiter of the tenant arrived after those that were already checked
 		case t.held > 0:
 			i++
 		default:

@@ -21,7 +21,7 @@ type ask struct {
 	done   chan error
 }
 
-// acquire calls Acquire, and returns when it waits or has returned.
+// acquire calls Acquire. It returns when Acquire waits or has returned.
 func acquire(ctx context.Context, p *Pool, tenant string, n int64) *ask {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &ask{tenant: tenant, n: n, cancel: cancel, done: make(chan error, 1)}
@@ -30,7 +30,7 @@ func acquire(ctx context.Context, p *Pool, tenant string, n int64) *ask {
 	return a
 }
 
-// served reports whether the units were acquired. It returns an error if Acquire did.
+// served reports whether the units were acquired. It returns the error of Acquire.
 func (a *ask) served() (bool, error) {
 	select {
 	case err := <-a.done:
@@ -54,23 +54,27 @@ func TestShares(t *testing.T) {
 		asks     []asks
 		want     map[string]int64 // units held
 	}{
-		{"one tenant alone holds half", 16, []asks{{"a", 1, 100}}, map[string]int64{"a": 8}},
+		{"a single tenant holds half", 16, []asks{{"a", 1, 100}}, map[string]int64{"a": 8}},
 		{"two tenants hold three quarters", 16, []asks{{"a", 1, 100}, {"b", 1, 100}}, map[string]int64{"a": 8, "b": 4}},
 		{
-			"objects without a namespace have a share like any tenant", 16,
+			"the tenant without a name has a share like any tenant", 16,
 			[]asks{{"a", 1, 100}, {"", 1, 1}},
 			map[string]int64{"a": 8, "": 1},
 		},
-		{"more than half counts as half", 10, []asks{{"a", 9, 1}, {"b", 5, 1}}, map[string]int64{"a": 5, "b": 5}},
-		{"less than one counts as one", 4, []asks{{"a", 0, 2}}, map[string]int64{"a": 2}},
+		{
+			"a request for more than half counts as half", 10,
+			[]asks{{"a", 9, 1}, {"b", 5, 1}},
+			map[string]int64{"a": 5, "b": 5},
+		},
+		{"a request for less than one unit counts as one", 4, []asks{{"a", 0, 2}}, map[string]int64{"a": 2}},
 		{"a single unit goes to one tenant", 1, []asks{{"a", 1, 2}, {"b", 1, 1}}, map[string]int64{"a": 1}},
 		{
-			"a small request does not overtake a large one that waits for room", 8,
+			"a small request does not overtake a large one that waits for free units", 8,
 			[]asks{{"a", 1, 4}, {"b", 2, 1}, {"c", 4, 1}, {"d", 1, 1}},
 			map[string]int64{"a": 4, "b": 2},
 		},
 		{
-			"a request beyond the share of its tenant holds up no other tenant", 8,
+			"a request beyond the share of its tenant does not block other tenants", 8,
 			[]asks{{"a", 1, 9}, {"b", 2, 1}},
 			map[string]int64{"a": 4, "b": 2},
 		},
@@ -105,26 +109,26 @@ func TestAcquireReturnsTheErrorOfTheContext(t *testing.T) {
 		acquire(t.Context(), p, "a", 1)
 		waits := acquire(t.Context(), p, "a", 1)
 		if served, _ := waits.served(); served {
-			t.Fatal("a tenant has more than half of the units")
+			t.Fatal("a tenant holds more than half of the units")
 		}
 		waits.cancel()
 		synctest.Wait()
 		if _, err := waits.served(); !errors.Is(err, context.Canceled) {
-			t.Errorf("the error is %v, not that of the context", err)
+			t.Errorf("the error is %v, want %v", err, context.Canceled)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := p.Acquire(ctx, "b", 1); !errors.Is(err, context.Canceled) {
-			t.Errorf("with a context that has ended the error is %v", err)
+			t.Errorf("with a canceled context, the error is %v, want %v", err, context.Canceled)
 		}
 	})
 }
 
-func TestReleaseOfWhatIsNotHeldPanics(t *testing.T) {
+func TestReleaseOfUnitsThatAreNotHeldPanics(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
-			t.Error("a tenant released units of others")
+			t.Error("a tenant released units of another tenant")
 		}
 	}()
 	p := NewPool(4)
@@ -134,14 +138,14 @@ func TestReleaseOfWhatIsNotHeldPanics(t *testing.T) {
 	p.Release("b", 1)
 }
 
-// poolModel is what a Pool ought to do, in the simplest words.
+// poolModel is a simple model of a Pool.
 type poolModel struct {
 	free    int64
 	held    map[string]int64
 	waiting []*ask
 }
 
-// serve returns those that are served now.
+// serve gives units to all requests that can get them, and returns these requests.
 func (m *poolModel) serve() (served []*ask) {
 	overShare := map[string]bool{}
 	for _, a := range slices.Clone(m.waiting) {
@@ -161,8 +165,8 @@ func (m *poolModel) serve() (served []*ask) {
 	return served
 }
 
-// A pool serves whom the model serves, holds no more than it has, and forgets tenants that are gone.
-func TestPoolDoesAsTheModel(t *testing.T) {
+// A pool serves the same requests as the model, never gives out more units than it has, and forgets inactive tenants.
+func TestPoolBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { rapid.Check(struct{ *testing.T }{t}, checkPool) })
 }
@@ -180,13 +184,13 @@ func checkPool(t *rapid.T) {
 		synctest.Wait()
 		for _, a := range m.serve() {
 			if served, err := a.served(); !served {
-				t.Fatalf("%d units for %s are not served: %v", a.n, a.tenant, err)
+				t.Fatalf("the request of tenant %q for %d units is not served: %v", a.tenant, a.n, err)
 			}
 			holding = append(holding, a)
 		}
 		for _, a := range m.waiting {
 			if served, err := a.served(); served || err != nil {
-				t.Fatalf("%d units for %s do not wait: %v", a.n, a.tenant, err)
+				t.Fatalf("the request of tenant %q for %d units does not wait: %v", a.tenant, a.n, err)
 			}
 		}
 		var sum int64
@@ -194,12 +198,12 @@ func checkPool(t *rapid.T) {
 			sum += tenant.held
 		}
 		if sum+p.free != capacity || p.free < 0 {
-			t.Fatalf("%d units are held and %d are free, of %d", sum, p.free, capacity)
+			t.Fatalf("%d of %d units are held and %d are free", sum, capacity, p.free)
 		}
 	}
 	pick := func(asks *[]*ask) *ask {
 		if len(*asks) == 0 {
-			t.Skip("there is none")
+			t.Skip("there is no such request")
 		}
 		i := rapid.IntRange(0, len(*asks)-1).Draw(t, "which")
 		a := (*asks)[i]
@@ -224,7 +228,7 @@ func checkPool(t *rapid.T) {
 			a.cancel()
 			synctest.Wait()
 			if _, err := a.served(); !errors.Is(err, context.Canceled) {
-				t.Fatalf("the error of a request that was cancelled is %v", err)
+				t.Fatalf("the error of a canceled request is %v, want %v", err, context.Canceled)
 			}
 			check()
 		},
@@ -238,13 +242,14 @@ func checkPool(t *rapid.T) {
 		check()
 	}
 	if len(m.waiting) > 0 || len(p.tenants) > 0 || len(p.waiting) > 0 {
-		t.Fatalf("nobody holds anything, and %d wait, of %v", len(m.waiting), slices.Collect(maps.Keys(p.tenants)))
+		t.Fatalf("all units are free, but %d requests wait, and the pool has the tenants %v",
+			len(m.waiting), slices.Collect(maps.Keys(p.tenants)))
 	}
 }
 
-// Whoever holds nothing finds units free, however much the others ask for: with n tenants before it, as long as 2^n
-// units are there.
-func TestNewcomersAreServed(t *testing.T) {
+// A tenant that holds no units finds free units, however many the others request. If n other tenants hold units, the
+// pool must have at least 2^n units.
+func TestNewTenantsAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPool(64)
@@ -252,7 +257,7 @@ func TestNewcomersAreServed(t *testing.T) {
 			for j := range 64 {
 				a := acquire(t.Context(), p, fmt.Sprint(i), 1)
 				if served, _ := a.served(); j == 0 && !served {
-					t.Errorf("tenant %d found nothing free", i)
+					t.Errorf("tenant %d found no free units", i)
 				}
 			}
 		}
@@ -272,16 +277,16 @@ func TestTryAcquireDoesNotWait(t *testing.T) {
 		{"b", 2, true},
 		{"b", 1, false},
 		{"c", 2, true},
-		{"d", 1, false}, // nothing is left
+		{"d", 1, false}, // no units are free
 	} {
 		if got := pool.TryAcquire(step.tenant, step.n); got != step.want {
-			t.Errorf("step %d: tenant %s gets %d units: %t, want %t", i, step.tenant, step.n, got, step.want)
+			t.Errorf("step %d: TryAcquire of %d units for tenant %s is %t, want %t", i, step.n, step.tenant, got, step.want)
 		}
 	}
 	pool.Release("a", 4)
 	pool.Release("b", 2)
 	pool.Release("c", 2)
 	if len(pool.tenants) > 0 || pool.free != 8 {
-		t.Errorf("%d units are free, and %d tenants are known", pool.free, len(pool.tenants))
+		t.Errorf("%d units are free, want 8; the pool has %d tenants, want 0", pool.free, len(pool.tenants))
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue is the work queue of a controller, whose workers namespaces share by the rule of a Pool. Of the requests that
-// may get a worker those of the greatest priority go first. Within a priority namespaces take turns, and within a
-// namespace the request goes first that was ready first. An object without a namespace is a tenant by itself, or the
-// controller of such a kind would only use half of its workers.
+// Queue is the work queue of a controller. Namespaces share the workers of the controller as they share the units of a
+// Pool. Requests with the highest priority go first. Within a priority, namespaces take turns. Within a namespace, the
+// request that became ready first goes first. A cluster-scoped object is a separate tenant. Otherwise a controller of
+// such objects would only use half of its workers.
 //
-// Otherwise it does what the queue of controller-runtime does: a request is in it once, at the greatest of its
-// priorities and the earliest of its times, and no two workers have the same request.
+// In all other respects, Queue behaves like the queue of controller-runtime. A request is in the queue at most once,
+// with its highest priority and its earliest time. Two workers never process the same request at the same time.
 type Queue struct {
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 	metrics queueMetrics
@@ -27,46 +27,47 @@ type Queue struct {
 	stopped chan struct{}
 
 	mu sync.Mutex
-	// changed tells workers that wait that there may be a request for them.
+	// changed signals waiting workers that there might be a request for them.
 	changed *sync.Cond
-	// entries are all requests that wait: for their time, for a worker, or until the worker is done that has the same
+	// entries are all waiting requests. They wait for their time, for a worker, or for the worker that processes the same
 	// request.
 	entries map[reconcile.Request]*entry
 	delayed delayed
 	timer   *time.Timer
-	// ready are the requests that wait for a worker, by priority, the greatest first.
+	// ready are the requests that wait for a worker, by descending priority.
 	ready []level
-	// busy are the requests that workers have, and since when. held is their number by tenant.
+	// busy are the requests that workers process, with their start times. held is the number of these requests by tenant.
 	busy map[reconcile.Request]time.Time
 	held map[string]int64
 }
 
 var _ priorityqueue.PriorityQueue[reconcile.Request] = (*Queue)(nil)
 
-// entry is a request that waits.
+// entry is a waiting request.
 type entry struct {
 	reconcile.Request
 	priority int
-	// due is when it is ready, and index its place among those that are not. It is zero when it is ready, and since is
-	// when that was.
-	due   time.Time
+	// due is when the request becomes ready. It is zero if the request is ready.
+	due time.Time
+	// index is the position in the heap of delayed requests.
 	index int
+	// since is when the request became ready.
 	since time.Time
 }
 
-// tenantOf returns who shares the workers with others.
+// tenantOf returns the tenant of a request: its namespace, or a separate tenant for a cluster-scoped object.
 func tenantOf(request reconcile.Request) string {
 	//attack:all namespaces are one tenant => return ""
-	return cmp.Or(request.Namespace, "/"+request.Name) // which is no name of a namespace
+	return cmp.Or(request.Namespace, "/"+request.Name) // namespaces do not contain a slash
 }
 
-// level is the requests of one priority.
+// level contains the requests of one priority.
 type level struct {
 	priority int
 	turns[*entry]
 }
 
-// NewQueue returns the queue of a controller with so many workers. The name labels its metrics.
+// NewQueue returns the queue of a controller with the given number of workers. The name is a label of its metrics.
 func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
 	q := &Queue{
 		limiter: limiter,
@@ -142,15 +143,15 @@ func (q *Queue) add(request reconcile.Request, after time.Duration, priority int
 		}
 	}
 	if after > 0 {
-		q.wakeUp()
+		q.setTimer()
 		return
 	}
 	heap.Remove(&q.delayed, e.index)
 	q.makeReady(e)
 }
 
-// wakeUp sees to it that the timer fires when the next request is due.
-func (q *Queue) wakeUp() {
+// setTimer sets the timer to the time when the next request is due.
+func (q *Queue) setTimer() {
 	if len(q.delayed) == 0 {
 		return
 	}
@@ -169,12 +170,12 @@ func (q *Queue) timerFired() {
 		return
 	}
 	for now := time.Now(); len(q.delayed) > 0 && !q.delayed[0].due.After(now); {
-		q.makeReady(heap.Pop(&q.delayed).(*entry)) //nolint:forcetypeassert // the heap has no others
+		q.makeReady(heap.Pop(&q.delayed).(*entry)) //nolint:forcetypeassert // the heap only contains entries
 	}
-	q.wakeUp()
+	q.setTimer()
 }
 
-// makeReady marks that a request has waited for its time.
+// makeReady marks a request as ready.
 func (q *Queue) makeReady(e *entry) {
 	e.due, e.since = time.Time{}, time.Now()
 	q.metrics.adds.Inc()
@@ -182,7 +183,7 @@ func (q *Queue) makeReady(e *entry) {
 	q.list(e)
 }
 
-// list puts a request that is ready among those of its priority, unless a worker still has it.
+// list adds a ready request to its priority level, unless a worker still processes the same request.
 func (q *Queue) list(e *entry) {
 	if _, busy := q.busy[e.Request]; busy {
 		return
@@ -229,7 +230,7 @@ func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shut
 	return reconcile.Request{}, 0, true
 }
 
-// next returns the request that is the next to get a worker, if any may.
+// next removes and returns the next request, if there is one that can get a worker.
 func (q *Queue) next() (e *entry, ok bool) {
 	free := q.workers - int64(len(q.busy))
 	may := func(tenant string) bool { return fits(q.held[tenant], 1, free) }
@@ -258,10 +259,10 @@ func (q *Queue) Done(request reconcile.Request) {
 	if e, waits := q.entries[request]; waits && e.due.IsZero() {
 		q.list(e)
 	}
-	q.changed.Broadcast() // several tenants may get a worker now
+	q.changed.Broadcast() // now several tenants might get a worker
 }
 
-// Len implements workqueue.TypedInterface. It returns how many requests are ready.
+// Len implements workqueue.TypedInterface. It returns the number of ready requests.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -274,7 +275,7 @@ func (q *Queue) Forget(request reconcile.Request) { q.limiter.Forget(request) }
 // NumRequeues implements workqueue.TypedRateLimitingInterface.
 func (q *Queue) NumRequeues(request reconcile.Request) int { return q.limiter.NumRequeues(request) }
 
-// ShutDown implements workqueue.TypedInterface. Workers get no more requests, as with the queue of controller-runtime.
+// ShutDown implements workqueue.TypedInterface. Workers get no further requests, as in controller-runtime's queue.
 func (q *Queue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -288,7 +289,7 @@ func (q *Queue) ShutDown() {
 	q.changed.Broadcast()
 }
 
-// ShutDownWithDrain implements workqueue.TypedInterface. It does not drain, as that of controller-runtime does not.
+// ShutDownWithDrain implements workqueue.TypedInterface. It does not drain the queue, as in controller-runtime's queue.
 func (q *Queue) ShutDownWithDrain() { q.ShutDown() }
 
 // ShuttingDown implements workqueue.TypedInterface.
@@ -303,7 +304,7 @@ func (q *Queue) isStopped() bool {
 	}
 }
 
-// delayed is a heap of requests by the time when they are due.
+// delayed is a heap of requests. The first one is due first.
 type delayed []*entry
 
 // Len implements heap.Interface.
@@ -320,7 +321,7 @@ func (d delayed) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (d *delayed) Push(e any) {
-	pushed := e.(*entry) //nolint:forcetypeassert // the heap has no others
+	pushed := e.(*entry) //nolint:forcetypeassert // the heap only contains entries
 	pushed.index = len(*d)
 	*d = append(*d, pushed)
 }
@@ -329,7 +330,7 @@ func (d *delayed) Push(e any) {
 func (d *delayed) Pop() any {
 	last := len(*d) - 1
 	popped := (*d)[last]
-	(*d)[last] = nil // or it could not be collected
+	(*d)[last] = nil // allow garbage collection of the entry
 	*d = (*d)[:last]
 	return popped
 }

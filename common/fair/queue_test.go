@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// request returns that of an object, such as "namespace/name" or "name".
+// request returns the request for an object, such as "namespace/name" or "name".
 func request(object string) reconcile.Request {
 	namespace, name, found := strings.Cut(object, "/")
 	if !found {
@@ -32,15 +32,15 @@ func newQueue(name string, workers int) *Queue {
 	return NewQueue(name, limiter, workers)
 }
 
-// addAt adds objects at a priority.
+// addAt adds requests for objects with a priority.
 func addAt(q *Queue, priority int, objects ...string) {
 	for _, object := range objects {
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request(object))
 	}
 }
 
-// handedOut returns what so many workers get, which work on it until the end of the test.
-func handedOut(q *Queue, workers int) []string {
+// requestsOf returns the requests that the given number of workers get. The workers are busy until the end of the test.
+func requestsOf(q *Queue, workers int) []string {
 	got := make([]string, 0, workers)
 	for range workers {
 		go func() {
@@ -63,7 +63,7 @@ func TestOrder(t *testing.T) {
 		want    []string
 	}{
 		{
-			"of one namespace the first comes first", 16,
+			"requests of a namespace are in the order in which they were added", 16,
 			func(q *Queue) { addAt(q, 0, "a/1", "a/2", "a/3") },
 			[]string{"a/1 at 0", "a/2 at 0", "a/3 at 0"},
 		},
@@ -73,12 +73,12 @@ func TestOrder(t *testing.T) {
 			[]string{"a/1 at 0", "b/1 at 0", "/c at 0", "a/2 at 0", "b/2 at 0", "a/3 at 0"},
 		},
 		{
-			"the greater priority goes first, and turns do not matter", 16,
+			"a higher priority goes first, regardless of turns", 16,
 			func(q *Queue) { addAt(q, -100, "a/0"); addAt(q, 0, "a/1", "b/1"); addAt(q, 1, "b/2", "b/3") },
 			[]string{"b/2 at 1", "b/3 at 1", "a/1 at 0", "b/1 at 0", "a/0 at -100"},
 		},
 		{
-			"one namespace alone gets half of the workers", 4,
+			"a single namespace gets half of the workers", 4,
 			func(q *Queue) { addAt(q, 0, "a/1", "a/2", "a/3", "a/4") },
 			[]string{"a/1 at 0", "a/2 at 0"},
 		},
@@ -88,27 +88,27 @@ func TestOrder(t *testing.T) {
 			[]string{"a/1 at 1", "a/2 at 1", "b/1 at 0"},
 		},
 		{
-			"each object without a namespace is a tenant of its own", 4,
+			"each cluster-scoped object is a separate tenant", 4,
 			func(q *Queue) { addAt(q, 0, "1", "2", "3", "4") },
 			[]string{"/1 at 0", "/2 at 0", "/3 at 0", "/4 at 0"},
 		},
 		{
-			"a single worker takes anything", 1,
+			"a controller with one worker processes any namespace", 1,
 			func(q *Queue) { addAt(q, 0, "a/1") },
 			[]string{"a/1 at 0"},
 		},
 		{
-			"a request that is added again counts once, at its greatest priority", 16,
+			"a request that is added again counts once, with its highest priority", 16,
 			func(q *Queue) { addAt(q, 0, "a/1", "a/2"); addAt(q, 1, "a/2"); addAt(q, 0, "a/2") },
 			[]string{"a/2 at 1", "a/1 at 0"},
 		},
 		{
-			"a request that is raised goes behind those that have the priority", 16,
+			"a request with a raised priority goes behind others of that priority", 16,
 			func(q *Queue) { addAt(q, 0, "a/1"); addAt(q, 1, "a/2"); addAt(q, 1, "a/1") },
 			[]string{"a/2 at 1", "a/1 at 1"},
 		},
 		{
-			"a request that waits for its time keeps its priority when it is added before that", 16,
+			"a delayed request keeps its priority when it is added again without a delay", 16,
 			func(q *Queue) {
 				q.AddWithOpts(priorityqueue.AddOpts{After: time.Hour, Priority: new(1)}, request("a/1"))
 				addAt(q, 0, "a/2", "a/1")
@@ -116,7 +116,7 @@ func TestOrder(t *testing.T) {
 			[]string{"a/1 at 1", "a/2 at 0"},
 		},
 		{
-			"a request that is not due is not handed out", 16,
+			"a request that is not due waits", 16,
 			func(q *Queue) { q.AddAfter(request("a/1"), time.Hour) },
 			[]string{},
 		},
@@ -127,7 +127,7 @@ func TestOrder(t *testing.T) {
 				q := newQueue(t.Name(), test.workers)
 				defer q.ShutDown()
 				test.add(q)
-				if diff := cmp.Diff(test.want, handedOut(q, test.workers)); diff != "" {
+				if diff := cmp.Diff(test.want, requestsOf(q, test.workers)); diff != "" {
 					t.Error("unexpected order (-want +got):\n" + diff)
 				}
 			})
@@ -135,7 +135,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A request that fails is tried again after a time that doubles, until it is forgotten.
+// The delay of a failing request doubles with each retry, until the request is forgotten.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,21 +148,21 @@ func TestRateLimit(t *testing.T) {
 			r, _ := q.Get()
 			q.Done(r)
 			if got := time.Since(began); got != want {
-				t.Errorf("it was tried after %s, not %s", got, want)
+				t.Errorf("the request was retried after %s, want %s", got, want)
 			}
 		}
 		try(time.Second)
 		try(2 * time.Second)
 		if n := q.NumRequeues(request("a/1")); n != 2 {
-			t.Errorf("it was tried again %d times, not 2", n)
+			t.Errorf("the request was retried %d times, want 2", n)
 		}
 		q.Forget(request("a/1"))
 		try(time.Second)
 	})
 }
 
-// A time that an earlier one made pointless wakes nobody.
-func TestARequestThatCameEarlierIsNotHandedOutAgain(t *testing.T) {
+// A request that is added with a delay and then without one is processed once.
+func TestAnEarlierRequestReplacesADelayedOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t.Name(), 2)
@@ -173,14 +173,14 @@ func TestARequestThatCameEarlierIsNotHandedOutAgain(t *testing.T) {
 		q.Done(r)
 		time.Sleep(time.Hour)
 		if n := q.Len(); n != 0 {
-			t.Errorf("%d requests are ready", n)
+			t.Errorf("%d requests are ready, want 0", n)
 		}
 	})
 }
 
-// Both namespaces have one of four workers, so that neither may have a second. When one of them gives its worker
-// back, each may.
-func TestOneWorkerThatIsDoneMayLetTwoGoOn(t *testing.T) {
+// Two namespaces have one of four workers each, so that neither can get a second one. When one of them returns its
+// worker, each can get a worker.
+func TestAWorkerThatIsDoneCanUnblockTwoWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t.Name(), 4)
@@ -201,14 +201,14 @@ func TestOneWorkerThatIsDoneMayLetTwoGoOn(t *testing.T) {
 		q.Done(request("b/1"))
 		synctest.Wait()
 		if len(got) != 4 {
-			t.Errorf("workers have %v", got)
+			t.Errorf("workers got the requests %v, want 4 requests", got)
 		}
 	})
 }
 
 func TestShutDownReleasesWorkers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine leaks
 		q := newQueue(t.Name(), 4)
 		returned := 0
 		for range 4 {
@@ -221,19 +221,19 @@ func TestShutDownReleasesWorkers(t *testing.T) {
 		}
 		q.AddAfter(request("a/1"), time.Minute)
 		q.ShutDown()
-		q.ShutDownWithDrain() // again, which does no harm
+		q.ShutDownWithDrain() // the second shutdown is a no-op
 		synctest.Wait()
 		if returned != 4 {
-			t.Errorf("%d of 4 workers were told", returned)
+			t.Errorf("Get returned the shutdown to %d of 4 workers", returned)
 		}
 		q.Add(request("a/1"))
 		if _, shutdown := q.Get(); !shutdown || !q.ShuttingDown() {
-			t.Error("a request is handed out after the shutdown")
+			t.Error("a worker got a request after the shutdown")
 		}
 	})
 }
 
-// The queue has the metrics of controller-runtime's own queues: dashboards and alerts know them.
+// The queue has the metrics of controller-runtime's own queues, because dashboards and alerts use them.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	const name = "metrics-of-a-queue"
@@ -259,7 +259,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// samples returns the metrics of a queue, of histograms the count.
+// samples returns the metrics of a queue. The value of a histogram is its count.
 func samples(t *testing.T, queue string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.(prometheus.Gatherer).Gather()
@@ -280,23 +280,24 @@ func samples(t *testing.T, queue string) map[string]float64 {
 	return got
 }
 
-// queueModel is what a Queue ought to do, in the simplest words.
+// queueModel is a simple model of a Queue.
 type queueModel struct {
 	workers int64
-	// waiting are the requests that wait; turns has the tenants that have some ready, by priority, the next first.
+	// waiting are the waiting requests.
 	waiting []*waits
-	turns   map[int][]string
-	busy    []reconcile.Request
-	// idle is how many workers wait.
+	// turns are the tenants that have ready requests, by priority and in the order of their turns.
+	turns map[int][]string
+	busy  []reconcile.Request
+	// idle is the number of waiting workers.
 	idle int
 }
 
 type waits struct {
 	reconcile.Request
 	priority int
-	due      time.Time // zero: it is ready
-	ready    int       // of those that are ready at the priority, the lowest was first
-	parked   bool      // a worker has the same request
+	due      time.Time // zero means ready
+	ready    int       // within a priority, the request with the lowest number became ready first
+	parked   bool      // whether a worker processes the same request
 }
 
 func (m *queueModel) find(r reconcile.Request) *waits {
@@ -341,7 +342,7 @@ func (m *queueModel) isReady(w *waits, number int) {
 	}
 }
 
-// first returns the first of a tenant that is ready at a priority, if any is.
+// first returns the first ready request of a tenant at a priority, or nil if there is none.
 func (m *queueModel) first(tenant string, priority int) *waits {
 	var first *waits
 	for _, w := range m.waiting {
@@ -353,7 +354,7 @@ func (m *queueModel) first(tenant string, priority int) *waits {
 	return first
 }
 
-// leaveTurns takes the tenant out of the turns if a request was the last of it.
+// leaveTurns removes the tenant of a request from the turns if the tenant has no other request of the priority.
 func (m *queueModel) leaveTurns(w *waits) {
 	priority := w.priority
 	if w.parked {
@@ -366,7 +367,7 @@ func (m *queueModel) leaveTurns(w *waits) {
 	w.parked = false
 }
 
-// handOut returns what the idle workers get, in order.
+// handOut returns the requests that the idle workers get, in order.
 func (m *queueModel) handOut() (got []string) {
 next:
 	for m.idle > 0 {
@@ -398,8 +399,8 @@ next:
 	return got
 }
 
-// A queue hands out what the model hands out, to workers that wait for it or come for it.
-func TestQueueDoesAsTheModel(t *testing.T) {
+// A queue hands out the same requests as the model, to workers that already wait and to workers that arrive later.
+func TestQueueBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { rapid.Check(struct{ *testing.T }{t}, checkQueue) })
 }
@@ -415,7 +416,7 @@ func checkQueue(t *rapid.T) {
 		t.Helper()
 		synctest.Wait()
 		want = append(want, m.handOut()...)
-		// Of workers that wake up together each may be the first to report its request.
+		// Workers that get requests at the same time report them in any order.
 		slices.Sort(want)
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -429,7 +430,7 @@ func checkQueue(t *rapid.T) {
 			}
 		}
 		if q.Len() != ready {
-			t.Fatalf("%d requests are ready, not %d", q.Len(), ready)
+			t.Fatalf("%d requests are ready, want %d", q.Len(), ready)
 		}
 	}
 	number := 0
@@ -490,7 +491,7 @@ func checkQueue(t *rapid.T) {
 		},
 	})
 	if len(q.busy) != len(m.busy) || len(q.held) > len(q.busy) || len(q.entries) != len(m.waiting) {
-		t.Fatalf("the queue remembers %d busy, %d tenants and %d that wait; %d are busy and %d wait",
+		t.Fatalf("the queue has %d busy requests of %d tenants and %d waiting requests, want %d busy and %d waiting",
 			len(q.busy), len(q.held), len(q.entries), len(m.busy), len(m.waiting))
 	}
 }

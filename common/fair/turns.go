@@ -2,14 +2,14 @@ package fair
 
 import "slices"
 
-// turns are items that wait. Their tenants take turns, and of one tenant the item that came first is the next.
+// turns is a queue of items. Tenants take turns. The items of a tenant are in the order in which they were added.
 type turns[T comparable] struct {
-	// order has the tenants that have items, the one whose turn it is first.
+	// order contains the tenants that have items, in the order of their turns.
 	order []string
 	items map[string][]T
 }
 
-// add adds an item, as the last of its tenant.
+// add adds an item as the last one of its tenant.
 func (t *turns[T]) add(tenant string, item T) {
 	if len(t.items[tenant]) == 0 {
 		t.order = append(t.order, tenant)
@@ -20,7 +20,7 @@ func (t *turns[T]) add(tenant string, item T) {
 	t.items[tenant] = append(t.items[tenant], item)
 }
 
-// remove removes an item, and reports whether it was there.
+// remove removes an item. It reports whether the item was in the queue.
 func (t *turns[T]) remove(tenant string, item T) bool {
 	items := t.items[tenant]
 	i := slices.Index(items, item)
@@ -36,7 +36,7 @@ func (t *turns[T]) remove(tenant string, item T) bool {
 	return true
 }
 
-// next removes the next item of those tenants that may have it, and returns it.
+// next removes and returns the first item of the next tenant. It skips tenants that the predicate excludes.
 func (t *turns[T]) next(may func(tenant string) bool) (item T, ok bool) {
 	i := slices.IndexFunc(t.order, may)
 	if i < 0 {
@@ -50,7 +50,7 @@ func (t *turns[T]) next(may func(tenant string) bool) (item T, ok bool) {
 		delete(t.items, tenant)
 		return item, true
 	}
-	clear(items[:1]) // or it could not be collected
+	clear(items[:1]) // allow garbage collection of the item
 	t.items[tenant] = items[1:]
 	t.order = append(t.order, tenant)
 	return item, true

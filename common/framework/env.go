@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// WithDefaults puts the defaults before the environment of a container, so that $(NAME) of a default expands in what
-// follows. A variable that the container sets itself wins. One that comes by envFrom does not, since nobody knows the
-// names: the controllers read no ConfigMaps and Secrets.
+// WithDefaults returns the environment of a container with the defaults prepended, so that later variables can refer to
+// a default by $(NAME). A variable that the container sets in env overrides the default. A variable from envFrom does
+// not: its name is unknown, because the controllers do not read ConfigMaps and Secrets.
 func WithDefaults(env, defaults []corev1.EnvVar) []corev1.EnvVar {
 	merged := make([]corev1.EnvVar, 0, len(env)+len(defaults))
 	for _, d := range defaults {

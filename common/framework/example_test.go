@@ -8,7 +8,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// A gang knows the rank, the pod and the address of each replica. The leader has rank 0.
+// A gang contains the rank, the pod name and the address of each replica. The leader has rank 0.
 func ExampleNewGang() {
 	roles := framework.LeaderFirst("chief", []framework.Role{
 		{Type: "worker", Replicas: 2},
@@ -24,7 +24,7 @@ func ExampleNewGang() {
 	// 2 mnist-worker-1 mnist-worker-1.mnist.team-a.svc.cluster.local
 }
 
-// A framework wires a replica by the environment of its main container. What the user has set stays.
+// A framework wires a replica by environment variables of its main container. Variables that the user has set stay.
 func ExampleWithDefaults() {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: "istio-proxy"},

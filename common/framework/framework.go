@@ -1,5 +1,5 @@
-// Package framework is the seam between the job controller and a training framework: what a framework must implement so
-// that its jobs can run. Everything here is pure; no implementation talks to the API server or reads the clock.
+// Package framework defines the interface between the job controller and a training framework. Implementations are
+// pure: they do not call the API server and do not read the clock.
 package framework
 
 import (
@@ -13,11 +13,11 @@ import (
 type Job interface {
 	client.Object
 
-	// JobStatus returns the status, to be read and written in place.
+	// JobStatus returns a pointer to the status. Callers read and write the status through it.
 	JobStatus() *batchv1beta1.JobStatus
 }
 
-// Framework is what a training framework must say of its jobs.
+// Framework adapts a training framework to the job controller.
 type Framework[J Job] interface {
 	// NewJob returns an empty job.
 	NewJob() J
@@ -25,27 +25,29 @@ type Framework[J Job] interface {
 	// JobSpec returns the spec of a job in the form that all kinds share.
 	JobSpec(job J) JobSpec
 
-	// MainContainers returns the names by which a template marks its main container, the preferred first. Without a
-	// container of these names the first one is the main container.
+	// MainContainers returns the names that mark the main container of a template, in order of preference. If no container
+	// has one of these names, the first container is the main container.
 	MainContainers() []string
 
-	// Wire adds to the template of one replica what makes it a member of the gang: environment, arguments, ports,
-	// volumes. The template is a copy that Wire may change. An error speaks of the template and becomes a condition of
-	// the job.
+	// Wire makes the template of one replica a member of the gang. It adds environment variables, arguments, ports and
+	// volumes. The template is a copy that Wire may change. An error describes a problem of the template and becomes a
+	// condition of the job.
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
 // SecretFramework is a Framework whose replicas share a Secret while the job runs. The controller creates it before the
 // first pod, deletes it when the run is over, and never reads it.
 type SecretFramework[J Job] interface {
-	// SecretName returns the name of the Secret of a job. No other job's Secret may have it, since an object of that name
-	// is taken for the job's own.
+	// SecretName returns the name of a job's Secret. No other job's Secret may have this name: the controller assumes that
+	// an object of the name is the job's own Secret.
 	SecretName(job J) string
-	// NewSecret returns a new Secret. The controller sets its name. Of several, the API server keeps the first.
+	// NewSecret returns a new Secret. The controller sets its name. It can be called several times for a job. The API
+	// server keeps the first Secret.
 	NewSecret(job J) (*corev1.Secret, error)
 }
 
-// MainContainer returns the container of the list whose exit is the replica's outcome, or nil if there is none.
+// MainContainer returns the container whose exit is the outcome of the replica, or nil if the list is empty. The names
+// are those that Framework.MainContainers returns.
 func MainContainer(names []string, containers []corev1.Container) *corev1.Container {
 	for _, name := range names {
 		for i := range containers {

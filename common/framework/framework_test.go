@@ -21,21 +21,27 @@ func TestMainContainer(t *testing.T) {
 		// want is the index of the main container.
 		want int
 	}{
-		"the only one":                         {containers: containers("any"), want: 0},
-		"the first, when no name is known":     {containers: containers("a", "b"), want: 0},
-		"the one of a known name":              {containers: containers("sidecar", "python"), want: 1},
-		"the preferred name, wherever it is":   {containers: containers("python", "sidecar", "pytorch"), want: 2},
-		"the first, when a name only looks so": {containers: containers("a", "pytorch-metrics"), want: 0},
+		"the only container is the main container": {containers: containers("any"), want: 0},
+		"the first container is the main container if no name matches": {
+			containers: containers("a", "b"), want: 0,
+		},
+		"a container with a listed name is the main container": {containers: containers("sidecar", "python"), want: 1},
+		"a name earlier in the list wins, whatever the order of the containers": {
+			containers: containers("python", "sidecar", "pytorch"), want: 2,
+		},
+		"a name that only begins with a listed name does not match": {
+			containers: containers("a", "pytorch-metrics"), want: 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := MainContainer([]string{"pytorch", "python"}, tc.containers)
 			if got != &tc.containers[tc.want] {
-				t.Errorf("the main container is %+v, want that at %d", got, tc.want)
+				t.Errorf("the main container is %+v, want the container at index %d", got, tc.want)
 			}
 		})
 	}
-	t.Run("none, when there is no container", func(t *testing.T) {
+	t.Run("there is no main container without containers", func(t *testing.T) {
 		t.Parallel()
 		if got := MainContainer([]string{"pytorch"}, nil); got != nil {
 			t.Errorf("the main container is %+v, want none", got)
@@ -58,21 +64,25 @@ func TestWithDefaults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env, defaults, want []corev1.EnvVar
 	}{
-		"nothing":          {want: env()},
-		"defaults alone":   {defaults: env("ADDR", "leader"), want: env("ADDR", "leader")},
-		"the user's alone": {env: env("MINE", "1"), want: env("MINE", "1")},
-		"defaults come first, so that they expand": {
+		"without variables and defaults, the environment is empty": {want: env()},
+		"a container without variables gets the defaults": {
+			defaults: env("ADDR", "leader"), want: env("ADDR", "leader"),
+		},
+		"without defaults, the variables of the container stay": {env: env("MINE", "1"), want: env("MINE", "1")},
+		"defaults come first, so that other variables can refer to them": {
 			env: env("URL", "tcp://$(ADDR)"), defaults: env("ADDR", "leader"),
 			want: env("ADDR", "leader", "URL", "tcp://$(ADDR)"),
 		},
-		"the user's own wins, at its place": {
+		"a variable of the container overrides the default and keeps its position": {
 			env: env("A", "1", "ADDR", "mine"), defaults: env("ADDR", "leader", "PORT", "1"),
 			want: env("PORT", "1", "A", "1", "ADDR", "mine"),
 		},
-		"the user's own may be empty": {
+		"an empty variable of the container overrides the default": {
 			env: env("ADDR", ""), defaults: env("ADDR", "leader"), want: env("ADDR", ""),
 		},
-		"the user's own may come from elsewhere": {env: fromField, defaults: env("ADDR", "leader"), want: fromField},
+		"a variable of the container with valueFrom overrides the default": {
+			env: fromField, defaults: env("ADDR", "leader"), want: fromField,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

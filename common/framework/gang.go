@@ -7,37 +7,39 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Gang is the replicas of one job and where they find each other.
+// Gang is the replicas of one job, with the names under which they find each other.
 type Gang struct {
-	// Namespace, Job and UID identify the job. The headless Service that gives the members their names is named like it.
+	// Namespace, Job and UID identify the job. The headless Service that gives the members their DNS names has the name
+	// of the job.
 	Namespace string
 	Job       string
 	UID       types.UID
-	// Attempt is how often every member was restarted together, or taken away by a pause.
+	// Attempt is how often all members have been restarted together or deleted by a pause.
 	Attempt int32
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
-	// Image of the controller, which helper containers run.
+	// Image is the image of the controller. Helper containers run it.
 	Image string
-	// AllOrNothing says that the members are scheduled as a gang: all that the job needs at once, or none.
+	// AllOrNothing reports whether the members are scheduled as a gang: either all that the job needs, or none.
 	AllOrNothing bool
-	// Members in rank order; the first is the leader.
+	// Members are in rank order. The first is the leader.
 	Members []Member
 }
 
 // Member is one replica of a gang.
 type Member struct {
-	// Role is what the member is a replica of.
+	// Role is the role of the member.
 	Role Role
-	// Index of the member among those of its role.
+	// Index is the number of the member within its role.
 	Index int32
-	// Rank of the member among all, from 0; the leader's is 0.
+	// Rank is the number of the member among all members, from 0. The leader has rank 0.
 	Rank int32
-	// Name of the member, which is its pod's name and its host name.
+	// Name is the name of the member's pod and its host name.
 	Name string
 }
 
-// NewGang lists the members of a job: the roles in their order, each by index. The first role that has replicas leads.
+// NewGang returns the gang of a job. Its members are in the order of the roles, and within a role by index. The leader
+// is the first replica of the first role that has replicas.
 func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []Role) Gang {
 	gang := Gang{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
 	for _, role := range roles {
@@ -66,18 +68,18 @@ func indices(role Role) []int32 {
 	return list
 }
 
-// MemberName returns the name of a replica. It is deterministic, so that a second pod for the same replica cannot
-// exist.
+// MemberName returns the name of a replica. The name is deterministic, so that a replica cannot have two pods.
 func MemberName(job, roleType string, index int32) string {
 	return job + "-" + roleType + "-" + strconv.Itoa(int(index))
 }
 
-// Leader returns the member whose outcome is the job's. A gang without members has none; see Members.
+// Leader returns the member whose outcome is the job's. It panics if the gang has no members.
 func (g Gang) Leader() Member {
 	return g.Members[0]
 }
 
-// FQDN returns the fully qualified domain name of a member. It resolves as soon as the member's pod has an address.
+// FQDN returns the fully qualified domain name of a member. The name resolves as soon as the member's pod has an IP
+// address.
 func (g Gang) FQDN(m Member) string {
 	return m.Name + "." + g.Job + "." + g.Namespace + ".svc." + g.ClusterDomain
 }

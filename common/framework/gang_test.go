@@ -15,7 +15,7 @@ func TestNewGang(t *testing.T) {
 		roles []Role
 		want  []Member
 	}{
-		"roles in their order, each by index": {
+		"members are in the order of the roles, and by index within a role": {
 			roles: []Role{master, worker},
 			want: []Member{
 				{Role: master, Index: 0, Rank: 0, Name: "job-master-0"},
@@ -23,14 +23,14 @@ func TestNewGang(t *testing.T) {
 				{Role: worker, Index: 1, Rank: 2, Name: "job-worker-1"},
 			},
 		},
-		"a role without replicas takes no rank": {
+		"a role without replicas has no ranks": {
 			roles: []Role{none, worker},
 			want: []Member{
 				{Role: worker, Index: 0, Rank: 0, Name: "job-worker-0"},
 				{Role: worker, Index: 1, Rank: 1, Name: "job-worker-1"},
 			},
 		},
-		"nobody": {roles: []Role{none}},
+		"a gang without replicas has no members": {roles: []Role{none}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,6 +52,6 @@ func TestFQDN(t *testing.T) {
 	t.Parallel()
 	gang := NewGang("ns", "job", "uid", "example.org", 0, []Role{{Type: "worker", Replicas: 12}})
 	if got, want := gang.FQDN(gang.Members[11]), "job-worker-11.job.ns.svc.example.org"; got != want {
-		t.Errorf("the name is %s, want %s", got, want)
+		t.Errorf("the domain name is %s, want %s", got, want)
 	}
 }

@@ -9,18 +9,22 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// AddHelper puts before the init containers of a member's template one that runs the controller's own image. It meets
-// the restricted Pod Security standard, and leaves the quality of service of the pod as it is: it asks for little, with
-// limits, so that a pod whose containers all have limits stays Guaranteed, and for nothing in a pod that is BestEffort.
-// In a pod that has resources of its own it takes of those, which might be less. Where all or nothing is scheduled it
-// asks for little even so, since Volcano counts a BestEffort pod as placed while it is pending (JobInfo.IsReady). An
-// error says why the template cannot have it.
+// AddHelper adds a container that runs the controller's image to the template of a member, as the first of its init
+// containers. The helper meets the restricted Pod Security Standard and does not change the QoS class of the pod:
+//
+//   - In a pod whose containers have requests or limits of CPU or memory, the helper has small requests and equal
+//     limits, so that a Guaranteed pod stays Guaranteed.
+//   - In a BestEffort pod, the helper has no resources. If the gang is scheduled all or nothing, it has small ones
+//     nevertheless: Volcano counts a BestEffort pod as placed while it is pending (JobInfo.IsReady).
+//   - In a pod with pod-level resources, the helper never has resources, because those of the pod might be smaller.
+//
+// AddHelper returns an error if the template cannot have the helper.
 func (g Gang) AddHelper(
 	member Member, spec *corev1.PodSpec, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
 	roleType, needsResources := member.Role.Type, g.AllOrNothing
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		needsResources = needsResources || asks(c.Resources)
+		needsResources = needsResources || affectsQoS(c.Resources)
 		if c.Name == name {
 			return fmt.Errorf("the template of type %q has a container named %q, which is reserved", roleType, name)
 		}
@@ -43,7 +47,7 @@ func (g Gang) AddHelper(
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	if needsResources && (spec.Resources == nil || !asks(*spec.Resources)) {
+	if needsResources && (spec.Resources == nil || !affectsQoS(*spec.Resources)) {
 		resources := corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse("100m"),
 			corev1.ResourceMemory: resource.MustParse("64Mi"),
@@ -54,9 +58,9 @@ func (g Gang) AddHelper(
 	return nil
 }
 
-// asks says that the resources are such as decide about the quality of service of a pod: of other ones, such as GPUs,
-// it stays BestEffort.
-func asks(resources corev1.ResourceRequirements) bool {
+// affectsQoS reports whether the resources determine the QoS class of a pod. Only CPU and memory do: a pod with only
+// other resources, such as GPUs, is BestEffort.
+func affectsQoS(resources corev1.ResourceRequirements) bool {
 	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
 		if !list.Cpu().IsZero() || !list.Memory().IsZero() {
 			return true

@@ -11,7 +11,7 @@ import (
 
 func TestAddHelper(t *testing.T) {
 	t.Parallel()
-	// helper is the container that is added, with resources of its own or without.
+	// helper returns the container that is added, with the given resources.
 	helper := func(resources corev1.ResourceList) corev1.Container {
 		return corev1.Container{
 			Name: "help", Image: "controller:test", Args: []string{"help", "me"},
@@ -37,65 +37,65 @@ func TestAddHelper(t *testing.T) {
 	requesting := []corev1.Container{
 		{Name: "main"}, {Name: "sidecar", Resources: corev1.ResourceRequirements{Requests: small}},
 	}
-	ofThePod := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
+	podLevel := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
 	for name, tc := range map[string]struct {
 		allOrNothing bool
 		spec, want   corev1.PodSpec
-		// wantErr is the error, empty for none. The pod is then as it was.
+		// wantErr is the expected error; empty means none. After an error, the pod must be unchanged.
 		wantErr string
 	}{
-		"it asks for nothing in a pod that asks for nothing, which stays BestEffort": {
+		"the helper has no resources in a pod without resources, which stays BestEffort": {
 			spec: corev1.PodSpec{Containers: main},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil)}},
 		},
-		"it asks for nothing in a pod with GPUs alone, which stays BestEffort": {
+		"the helper has no resources in a pod with only GPUs, which stays BestEffort": {
 			spec: corev1.PodSpec{Containers: bestEffort},
 			want: corev1.PodSpec{Containers: bestEffort, InitContainers: []corev1.Container{helper(nil)}},
 		},
-		"it asks for little, with limits, in a pod that has limits, which stays Guaranteed": {
+		"the helper has small requests and limits in a pod with limits, which stays Guaranteed": {
 			spec: corev1.PodSpec{Containers: limited},
 			want: corev1.PodSpec{Containers: limited, InitContainers: []corev1.Container{helper(small)}},
 		},
-		"it asks for little in a pod of which any container asks for something": {
+		"the helper has small requests in a pod where any container has requests": {
 			spec: corev1.PodSpec{Containers: requesting},
 			want: corev1.PodSpec{Containers: requesting, InitContainers: []corev1.Container{helper(small)}},
 		},
-		"it asks for little in a pod that is scheduled all or nothing": {
+		"the helper has small requests in a pod of a gang": {
 			allOrNothing: true,
 			spec:         corev1.PodSpec{Containers: main},
 			want:         corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small)}},
 		},
-		"it comes first": {
+		"the helper is the first init container": {
 			spec: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "a"}, {Name: "b"}}},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil), {Name: "a"}, {Name: "b"}}},
 		},
-		"it takes of the resources of the pod": {
-			spec: corev1.PodSpec{Containers: limited, Resources: ofThePod},
-			want: corev1.PodSpec{Containers: limited, Resources: ofThePod, InitContainers: []corev1.Container{helper(nil)}},
+		"the helper has no resources in a pod with pod-level resources": {
+			spec: corev1.PodSpec{Containers: limited, Resources: podLevel},
+			want: corev1.PodSpec{Containers: limited, Resources: podLevel, InitContainers: []corev1.Container{helper(nil)}},
 		},
-		"a pod that has resources of its own, but none": {
+		"the helper has small requests in a pod with empty pod-level resources": {
 			spec: corev1.PodSpec{Containers: limited, Resources: &corev1.ResourceRequirements{}},
 			want: corev1.PodSpec{
 				Containers: limited, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)},
 			},
 		},
-		"a pod that says that it is for Linux": {
+		"a pod for Linux gets the helper": {
 			spec: corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}},
 			want: corev1.PodSpec{
 				Containers: main, OS: &corev1.PodOS{Name: corev1.Linux}, InitContainers: []corev1.Container{helper(nil)},
 			},
 		},
-		"a container of its name": {
+		"a container with the name of the helper is an error": {
 			spec:    corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "help"}}},
 			want:    corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "help"}}},
 			wantErr: `the template of type "worker" has a container named "help", which is reserved`,
 		},
-		"an init container of its name": {
+		"an init container with the name of the helper is an error": {
 			spec:    corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "help"}}},
 			want:    corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "help"}}},
 			wantErr: `the template of type "worker" has a container named "help", which is reserved`,
 		},
-		"a pod for Windows": {
+		"a pod for Windows is an error": {
 			spec:    corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Windows}},
 			want:    corev1.PodSpec{Containers: main, OS: &corev1.PodOS{Name: corev1.Windows}},
 			wantErr: `the template of type "worker" is for Windows, but the container "help" of its pods is for Linux`,
@@ -120,8 +120,8 @@ func TestAddHelper(t *testing.T) {
 	}
 }
 
-// The templates of a job's replicas share what they are copied from.
-func TestAddHelperLeavesTheListAlone(t *testing.T) {
+// Copies of a template share the array of its init containers.
+func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 	t.Parallel()
 	shared := append(make([]corev1.Container, 0, 4), corev1.Container{Name: "a"})
 	spec := corev1.PodSpec{InitContainers: shared}
@@ -129,6 +129,6 @@ func TestAddHelperLeavesTheListAlone(t *testing.T) {
 		t.Fatalf("unexpected error: %v", err)
 	}
 	if shared[0].Name != "a" {
-		t.Errorf("the list that the pod had begins with %q", shared[0].Name)
+		t.Errorf("the first init container of the shared array is %q, want %q", shared[0].Name, "a")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestHostPortsAreOutsideOfOtherRanges(t *testing.T) {
+func TestHostPortsAreWithinTheirRange(t *testing.T) {
 	t.Parallel()
 	low, high := int32(LastHostPort), int32(FirstHostPort)
 	for attempt := range int32(hostPortBlocks) { // all blocks
@@ -17,7 +17,7 @@ func TestHostPortsAreOutsideOfOtherRanges(t *testing.T) {
 		low, high = min(low, gang.HostPort(0)), max(high, gang.HostPort(MaxHostPorts-1))
 	}
 	if low != FirstHostPort || high != LastHostPort {
-		t.Errorf("the ports are from %d to %d, want %d to %d", low, high, FirstHostPort, LastHostPort)
+		t.Errorf("the ports range from %d to %d, want %d to %d", low, high, FirstHostPort, LastHostPort)
 	}
 }
 
@@ -29,27 +29,27 @@ func TestHostPortsOfAJobAreDifferent(t *testing.T) {
 		for n := range int32(MaxHostPorts) {
 			port := gang.HostPort(n)
 			if other, isUsed := used[port]; isUsed {
-				t.Fatalf("attempt %d: port %d is that of %d and of %s", attempt, port, n, other)
+				t.Fatalf("attempt %d: ports number %s and %d are both %d", attempt, other, n, port)
 			}
 			used[port] = fmt.Sprint(n)
 		}
 	}
 }
 
-func TestHostPortsOfTheNextAttemptAreOtherOnes(t *testing.T) {
+func TestSuccessiveAttemptsHaveNoHostPortInCommon(t *testing.T) {
 	t.Parallel()
 	for attempt := range int32(hostPortBlocks) {
 		before, after := Gang{UID: "job-uid", Attempt: attempt}, Gang{UID: "job-uid", Attempt: attempt + 1}
 		distance := before.HostPort(0) - after.HostPort(0)
 		if max(distance, -distance) < MaxHostPorts {
-			t.Fatalf("attempts %d and %d begin at the ports %d and %d, and share some", attempt, attempt+1,
+			t.Fatalf("the ports of attempts %d and %d begin at %d and %d and overlap", attempt, attempt+1,
 				before.HostPort(0), after.HostPort(0))
 		}
 	}
 }
 
-// A controller of another version must choose the same ports: pods of one attempt may be created by both.
-func TestHostPortFollowsFromUIDAndAttemptAlone(t *testing.T) {
+// A controller of another version must choose the same ports, because both versions can create pods of one attempt.
+func TestHostPortDependsOnlyOnUIDAndAttempt(t *testing.T) {
 	t.Parallel()
 	gang := func(role Role) Gang { return NewGang("ns", "job", "job-uid", "cluster.local", 0, []Role{role}) }
 	for name, tc := range map[string]struct {
@@ -57,13 +57,13 @@ func TestHostPortFollowsFromUIDAndAttemptAlone(t *testing.T) {
 		n    int32
 		want int32
 	}{
-		"the first port of a job":                       {Gang{UID: "job-uid"}, 0, 21413},
-		"the last port of a job":                        {Gang{UID: "job-uid"}, 2000, 23413},
-		"a port beyond those of the largest job":        {Gang{UID: "job-uid"}, 2001, 21413},
-		"the next attempt of the job":                   {Gang{UID: "job-uid", Attempt: 1}, 0, 23414},
-		"another job":                                   {Gang{UID: "other-uid"}, 0, 23930},
-		"a job of another name, with members":           {gang(Role{Replicas: 3}), 0, 21413},
-		"a job that has scaled, with replicas left out": {gang(Role{Indices: []int32{0, 4}}), 5, 21418},
+		"the first port of a job":                                {Gang{UID: "job-uid"}, 0, 21413},
+		"the last port of a job":                                 {Gang{UID: "job-uid"}, 2000, 23413},
+		"a number beyond the largest job repeats the first port": {Gang{UID: "job-uid"}, 2001, 21413},
+		"the next attempt of the job has another port":           {Gang{UID: "job-uid", Attempt: 1}, 0, 23414},
+		"another job has another port":                           {Gang{UID: "other-uid"}, 0, 23930},
+		"the name and the members of a job do not matter":        {gang(Role{Replicas: 3}), 0, 21413},
+		"the indices of a scaled job do not matter":              {gang(Role{Indices: []int32{0, 4}}), 5, 21418},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,9 +81,9 @@ func TestHostPortsOfJobsAreSpread(t *testing.T) {
 	for i := range jobs {
 		used[Gang{UID: types.UID(fmt.Sprintf("b7e7e6a0-5d3c-4b0e-9a52-%012x", i))}.HostPort(0)]++
 	}
-	// 885 of 4,003 blocks are expected if jobs choose by chance.
+	// If jobs choose at random, 885 of the 4,003 blocks are expected.
 	if len(used) < 850 {
-		t.Errorf("%d jobs begin at %d different ports, want about 885", jobs, len(used))
+		t.Errorf("the ports of %d jobs begin at %d different ports, want about 885", jobs, len(used))
 	}
 }
 
@@ -94,19 +94,19 @@ func TestDeclareHostPort(t *testing.T) {
 	}
 	ours := port(20100, 20100, corev1.ProtocolTCP)
 	for name, tc := range map[string]struct{ main, sidecar, want []corev1.ContainerPort }{
-		"a container without ports gets it": {want: []corev1.ContainerPort{ours}},
+		"the port is added to a container without ports": {want: []corev1.ContainerPort{ours}},
 		"other ports of the container stay": {
 			main: []corev1.ContainerPort{port(80, 0, "")},
 			want: []corev1.ContainerPort{port(80, 0, ""), ours},
 		},
-		"a port that the container declares is not doubled": {
+		"a port that the container already declares is not added": {
 			main: []corev1.ContainerPort{port(20100, 0, "")},
 			want: []corev1.ContainerPort{port(20100, 0, "")},
 		},
-		"a port that a sidecar declares is not doubled": {
+		"a port that a sidecar already declares is not added": {
 			sidecar: []corev1.ContainerPort{port(20100, 20100, corev1.ProtocolTCP)},
 		},
-		"the same port of UDP is another one": {
+		"a UDP port of the same number does not count": {
 			main: []corev1.ContainerPort{port(20100, 0, corev1.ProtocolUDP)},
 			want: []corev1.ContainerPort{port(20100, 0, corev1.ProtocolUDP), ours},
 		},
@@ -128,7 +128,7 @@ func TestDeclareHostPort(t *testing.T) {
 				t.Errorf("unexpected ports of the sidecar (-want +got):\n%s", diff)
 			}
 			if len(shared) < cap(shared) && shared[:len(shared)+1][len(shared)].ContainerPort != 0 {
-				t.Error("the list that the template shares was changed")
+				t.Error("the shared array of the template's ports was changed")
 			}
 		})
 	}
@@ -142,13 +142,13 @@ func TestPortOf(t *testing.T) {
 		env  []corev1.EnvVar
 		want int32
 	}{
-		"a number":                          {[]corev1.EnvVar{value("4242")}, 4242},
-		"of equal names the last":           {[]corev1.EnvVar{value("4242"), value("4343")}, 4343},
-		"no variable of the name":           {[]corev1.EnvVar{{Name: "PORT", Value: "4242"}}, 0},
-		"a reference to another variable":   {[]corev1.EnvVar{value("$(PORT)")}, 0},
-		"a value that comes from elsewhere": {[]corev1.EnvVar{value("4242"), elsewhere}, 0},
-		"too large for a port":              {[]corev1.EnvVar{value("65536")}, 0},
-		"negative":                          {[]corev1.EnvVar{value("-1")}, 0},
+		"a number is the port":                       {[]corev1.EnvVar{value("4242")}, 4242},
+		"the last variable of the name wins":         {[]corev1.EnvVar{value("4242"), value("4343")}, 4343},
+		"a missing variable is not a port":           {[]corev1.EnvVar{{Name: "PORT", Value: "4242"}}, 0},
+		"a reference to another variable is unknown": {[]corev1.EnvVar{value("$(PORT)")}, 0},
+		"a variable with valueFrom is unknown":       {[]corev1.EnvVar{value("4242"), elsewhere}, 0},
+		"a number above 65535 is not a port":         {[]corev1.EnvVar{value("65536")}, 0},
+		"a negative number is not a port":            {[]corev1.EnvVar{value("-1")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,17 +21,16 @@ type JobSpec struct {
 	Rendezvous bool
 	// RanksAreReplicas reports whether each replica is one process of the training, with the rank of the replica.
 	RanksAreReplicas bool
-	// RunMode of the job. Nil means that the job runs as its templates say.
+	// RunMode of the job. Nil means that the job runs as its templates specify.
 	RunMode *batchv1beta1.RunMode
-	// HasLauncher reports whether the framework launches the training with its own command line instead of that of the
-	// template. The framework then applies resumeSpecs itself, and decides what a replica runs in debug mode by
-	// default.
+	// HasLauncher reports whether the framework launches the training with its own command line instead of the one in the
+	// template. The framework then applies resumeSpecs itself and chooses the default command of a replica in debug mode.
 	HasLauncher bool
-	// Elastic scaling. Nil means that the job does not scale.
+	// Elastic configures elastic scaling. Nil means that the job does not scale.
 	Elastic *batchv1beta1.ElasticConfig
 	// Notice names the parts of the spec that have no effect. It is empty if there are none.
 	Notice string
-	// Scheduler of the job. Nil means that the replicas are not scheduled as a gang, and that the templates name the
+	// Scheduler of the job. Nil means that the replicas are not scheduled as a gang, and that each template chooses its
 	// scheduler.
 	Scheduler *batchv1beta1.SchedulePolicy
 }
@@ -52,14 +51,14 @@ type Role struct {
 	Replicas int32
 	// ScalingWeight is the relative share that the role gets of an elastic job.
 	ScalingWeight int32
-	// Awaited reports whether every other replica waits, before it starts, until the host names of this role's replicas
-	// resolve. Replicas always wait for the host name of the leader.
+	// Awaited reports whether every other replica waits for the host names of this role's replicas to resolve before it
+	// starts. Replicas always wait for the host name of the leader.
 	Awaited bool
-	// Serves reports whether the replicas only serve others, the leader among them, and do not end by themselves. After
-	// a success they are deleted once the replicas of the other roles have ended. The leader itself may have such a role.
+	// Serves reports whether the replicas only serve other replicas and do not exit by themselves. After the job has
+	// succeeded, they are deleted once the replicas of all other roles have ended. The leader can have such a role.
 	Serves bool
-	// Indices of the replicas, ascending. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have other
-	// indices.
+	// Indices of the replicas, in ascending order. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have
+	// other indices.
 	Indices []int32
 	// RestartPolicy of each replica.
 	RestartPolicy batchv1beta1.RestartPolicy

@@ -8,7 +8,7 @@ import (
 
 func TestLeaderFirst(t *testing.T) {
 	t.Parallel()
-	// roles by type; a "-" before the type says that it has no replicas.
+	// roles returns a role for each type. A type that begins with "-" has no replicas.
 	roles := func(types ...string) []Role {
 		list := []Role{}
 		for _, roleType := range types {
@@ -21,15 +21,15 @@ func TestLeaderFirst(t *testing.T) {
 		return list
 	}
 	for name, tc := range map[string]struct{ roles, want []Role }{
-		"the leader's type is first already": {roles("master", "worker"), roles("master", "worker")},
-		"it leads wherever it stands": {
+		"a leader type that is already first stays": {roles("master", "worker"), roles("master", "worker")},
+		"the leader type moves to the front": {
 			roles("worker", "ps", "master", "node"), roles("master", "worker", "ps", "node"),
 		},
-		"without it the first leads":               {roles("worker", "ps"), roles("worker", "ps")},
-		"without a replica of it the first leads":  {roles("worker", "-master"), roles("worker", "-master")},
-		"the first that has a replica leads":       {roles("-a", "-b", "c", "d"), roles("c", "-a", "-b", "d")},
-		"where nobody has a replica nothing moves": {roles("-worker", "-master"), roles("-worker", "-master")},
-		"no role": {roles(), roles()},
+		"without the leader type, the first role leads": {roles("worker", "ps"), roles("worker", "ps")},
+		"a leader type without replicas does not lead":  {roles("worker", "-master"), roles("worker", "-master")},
+		"the first role that has a replica leads":       {roles("-a", "-b", "c", "d"), roles("c", "-a", "-b", "d")},
+		"without replicas the order stays":              {roles("-worker", "-master"), roles("-worker", "-master")},
+		"an empty list stays empty":                     {roles(), roles()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +38,7 @@ func TestLeaderFirst(t *testing.T) {
 				t.Errorf("unexpected order (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, tc.roles); diff != "" {
-				t.Errorf("the roles given were changed (-before +after):\n%s", diff)
+				t.Errorf("the argument was changed (-before +after):\n%s", diff)
 			}
 		})
 	}

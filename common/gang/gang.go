@@ -1,5 +1,5 @@
-// Package gang makes the replicas of a job a gang of the T9k scheduler: what PodGroup the job needs, and what its pods
-// carry so that whichever engine there is schedules them together. Everything here is pure.
+// Package gang makes the replicas of a job a gang. It computes the PodGroup of the job and the fields of its pods, so
+// that every engine schedules them together. All functions are pure.
 package gang
 
 import (
@@ -12,16 +12,16 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Annotations by which Volcano knows the group of a pod and its role there.
+// Annotations from which Volcano reads the group of a pod and its role in the group.
 const (
-	// AnnotationGroup is on every pod that Decorate has seen, whichever engine there is.
+	// AnnotationGroup is set by Decorate on every pod, with any engine.
 	AnnotationGroup = "scheduling.k8s.io/group-name"
 	volcanoRole     = "volcano.sh/task-spec"
 )
 
-// PodGroupSpec returns what a job's PodGroup must say while so many replicas of each type have done their part, and are
-// not to be scheduled again: the others, that is, the pods of a replacement among them, must not wait for those. A job
-// that is elastic needs its least number of replicas and the leader, however many it has.
+// PodGroupSpec returns the spec of the PodGroup of a job. The argument done is how many replicas of each type have
+// ended and are not restarted. The other replicas, including replacements, must not wait for them. An elastic job needs
+// its minimum number of replicas, including the leader, however many it has.
 func PodGroupSpec(
 	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role,
 	done map[string]int32,
@@ -37,7 +37,7 @@ func PodGroupSpec(
 			}
 			continue
 		}
-		// All are named, also those that have no replica now, so that scaling does not change the group.
+		// Add all types, even those without replicas, so that scaling does not change the group.
 		member := schedulerv1beta1.PodGroupRole{Name: role.Type}
 		if leads && role.Replicas > 0 {
 			member.MinMember, leads = 1, false
@@ -48,25 +48,25 @@ func PodGroupSpec(
 	if elastic != nil {
 		spec.MinMember += elastic.Least()
 	}
-	spec.MinMember = max(1, spec.MinMember) // the leader is never done, or the job would be
+	spec.MinMember = max(1, spec.MinMember) // if the leader is done, the job is done
 	return spec
 }
 
-// Member is what a pod is in its group.
+// Member is the place of a pod in its group.
 type Member struct {
-	// Role that the pod has.
+	// Role is the role of the pod in the group.
 	Role string
-	// Extra says that the group can do without the pod: an elastic job has more replicas than it needs. Such a pod is
-	// gated until the others are on nodes, and is in no group of kube-scheduler's, which knows no roles and would hold the
-	// whole group for one that is gated.
+	// Extra reports whether an elastic job has the pod in addition to the replicas that it needs. An extra pod is gated
+	// until the others are on nodes. It does not join the group of kube-scheduler, which has no roles and would not
+	// schedule any pod of the group while one of them is gated.
 	Extra bool
 }
 
-// Decorate makes a pod a member of a group. It serves every engine at once, since what one reads the others ignore: an
-// API server whose own groups are off drops the name of the group from the spec.
+// Decorate makes a pod a member of a group. It sets the fields of all engines, because each engine ignores the fields
+// of the others. If the PodGroups of Kubernetes are disabled, the API server drops the scheduling group from the spec.
 func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, member Member) {
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelGroupName, group.Name)
-	// The name of a Queue may be longer than a label; the group has it, too.
+	// The name of a Queue can be too long for a label. The spec of the group has it as well.
 	delete(pod.Labels, schedulerv1beta1.LabelQueue)
 	if len(validation.IsValidLabelValue(scheduler.Queue)) == 0 {
 		pod.Labels[schedulerv1beta1.LabelQueue] = scheduler.Queue
@@ -79,8 +79,8 @@ func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *sched
 	if !member.Extra {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
 	}
-	// The members of a group must be of one priority. A pod that names it by a number, as it was for another class, is
-	// refused.
+	// All members of a group must have the same priority. Reset the numeric priority of the template: the API server
+	// rejects a pod whose numeric priority does not match its priority class.
 	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = group.Status.PriorityClassName, nil, nil
 	if member.Extra {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, schedulerv1beta1.AnnotationExtra, "true")

@@ -38,35 +38,35 @@ func TestPodGroupSpec(t *testing.T) {
 			roles: []framework.Role{role("master", 1), role("worker", 3)},
 			want:  4, wantRoles: minimums{"master": 1, "worker": 3},
 		},
-		"a type without replicas is no role": {
+		"a type without replicas has no role": {
 			roles: []framework.Role{role("worker", 2), role("ps", 0)},
 			want:  2, wantRoles: minimums{"worker": 2},
 		},
-		"who is done is not waited for": {
+		"a replica that has ended is not needed": {
 			roles: []framework.Role{role("worker", 4), role("ps", 2)}, done: map[string]int32{"worker": 3},
 			want: 3, wantRoles: minimums{"worker": 1, "ps": 2},
 		},
-		"a type that is done stays a role": {
+		"a type whose replicas have all ended keeps its role": {
 			roles: []framework.Role{role("master", 1), role("worker", 2)}, done: map[string]int32{"worker": 2},
 			want: 1, wantRoles: minimums{"master": 1, "worker": 0},
 		},
-		"an elastic job needs its least number, the leader among them": {
+		"an elastic job needs its minimum number of replicas and the leader": {
 			roles: []framework.Role{role("worker", 7)}, elastic: least(4),
 			want: 4, wantRoles: minimums{"worker": 1},
 		},
-		"an elastic job of two types, of which the second has no replica now": {
+		"an elastic job has a role for a type without replicas": {
 			roles: []framework.Role{role("worker", 3), role("node", 0)}, elastic: least(2),
 			want: 2, wantRoles: minimums{"worker": 1, "node": 0},
 		},
-		"an elastic job of two types, of which the second leads": {
+		"the leader of an elastic job can be of its second type": {
 			roles: []framework.Role{role("worker", 0), role("node", 3)}, elastic: least(2),
 			want: 2, wantRoles: minimums{"worker": 0, "node": 1},
 		},
-		"who is done in an elastic job is not waited for": {
+		"a replica of an elastic job that has ended is not needed": {
 			roles: []framework.Role{role("worker", 5)}, elastic: least(4), done: map[string]int32{"worker": 2},
 			want: 2, wantRoles: minimums{"worker": 1},
 		},
-		"the leader of an elastic job is needed though all others are done": {
+		"an elastic job needs its leader although all others have ended": {
 			roles: []framework.Role{role("worker", 5)}, elastic: least(2), done: map[string]int32{"worker": 4},
 			want: 1, wantRoles: minimums{"worker": 1},
 		},
@@ -89,7 +89,7 @@ func TestPodGroupSpec(t *testing.T) {
 	}
 }
 
-// A group that needs more of its roles than in all, or more than there can be, would never be scheduled.
+// A group is never scheduled if its roles need more pods than minMember, or if minMember is larger than the job.
 func TestPodGroupCanBeScheduled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -112,10 +112,10 @@ func TestPodGroupCanBeScheduled(t *testing.T) {
 			sum += r.MinMember
 		}
 		if sum > spec.MinMember {
-			t.Fatalf("the roles need %d, all together %d", sum, spec.MinMember)
+			t.Fatalf("the roles need %d pods, but minMember is only %d", sum, spec.MinMember)
 		}
 		if elastic == nil && left > 0 && spec.MinMember != left {
-			t.Fatalf("%d are needed, but %d are left", spec.MinMember, left)
+			t.Fatalf("minMember is %d, but %d replicas are left", spec.MinMember, left)
 		}
 	})
 }
@@ -159,13 +159,13 @@ func TestDecorate(t *testing.T) {
 	}
 }
 
-func TestDecorateInAQueueOfALongName(t *testing.T) {
+func TestDecorateSetsNoQueueLabelForALongName(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{schedulerv1beta1.LabelQueue: "another"}}}
 	Decorate(pod, batchv1beta1.T9kScheduler{Queue: strings.Repeat("long.", 50)}, &schedulerv1beta1.PodGroup{},
 		Member{Role: "worker"})
 	if queue, ok := pod.Labels[schedulerv1beta1.LabelQueue]; ok {
-		t.Errorf("the label of the queue is %q", queue)
+		t.Errorf("the queue label is %q, want none", queue)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestDecorateExtra(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("another")}}}
 	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{}, Member{Role: "worker", Extra: true})
 	if pod.Spec.SchedulingGroup != nil {
-		t.Error("it is in the engine's group")
+		t.Error("the extra pod is in the group of kube-scheduler")
 	}
 	if pod.Annotations["scheduler.tensorstack.dev/extra"] != "true" {
 		t.Errorf("unexpected annotations: %v", pod.Annotations)
@@ -185,7 +185,7 @@ func TestDecorateExtra(t *testing.T) {
 	}
 }
 
-func TestDecorateLeavesAPodThatNothingHoldsBackUngated(t *testing.T) {
+func TestDecorateAddsNoGateIfTheGroupIsNotGated(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{}
 	Decorate(pod, inLab, &schedulerv1beta1.PodGroup{}, Member{Role: "worker"})

@@ -2,7 +2,7 @@ package gang
 
 import schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 
-// defaultPriority is that of groups which name none.
+// defaultPriority is the priority of groups that do not set one.
 const defaultPriority = 10
 
 // PriorityOf returns the priority of a group in its queue.

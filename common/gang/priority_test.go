@@ -12,9 +12,9 @@ func TestPriorityOf(t *testing.T) {
 		priority *int32
 		want     int32
 	}{
-		"a group that names no priority has 10":  {want: 10},
-		"a group has the priority that it names": {priority: new(int32(70)), want: 70},
-		"a group may have the lowest priority":   {priority: new(int32(0)), want: 0},
+		"a group without a priority has 10":    {want: 10},
+		"a group has the priority of its spec": {priority: new(int32(70)), want: 70},
+		"a group can have the lowest priority": {priority: new(int32(0)), want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

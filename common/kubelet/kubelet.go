@@ -1,6 +1,6 @@
-// Package kubelet writes into pods what the kubelet, the scheduler and the node controllers of Kubernetes report of
-// them, so that tests need neither nodes nor containers. Each function describes what happens to the main container of
-// a pod, or to its sidecars, at a time.
+// Package kubelet sets the status of pods as the kubelet, the scheduler and the node controllers of Kubernetes do, so
+// that tests need neither nodes nor containers. Each function simulates an event of a pod, its main container or its
+// sidecars.
 package kubelet
 
 import (
@@ -11,17 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationMain names the main container of a pod whose first container is another one. kubectl shows the logs of the
-// container that it names, and whoever adds containers to pods sets it.
+// AnnotationMain names the main container of a pod if that is not the first container. Webhooks that add containers to
+// pods set the annotation, and kubectl logs selects the named container by default.
 const AnnotationMain = "kubectl.kubernetes.io/default-container"
 
-// The exit codes of containers that a signal ended, as a shell counts them.
+// Exit codes of containers that a signal ended, by the convention of shells: 128 plus the number of the signal.
 const (
 	ExitKilled     int32 = 128 + 9
 	ExitTerminated int32 = 128 + 15
 )
 
-// Run lets the pod run on a node, ready, with all its containers.
+// Run makes the pod run on a node and become ready, with all its containers.
 func Run(pod *corev1.Pod, node string, at time.Time) {
 	pod.Spec.NodeName = node
 	pod.Status.Phase = corev1.PodRunning
@@ -55,8 +55,8 @@ func HasFailed(pod *corev1.Pod) bool {
 	return main != nil && main.State.Terminated != nil && main.State.Terminated.ExitCode != 0
 }
 
-// Stop ends every container of the pod that runs, as when the pod is deleted: the main one with an exit code, the
-// others by the signal.
+// Stop ends every running container of the pod, as a deletion of the pod does. The main container ends with the given
+// exit code, and the others by SIGTERM.
 func Stop(pod *corev1.Pod, code int32, at time.Time) {
 	if IsTraining(pod) {
 		Exit(pod, code, "", at)
@@ -64,8 +64,7 @@ func Stop(pod *corev1.Pod, code int32, at time.Time) {
 	EndSidecars(pod, ExitTerminated, at)
 }
 
-// EndSidecars ends the containers that run beside the main one, with an exit code. The pod ends if the main container
-// has.
+// EndSidecars ends the running sidecars with an exit code. The pod ends if the main container has ended.
 func EndSidecars(pod *corev1.Pod, code int32, at time.Time) {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name != MainContainer(pod) && s.State.Running != nil {
@@ -75,13 +74,14 @@ func EndSidecars(pod *corev1.Pod, code int32, at time.Time) {
 	endIfOver(pod, at)
 }
 
-// Exit ends the main container with an exit code, and the pod with it if no sidecar runs on. The output is the tail
-// that the kubelet keeps.
+// Exit ends the main container with an exit code. The pod ends if no sidecar runs. The output is the tail of the
+// container's log, which the kubelet keeps as the termination message.
 func Exit(pod *corev1.Pod, code int32, output string, at time.Time) {
 	end(pod, code, reasonOf(code), output, at)
 }
 
-// Restart runs the container again in its pod after an end with an exit code. No pod of a job asks for that.
+// Restart ends the main container with an exit code and restarts it in its pod. The pods of jobs do not request such
+// restarts.
 func Restart(pod *corev1.Pod, code int32, at time.Time) {
 	end(pod, code, "Error", "", at)
 	pod.Status.Phase = corev1.PodRunning
@@ -91,13 +91,13 @@ func Restart(pod *corev1.Pod, code int32, at time.Time) {
 	main.RestartCount++
 }
 
-// KillForMemory ends the container because it exceeded its memory limit.
+// KillForMemory ends the main container because it exceeded its memory limit.
 func KillForMemory(pod *corev1.Pod, at time.Time) {
 	end(pod, ExitKilled, "OOMKilled", "", at)
 }
 
-// EvictForStorage ends the pod because it exceeded its own ephemeral-storage limit. That is its own fault: the kubelet
-// does not call it a disruption.
+// EvictForStorage evicts the pod because it exceeded its ephemeral-storage limit. The kubelet does not report such an
+// eviction as a disruption.
 func EvictForStorage(pod *corev1.Pod, at time.Time) {
 	end(pod, ExitKilled, "Error", "", at)
 	EndSidecars(pod, ExitKilled, at)
@@ -105,7 +105,7 @@ func EvictForStorage(pod *corev1.Pod, at time.Time) {
 	pod.Status.Message = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
 }
 
-// Reject ends the pod before any of its containers started, because the node has no room for it.
+// Reject fails the pod before any of its containers started, because the node has too few free resources.
 func Reject(pod *corev1.Pod, node string) {
 	pod.Spec.NodeName = node
 	pod.Status = corev1.PodStatus{
@@ -113,17 +113,18 @@ func Reject(pod *corev1.Pod, node string) {
 	}
 }
 
-// Preempt says that the scheduler gives the pod's place to one of a higher priority. Its deletion follows.
+// Preempt marks the pod as preempted by a pod with a higher priority. The caller then deletes the pod.
 func Preempt(pod *corev1.Pod, at time.Time) { disrupt(pod, corev1.PodReasonPreemptionByScheduler, at) }
 
-// LoseNode says that the pod's node no longer answers. The pod's deletion follows, and nobody confirms it.
+// LoseNode marks the pod as running on a node that no longer responds. The caller then deletes the pod, and no kubelet
+// confirms the deletion.
 func LoseNode(pod *corev1.Pod, at time.Time) {
 	disrupt(pod, "DeletionByTaintManager", at)
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
 }
 
-// ShutDownNode ends the pod because its node shuts down. The program takes the signal as the time to save its work and
-// exits with 0. Nobody deletes the pod.
+// ShutDownNode ends the pod because its node shuts down. The program saves its work on SIGTERM and exits with 0. The
+// pod is not deleted.
 func ShutDownNode(pod *corev1.Pod, at time.Time) {
 	disrupt(pod, corev1.PodReasonTerminationByKubelet, at)
 	end(pod, 0, "Completed", "", at)
@@ -148,8 +149,8 @@ func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
 	endIfOver(pod, at)
 }
 
-// endIfOver ends a pod if none of its containers runs any more. The sidecars among the init containers end with it, and
-// their exit codes do not matter.
+// endIfOver ends a pod if all its containers have ended. Sidecars among the init containers end with the pod, and their
+// exit codes do not affect its phase.
 func endIfOver(pod *corev1.Pod, at time.Time) {
 	phase := corev1.PodSucceeded
 	for _, s := range pod.Status.ContainerStatuses {
@@ -174,7 +175,7 @@ func terminated(code int32, at time.Time) corev1.ContainerState {
 	}}
 }
 
-// reasonOf returns how the kubelet calls the end of a container with an exit code.
+// reasonOf returns the kubelet's termination reason for an exit code.
 func reasonOf(code int32) string {
 	if code == 0 {
 		return "Completed"
@@ -182,11 +183,11 @@ func reasonOf(code int32) string {
 	return "Error"
 }
 
-// seconds returns a time as kubelets report it.
+// seconds truncates a time to seconds, as the kubelet does.
 func seconds(at time.Time) metav1.Time { return metav1.NewTime(at).Rfc3339Copy() }
 
-// MainContainer returns the name of the main container of the pod: the one that AnnotationMain names, or else the
-// first.
+// MainContainer returns the name of the main container of the pod. It is the container that AnnotationMain names, or
+// the first container if the pod does not have the annotation.
 func MainContainer(pod *corev1.Pod) string {
 	return cmp.Or(pod.Annotations[AnnotationMain], pod.Spec.Containers[0].Name)
 }
@@ -200,7 +201,7 @@ func mainStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// set sets the state of a container, which is ready if it runs.
+// set sets the state of a container. The container is ready if it runs.
 func set(statuses *[]corev1.ContainerStatus, name string, state corev1.ContainerState) {
 	status := corev1.ContainerStatus{Name: name, Ready: state.Running != nil, State: state}
 	for i := range *statuses {

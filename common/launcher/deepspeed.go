@@ -7,16 +7,16 @@ import (
 	"strconv"
 )
 
-// The agent of a DeepSpeed job prints at its end on which worker the training failed, and what that printed last. The
-// agent of that worker has added which rank it saw end first.
+// When the training fails, the agent of a DeepSpeed job prints which worker failed, and the last output of that worker.
+// The agent of that worker prints which rank it saw fail first.
 var (
 	agentReport = regexp.MustCompile(`the training failed on (\S{1,253}): exit code (\d{1,3}) \(the launcher: \d+\)` +
 		`(; what it printed last:)?$`)
 	rankReport = regexp.MustCompile(`rank (\d{1,9}) failed first on this worker: exit code (-?\d{1,3})$`)
 )
 
-// AgentReport returns the line that the agent of a DeepSpeed job prints of the worker that failed, with what that
-// printed last.
+// AgentReport returns the report that the agent of a DeepSpeed job prints about the worker that failed. It ends with
+// the last output of the worker.
 func AgentReport(host string, exitCode, launcher int, printed string) string {
 	line := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", host, exitCode, launcher)
 	if printed == "" {
@@ -25,12 +25,14 @@ func AgentReport(host string, exitCode, launcher int, printed string) string {
 	return line + "; what it printed last:\n" + printed
 }
 
-// RankReport returns the line that the agent of a worker prints of the rank that failed first; a signal is below zero.
+// RankReport returns the line that the agent of a worker prints about the rank that failed first. If a signal ended the
+// rank, the exit code is the negative number of the signal.
 func RankReport(rank, exitCode int) string {
 	return fmt.Sprintf("rank %d failed first on this worker: exit code %d", rank, exitCode)
 }
 
-// cutAgentReport returns what the last agent's report tells, and the lines after it; without one, all lines.
+// cutAgentReport returns the host and the exit code of the last agent report, and the lines after it. Without a report,
+// it returns all lines.
 func cutAgentReport(lines []string) (host string, exitCode int32, rest []string, found bool) {
 	for i, line := range slices.Backward(lines) {
 		if m := agentReport.FindStringSubmatch(line); m != nil {
@@ -41,7 +43,8 @@ func cutAgentReport(lines []string) (host string, exitCode int32, rest []string,
 	return "", 0, lines, false
 }
 
-// readRanks returns the rank that the agent of a worker saw fail first; none if no line tells.
+// readRanks returns the rank that the agent of a worker saw fail first, from the last line about it. The result is
+// empty if there is no such line.
 func readRanks(lines []string) (failures []failure) {
 	for _, line := range lines {
 		m := rankReport.FindStringSubmatch(line)

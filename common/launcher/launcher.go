@@ -1,6 +1,6 @@
-// Package launcher reads in the output of a replica which of its processes failed first: what torchrun and the agent of
-// a DeepSpeed job report of their ranks, and what Python prints of an exception. The output is untrusted text, and its
-// beginning may be cut off. A program that prints a false report blames a process of its own job.
+// Package launcher determines from the output of a replica which of its processes failed first. It parses the reports
+// of torchrun and of the agent of a DeepSpeed job about their ranks, and the tracebacks of Python. The output is
+// untrusted text, and its beginning can be cut off. A program that prints a false report only affects its own job.
 package launcher
 
 import (
@@ -13,28 +13,27 @@ import (
 	"tensorstack.dev/jobs/common/internal/compare"
 )
 
-// Report is what the output of a replica tells about its failure. The zero value tells nothing.
+// Report is the information about a failure in the output of a replica. The zero value is empty.
 type Report struct {
-	// Rank of the process that failed first. Nil if the output does not tell.
+	// Rank of the process that failed first. Nil if unknown.
 	Rank *int32
-	// ExitCode of that process; if a signal ended it, the number of the signal below zero. Nil if the output does not
-	// tell.
+	// ExitCode of that process. If a signal ended the process, it is the negative number of the signal. Nil if unknown.
 	ExitCode *int32
-	// Host that the process ran on, if the launcher names it. Otherwise empty.
+	// Host of the process, if the launcher names it. Empty if unknown.
 	Host string
-	// Time when the launcher saw the failure, by the clock of its node. The output does not name its time zone: UTC is
-	// assumed. Zero if the output does not tell.
+	// Time when the launcher saw the failure, by the clock of its node. The output does not contain the time zone, so UTC
+	// is assumed. Zero if unknown.
 	Time time.Time
-	// LostPeers reports whether the process only lost the connection to its peers, so that it did not fail first.
+	// LostPeers reports whether the process only lost the connection to its peers, so that another process failed first.
 	LostPeers bool
-	// IsUnclear reports whether a launcher lists processes and the output does not tell why the first of them failed,
-	// so that an earlier part of the output may.
+	// IsUnclear reports whether a launcher lists failed processes, but the output does not contain why the first of them
+	// failed. An earlier part of the output might contain it.
 	IsUnclear bool
-	// Text is the part of the output that matters, and no longer than the output.
+	// Text is the relevant part of the output. It is at most as long as the output.
 	Text string
 }
 
-// Read returns what the output tells.
+// Read parses the output of a replica.
 func Read(output string) Report {
 	lines := strings.Split(output, "\n")
 	report := Report{Text: output}
@@ -64,21 +63,21 @@ func Read(output string) Report {
 	return report
 }
 
-// Tells reports whether the exit code is one that no process has that only lost its peers: it is neither that of an
-// exception, nor of SIGABRT, by which libraries end a process, nor of SIGTERM, by which launchers do. A signal is below
-// zero, or above 128 as shells count it. Nil tells nothing.
+// Tells reports whether the exit code shows that the process did not only lose its peers. A process that lost its peers
+// exits with the code of an exception, of SIGABRT (sent by libraries) or of SIGTERM (sent by launchers). The code of a
+// signal is its negative number or, by the convention of shells, 128 plus its number. Tells returns false for nil.
 func Tells(exitCode *int32) bool {
 	return exitCode != nil && !slices.Contains([]int32{0, 1, -6, 128 + 6, -15, 128 + 15}, *exitCode)
 }
 
-// kind is how well a failure explains itself.
+// kind classifies a failure by its cause. A lower kind is more likely to be the root cause.
 type kind int
 
 const (
-	told      kind = iota // by an exit code or a signal of its own
+	ownCode   kind = iota // an exit code or a signal that a lost peer does not explain
 	raised                // an exception that is not about peers
-	unknown               // nothing is known of it
-	lostPeers             // it lost the connection to its peers
+	unknown               // an unknown cause
+	lostPeers             // a lost connection to peers
 )
 
 // failure is one process that failed.
@@ -88,11 +87,11 @@ type failure struct {
 	time     time.Time
 	kind     kind
 	lines    []string
-	isListed bool // by a launcher
-	isRoot   bool // by the opinion of the launcher
+	isListed bool // whether a launcher lists the process
+	isRoot   bool // whether the launcher names it as the root cause
 }
 
-// compare orders failures by how likely each was the first.
+// compare orders failures by likelihood of being the root cause, the likeliest first.
 func (f failure) compare(other failure) int {
 	return cmp.Or(
 		cmp.Compare(f.kind, other.kind),
@@ -101,7 +100,7 @@ func (f failure) compare(other failure) int {
 	)
 }
 
-// compareTimes compares two times as far as both are known.
+// compareTimes compares two times. An unknown time equals every other time.
 func compareTimes(a, b time.Time) int {
 	if a.IsZero() || b.IsZero() {
 		return 0
@@ -109,8 +108,8 @@ func compareTimes(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// readFailures returns the processes that failed as the output has it: those that a launcher lists, each with the
-// exception that it printed, and the exceptions of unknown processes.
+// readFailures returns the failed processes: those that a launcher lists, each with the exception that it printed,
+// followed by exceptions of other processes.
 func readFailures(lines []string) []failure {
 	listed, begin, firstRank := readTorchrun(lines)
 	if len(listed) == 0 {
@@ -132,7 +131,8 @@ func readFailures(lines []string) []failure {
 			listed[i].lines = slices.Concat(e.lines, listed[i].lines)
 		}
 	}
-	// Where each of the listed processes may have printed one of the exceptions, all have lost their peers.
+	// If all other exceptions are about lost peers, and there are enough of them for all listed processes, then the
+	// listed processes of unknown kind have lost their peers.
 	if len(listed) > 0 && lost >= len(listed) && lost == len(others) {
 		for i := range listed {
 			if listed[i].kind == unknown {
@@ -143,11 +143,11 @@ func readFailures(lines []string) []failure {
 	return append(listed, others...)
 }
 
-// kindOf returns how well a process that a launcher lists explains itself: by its exit code, or by the exception that
-// is listed with it.
+// kindOf returns the kind of the failure of a listed process, from its exit code or from the exception that is listed
+// with the process.
 func kindOf(exitCode *int32, lines []string) kind {
 	if Tells(exitCode) {
-		return told
+		return ownCode
 	}
 	recorded := make([]string, 0, len(lines))
 	for _, line := range lines {
@@ -159,7 +159,7 @@ func kindOf(exitCode *int32, lines []string) kind {
 	return unknown
 }
 
-// number returns the number, or nil if it is not one that a rank or an exit code can have.
+// number returns a pointer to the number, or nil if the number cannot be a rank or an exit code.
 func number(n int) *int32 {
 	if n < math.MinInt16 || n > math.MaxInt32 {
 		return nil

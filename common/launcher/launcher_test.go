@@ -11,9 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The outputs in testdata are what the kubelet keeps of real ones: the last 80 lines, and of these 2048 bytes. Those
-// named full are all of it. Two replicas with two ranks each train by torch 1.13 or 2.9 until rank 3 ends as the name
-// says; of those named plain each replica is one rank, and rank 1 ends.
+// The files in testdata are real outputs, truncated as the kubelet does: to the last 80 lines, and to 2048 bytes of
+// these. Files named full contain the complete output. In each file, two replicas with two ranks each train with torch
+// 1.13 or 2.9, and rank 3 ends as the file name describes. In files named plain, each replica is one rank, and rank 1
+// ends.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	noRank := int32(-1)
@@ -22,59 +23,65 @@ func TestRead(t *testing.T) {
 		rank      int32
 		exitCode  int32
 		lostPeers bool
-		text      string // in the text
+		text      string // part of the report's text
 	}{
-		"torch 1.13: a rank was killed, its neighbour is the root cause that torchrun names": {
+		"torch 1.13: a killed rank failed first, though torchrun names another root cause": {
 			file: "torch1-signal-0", rank: 3, exitCode: -9, text: "Signal 9 (SIGKILL) received by PID",
 		},
-		"torch 1.13: all ranks of the other replica lost their peers, and the output shows one": {
+		"torch 1.13: ranks whose exceptions were cut off are not known to have lost their peers": {
 			file: "torch1-signal-1", rank: 0, exitCode: 1, text: "rank      : 0 (local_rank: 0)",
 		},
-		"torch 1.13: a rank ended with an exit code": {file: "torch1-3-0", rank: 3, exitCode: 3, text: "exitcode  : 3"},
-		"torch 1.13: a recorded exception of a rank": {
+		"torch 1.13: a rank that exited with a code failed first": {
+			file: "torch1-3-0", rank: 3, exitCode: 3, text: "exitcode  : 3",
+		},
+		"torch 1.13: a rank with a recorded exception failed first": {
 			file: "torch1-recorded-1", rank: 3, exitCode: 1, text: "ValueError: the data has no labels",
 		},
-		"torch 1.13: recorded exceptions that are about peers": {
+		"torch 1.13: ranks with recorded exceptions about peers lost their peers": {
 			file: "torch1-recorded-0", rank: 0, exitCode: 1, lostPeers: true, text: "Connection closed by peer",
 		},
-		"torch 1.13: an exception whose text was cut off": {file: "torch1-exception-0", rank: 2, exitCode: 1},
-		"torch 1.13: an exception in the full output, of one of two ranks": {
+		"torch 1.13: the rank is known although its exception was cut off": {
+			file: "torch1-exception-0", rank: 2, exitCode: 1,
+		},
+		"torch 1.13: the rank of an exception in the full output is unknown": {
 			file: "torch1-exception-0-full", rank: noRank, text: "ValueError: the data has no labels",
 		},
-		"torch 1.13: exceptions about peers in the full output": {
+		"torch 1.13: ranks with exceptions about peers in the full output lost their peers": {
 			file: "torch1-exception-1-full", rank: 0, exitCode: 1, lostPeers: true,
 		},
 
-		"torch 2.9: a rank was killed": {
+		"torch 2.9: a killed rank failed first": {
 			file: "torch2-signal-1", rank: 3, exitCode: -9, text: "(SIGKILL)",
 		},
-		"torch 2.9: a rank that torchrun saw end first": {file: "torch2-signal-0", rank: 1, exitCode: 1},
-		"torch 2.9: a rank ended with an exit code": {
+		"torch 2.9: the rank that torchrun saw end first failed first": {file: "torch2-signal-0", rank: 1, exitCode: 1},
+		"torch 2.9: a rank that exited with a code failed first": {
 			file: "torch2-3-1", rank: 3, exitCode: 3, text: "exitcode  : 3",
 		},
-		"torch 2.9: a recorded exception of a rank": {
+		"torch 2.9: a rank with a recorded exception failed first": {
 			file: "torch2-recorded-0", rank: 3, exitCode: 1, text: "ValueError: the data has no labels",
 		},
-		"torch 2.9: a recorded exception about a peer": {
+		"torch 2.9: a rank with a recorded exception about a peer lost its peers": {
 			file: "torch2-recorded-1", rank: 1, exitCode: 1, lostPeers: true,
 		},
-		"torch 2.9: an exception in the full output": {
+		"torch 2.9: a rank with an exception in the full output failed first": {
 			file: "torch2-exception-1-full", rank: 3, exitCode: 1, text: "[rank3]: ValueError: the data has no labels",
 		},
-		"torch 2.9: exceptions about peers in the full output": {
+		"torch 2.9: ranks with exceptions about peers in the full output lost their peers": {
 			file: "torch2-exception-0-full", rank: 1, exitCode: 1, lostPeers: true,
 		},
 
-		"no launcher, torch 1.13: an exception": {
+		"torch 1.13 without a launcher: an exception has no rank": {
 			file: "plain1-exception-1", rank: noRank, text: "ValueError: the data",
 		},
-		"no launcher, torch 1.13: an exception about a peer": {
+		"torch 1.13 without a launcher: an exception about a peer is a lost peer": {
 			file: "plain1-exception-0", rank: noRank, lostPeers: true,
 		},
-		"no launcher, torch 2.9: an exception": {
+		"torch 2.9 without a launcher: an exception has the rank of its prefix": {
 			file: "plain2-exception-1", rank: 1, text: "ValueError: the data",
 		},
-		"no launcher, torch 2.9: an exception about a peer": {file: "plain2-exception-0", rank: 0, lostPeers: true},
+		"torch 2.9 without a launcher: an exception about a peer is a lost peer": {
+			file: "plain2-exception-0", rank: 0, lostPeers: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,10 +91,10 @@ func TestRead(t *testing.T) {
 				t.Errorf("unexpected report (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(got.Text, tc.text) {
-				t.Errorf("%q is not in the text:\n%s", tc.text, got.Text)
+				t.Errorf("the text does not contain %q:\n%s", tc.text, got.Text)
 			}
 			if !tc.lostPeers && tc.text != "" && strings.Contains(got.Text, "by peer") {
-				t.Errorf("the text speaks of peers:\n%s", got.Text)
+				t.Errorf("the text is about peers:\n%s", got.Text)
 			}
 		})
 	}
@@ -122,59 +129,63 @@ func TestReadOfText(t *testing.T) {
 		output string
 		want   string
 	}{
-		"nothing":      {want: "rank -1, exit code 0, lost peers: false"},
-		"no exception": {output: "step 7\nloss 0.3", want: "rank -1, exit code 0, lost peers: false"},
-		"a data set closed": {
+		"an empty output is no failure": {want: "rank -1, exit code 0, lost peers: false"},
+		"an output without an exception is no failure": {
+			output: "step 7\nloss 0.3", want: "rank -1, exit code 0, lost peers: false",
+		},
+		"a closed connection of a data set is not a lost peer": {
 			output: raised("ConnectionResetError: [Errno 104] Connection reset by peer"),
 			want:   "rank -1, exit code 0, lost peers: false",
 		},
-		"a lost peer": {output: raised(lost), want: "rank -1, exit code 0, lost peers: true"},
-		"raised over a lost peer": {
+		"an exception of gloo is a lost peer": {
+			output: raised(lost), want: "rank -1, exit code 0, lost peers: true",
+		},
+		"an exception that a lost peer caused is a lost peer": {
 			output: raised(lost, "", chained[0], "", raised("app.Failed: step 7")),
 			want:   "rank -1, exit code 0, lost peers: true",
 		},
-		"lost while it was handled": {
+		"a peer that was lost while an exception was handled is not the cause": {
 			output: raised("ValueError: no labels", "", chained[0], "", raised(lost)),
 			want:   "rank -1, exit code 0, lost peers: false",
 		},
-		"a store that closed": {
+		"a closed connection of the store is a lost peer": {
 			output: raised("RuntimeError: Connection reset by peer"),
 			want:   "rank -1, exit code 0, lost peers: true",
 		},
-		"in a further line": {
+		"a lost peer can be in the second line of a message": {
 			output: raised("torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:3690",
 				"ncclRemoteError: A call failed"),
 			want: "rank -1, exit code 0, lost peers: true",
 		},
-		"a watchdog that aborts": {
+		"an abort by the NCCL watchdog is a lost peer": {
 			output: "terminate called after throwing an instance of 'c10::DistBackendError'\n" +
 				"  what():  NCCL error: remote process exited or there was a network error, NCCL version 2.27.5",
 			want: "rank -1, exit code 0, lost peers: true",
 		},
-		"a line of another process within the exception": {
+		"a line of another process within a traceback is skipped": {
 			output: raised("rank 1 saves step 7", lost), want: "rank -1, exit code 0, lost peers: true",
 		},
-		"torchrun was told to end": {
+		"a SignalException of torchrun is a lost peer": {
 			output: raised("torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15"),
 			want:   "rank -1, exit code 0, lost peers: true",
 		},
-		"the tee of torchrun names the process": {
+		"the prefix of torchrun's option --tee determines the rank": {
 			output: strings.ReplaceAll(raised("ValueError: no labels"), traceback, "[default1]:"+traceback) +
 				report("rank      : 2 (local_rank: 0)", "exitcode  : 1 (pid: 7)"),
 			want: "rank 2, exit code 1, lost peers: false",
 		},
-		"numbers that are none": {
+		"a rank that does not fit into 32 bits is dropped": {
 			output: report("rank      : 99999999999 (local_rank: 0)", "exitcode  : 1 (pid: 7)"),
 			want:   "rank -1, exit code 0, lost peers: false",
 		},
-		"DeepSpeed: a worker, and the rank that its agent saw end": {
+		"DeepSpeed: the rank in the report of the worker's agent failed first": {
 			output: AgentReport("train-worker-1.train", 137, 1, "step 7\n"+RankReport(3, -9)),
 			want:   "rank 3, exit code -9, lost peers: false",
 		},
-		"DeepSpeed: a worker, and no rank": {
+		"DeepSpeed: the report can contain a worker without a rank": {
 			output: AgentReport("train-worker-1.train", 3, 1, ""), want: "rank -1, exit code 3, lost peers: false",
 		},
-		"DeepSpeed: a worker whose ranks lost their peers": {
+		"DeepSpeed: a worker whose ranks lost their peers did not fail first": {
 			output: AgentReport("train-worker-1.train", 1, 1, raised(lost)),
 			want:   "rank -1, exit code 1, lost peers: true",
 		},
@@ -192,15 +203,15 @@ func TestReadOfText(t *testing.T) {
 	}
 }
 
-// report is one as torchrun prints it.
+// report returns a report of torchrun.
 func report(fields ...string) string {
 	return "\n" + agentError + " \n=====\ntrain.py FAILED\n-----\nFailures:\n  <NO_OTHER_FAILURES>\n-----\n" +
 		"Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-25_13:26:46\n  " +
 		strings.Join(fields, "\n  ") + "\n====="
 }
 
-// The log lines of torchrun since 2.3 tell more exactly than its report when it saw a failure.
-func TestReadTellsWhen(t *testing.T) {
+// Since torch 2.3, the log lines of torchrun contain the time of a failure more precisely than its report.
+func TestReadReturnsTheTimeOfTheFailure(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]time.Time{
 		"torch2-exception-1": time.Date(2026, time.November, 25, 13, 26, 46, 23_000_000, time.UTC),
@@ -214,11 +225,11 @@ func TestReadTellsWhen(t *testing.T) {
 	}
 }
 
-// The output is untrusted: whatever it says, the report stays small and well-formed.
+// The output is untrusted. The report is small and well-formed for any output.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	if err != nil || len(files) == 0 {
-		f.Fatal("no outputs", err)
+		f.Fatal("testdata has no outputs", err)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -234,13 +245,13 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("the text has %d bytes, the output %d", len(report.Text), len(output))
 		}
 		if report.Rank != nil && *report.Rank < 0 {
-			t.Errorf("rank %d", *report.Rank)
+			t.Errorf("the rank is %d, want 0 or more", *report.Rank)
 		}
 		if len(report.Host) > 253 {
-			t.Errorf("the host has %d bytes", len(report.Host))
+			t.Errorf("the host has %d bytes, want at most 253", len(report.Host))
 		}
 		if report.LostPeers && Tells(report.ExitCode) {
-			t.Errorf("exit code %d tells that the process did not lose its peers", *report.ExitCode)
+			t.Errorf("LostPeers is true, but exit code %d shows that the process did not only lose its peers", *report.ExitCode)
 		}
 	})
 }

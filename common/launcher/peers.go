@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// signs are what libraries print of a lost peer, in lower case. Each begins with the name of the library, or is so long
-// that no other program says it: a data set that closes its connection is no peer.
+// signs are lower-case parts of messages that libraries print about a lost peer. A line matches if it contains all
+// parts of a sign in order. Each sign contains the name of a library or is too specific for other messages: for
+// example, a connection of a data set that is closed is not a lost peer.
 var signs = [][]string{
 	{"gloo/", "closed by peer"},
 	{"gloo/", "reset by peer"},
@@ -26,12 +27,12 @@ var signs = [][]string{
 	{"torch.distributed.elastic.multiprocessing.api.signalexception"},
 }
 
-// bareSigns are whole lines that the store of torch raises, before torch 2.1.
+// bareSigns are complete lines with the exceptions that the store of torch raises before torch 2.1.
 var bareSigns = []string{
 	"RuntimeError: Connection reset by peer", "RuntimeError: Broken pipe", "RuntimeError: Socket Timeout",
 }
 
-// isLostPeer reports whether the line is about a lost connection to a peer, or about a peer that does not answer.
+// isLostPeer reports whether the line is about a lost connection to a peer, or about a peer that does not respond.
 func isLostPeer(line string) bool {
 	if slices.Contains(bareSigns, line) {
 		return true

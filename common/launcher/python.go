@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// prefix is what torch (since 2.2) and torchrun's option --tee put before each line of a process: [rank3]: or
-// [default1]:.
+// prefix matches the prefix that torch (since 2.2) and torchrun's option --tee add to each line of a process, such as
+// "[rank3]: " or "[default1]:".
 var prefix = regexp.MustCompile(`^\[([A-Za-z_]*?)(\d{1,9})\]: ?`)
 
-// named is the line that names an exception, after its traceback: the class, and mostly a text.
+// named matches the line after a traceback that names the exception: its class, usually followed by a message.
 var named = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*(:|$)`)
 
 // exception is an exception that ended a process, or that it printed.
@@ -20,11 +20,11 @@ type exception struct {
 	prefix    string
 	localRank *int32
 	isOfTorch bool
-	isChained bool // to an earlier one, which tells why
+	isChained bool // whether an earlier exception is its cause
 }
 
-// globalRank returns the rank of a process that is known by its number on the node. The first process of the node has
-// the given rank. Nil if either is not known.
+// globalRank returns the global rank of a process from its local rank and the rank of the first process of the node. It
+// returns nil if either is unknown.
 func (e exception) globalRank(first *int32) *int32 {
 	if e.localRank == nil || first == nil {
 		return nil
@@ -32,10 +32,11 @@ func (e exception) globalRank(first *int32) *int32 {
 	return number(int(*first) + int(*e.localRank))
 }
 
-// maxExceptions is how many exceptions are read, and maxLines how many lines are kept of each, from its end.
 const (
+	// maxExceptions is the maximum number of exceptions that are read.
 	maxExceptions = 256
-	maxLines      = 60
+	// maxLines is the maximum number of lines that are kept of an exception. The last lines are kept.
+	maxLines = 60
 )
 
 const (
@@ -43,19 +44,20 @@ const (
 	frame     = "  File \""
 )
 
-// chained are the lines between an exception and the one that was raised while it was handled: the first tells why.
+// chained are the lines that Python prints between an exception and one that was raised while the first was handled.
+// The first exception is the cause.
 var chained = []string{
 	"During handling of the above exception, another exception occurred:",
 	"The above exception was the direct cause of the following exception:",
 }
 
-// readExceptions returns the exceptions that processes printed, in their order. Lines of several processes may be mixed
-// if each has a prefix. A traceback whose beginning is cut off is one, too. What a library prints of a lost peer
-// without raising is one.
+// readExceptions returns the exceptions that processes printed, in the order of the output. Lines of several processes
+// can be mixed if each line has a prefix. A traceback whose beginning is cut off counts as an exception. So does a
+// message about a lost peer that a library prints without raising an exception.
 func readExceptions(lines []string) []*exception {
 	var all []*exception
-	open := map[string]*exception{}   // tracebacks that are being printed, by prefix
-	closed := map[string]*exception{} // the last of each process
+	open := map[string]*exception{}   // unfinished tracebacks by prefix
+	closed := map[string]*exception{} // the last finished traceback of each prefix
 	for _, line := range lines {
 		p := prefix.FindString(line)
 		text := line[len(p):]
@@ -66,7 +68,7 @@ func readExceptions(lines []string) []*exception {
 			open[p] = e
 			e.lines = append(e.lines, line)
 		case e == nil && isChained(text):
-			// What follows is not an exception of its own.
+			// The next traceback continues the last exception.
 			if last := closed[p]; last != nil {
 				open[p] = &exception{isChained: true}
 			}
@@ -77,14 +79,14 @@ func readExceptions(lines []string) []*exception {
 			all = append(all, e)
 		case e == nil:
 			if last := closed[p]; last != nil && last.kind == raised && last.isOfTorch && isLostPeer(text) {
-				last.kind = lostPeers // in a further line of its message
+				last.kind = lostPeers // this is another line of the exception's message
 				last.lines = append(last.lines, line)
 			}
 		case text == "" || strings.HasPrefix(text, " ") || strings.HasPrefix(text, traceback):
 			e.lines = append(e.lines, line)
 			e.lines = e.lines[max(0, len(e.lines)-maxLines):]
 		case !named.MatchString(text): // a line of another process
-		default: // the exception itself
+		default: // the line that names the exception
 			delete(open, p)
 			if e.isChained || len(all) == maxExceptions || strings.HasPrefix(text, agentError) {
 				continue
@@ -100,7 +102,7 @@ func readExceptions(lines []string) []*exception {
 		}
 	}
 	return slices.DeleteFunc(all, func(e *exception) bool {
-		return (e.rank != nil || e.localRank != nil) && closed[e.prefix] != e // it went on after that one
+		return (e.rank != nil || e.localRank != nil) && closed[e.prefix] != e // the process continued after it
 	})
 }
 

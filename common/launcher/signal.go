@@ -2,7 +2,7 @@ package launcher
 
 import "fmt"
 
-// signals are the names of the signals of Linux, from 1.
+// signals are the names of the signals of Linux, beginning with signal 1.
 var signals = []string{
 	"SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
 	"SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP",
@@ -10,8 +10,8 @@ var signals = []string{
 	"SIGPWR", "SIGSYS",
 }
 
-// Signal returns the name of the signal that an exit code below zero stands for. It is empty if the process ended by
-// itself.
+// Signal returns the name of the signal for a negative exit code. It returns "" for other exit codes: the process
+// exited by itself.
 func Signal(exitCode int32) string {
 	n := int(-exitCode)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// torchrun prints at its end, since torch 1.9, as an exception of its own:
+// Since torch 1.9, torchrun exits with an exception of its own that contains this report:
 //
 //	Failures:
 //	[1]:
@@ -22,9 +22,10 @@ import (
 //	[0]:
 //	  time      : ...
 //
-// It lists the processes that it found ended when it looked, in no order: it looks every 5 s before torch 2.4 and every
-// 0.1 s since. A process that it did not see end by then is missing. The time is when it looked, or that of the
-// exception if the process wrote an error file, which takes the decorator @record; the traceback is then the exception.
+// torchrun polls the processes, every 5 s before torch 2.4 and every 0.1 s since. The report lists the processes that
+// had ended when torchrun polled, in no particular order. Other processes are missing. The time is when torchrun
+// polled. If the program uses the decorator @record, the process writes an error file. The time and the traceback are
+// then those of the exception.
 var (
 	listTitle   = regexp.MustCompile(`^(Failures:|Root Cause \(first observed failure\):)$`)
 	listEntry   = regexp.MustCompile(`^\[\d+\]:$`)
@@ -37,11 +38,11 @@ var (
 	agentClock  = regexp.MustCompile(`^[WE]\d{4} (\d\d:\d\d:\d\d\.\d{1,9}) `)
 )
 
-// maxListed is how many processes of a report are read, from its end: a node has no more.
+// maxListed is the maximum number of processes that are read, from the end of the report. A node has no more.
 const maxListed = 64
 
-// readTorchrun returns the processes that the last report of torchrun lists, the line in which what torchrun itself
-// prints begins, and the rank of the first process of the node.
+// readTorchrun returns the processes in the last report of torchrun, the index of the first line that torchrun itself
+// printed, and the rank of the first process of the node.
 func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int32) {
 	begin = len(lines)
 	isRoot := false
@@ -58,7 +59,7 @@ func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int
 		switch {
 		case strings.HasPrefix(line, agentError):
 			end()
-			failures, isRoot, begin = nil, false, i // what it reported of an earlier attempt is past
+			failures, isRoot, begin = nil, false, i // drop the report of an earlier attempt
 		case listTitle.MatchString(line):
 			end()
 			isRoot = strings.HasPrefix(line, "Root")
@@ -86,8 +87,8 @@ func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int
 	return failures, begin, firstRank
 }
 
-// readField reads a line of the report about a process. It returns the rank of the first process of the node if the
-// line tells.
+// readField reads a line of the report about a process. If the line contains the local rank, readField returns the rank
+// of the first process of the node.
 func (f *failure) readField(line string) *int32 {
 	field := listField.FindStringSubmatch(line)
 	if field == nil {
@@ -115,9 +116,9 @@ func (f *failure) readField(line string) *int32 {
 	return nil
 }
 
-// ownLines returns the line in which what torchrun itself prints begins, before the given line of its exception, and
-// the time of day in the first of its log lines, which have one since torch 2.3. The traceback of the exception, or its
-// end, comes right before.
+// ownLines returns the index of the first line that torchrun itself printed, and the time of day in its first log line.
+// Log lines contain the time since torch 2.3. They are before the given line, in which torchrun's exception begins.
+// Only the traceback of that exception is in between.
 func ownLines(lines []string, exception int) (begin int, clock string) {
 	begin = exception
 	for begin > 0 && !agentFailed.MatchString(lines[begin]) {
@@ -132,7 +133,7 @@ func ownLines(lines []string, exception int) (begin int, clock string) {
 	return begin, clock
 }
 
-// precise returns the time with the fraction of the second that the log line has, if it was written in the same second.
+// precise adds the fraction of the second from a log line to the time, if the log line is from the same second.
 func precise(t time.Time, clock string) time.Time {
 	of, err := time.Parse("15:04:05", clock)
 	if err != nil || of.Hour() != t.Hour() || of.Minute() != t.Minute() || of.Second() != t.Second() {

@@ -1,4 +1,4 @@
-// Package listen bounds what peers can make an HTTP server hold before it knows who they are: connections, goroutines,
+// Package listen limits the resources that unauthenticated clients can use in an HTTP server: connections, goroutines,
 // memory and time.
 package listen
 
@@ -15,22 +15,23 @@ import (
 	"time"
 )
 
-// Limits of the servers that NewServer returns. Their requests are small, and soon answered.
+// Limits of servers from NewServer. They are for small requests with fast responses.
 const (
-	// MaxHeader is the size of the header of a request, in bytes. That of a probe or a scrape has some hundred bytes. A
-	// header of many short fields takes up to 20 times as much in memory.
+	// MaxHeader is the maximum size of a request header, in bytes. Headers of probes and scrapes have some hundred bytes.
+	// A header with many short fields needs up to 20 times its size in memory.
 	MaxHeader = 16 << 10
-	// Timeout is how long a peer may take to send a request, and how long the answer and its way to the peer may take.
+	// Timeout is how long a client can take to send a request, and how long the server can take to handle the request and
+	// send the response.
 	Timeout = 10 * time.Second
-	// IdleTimeout is how long a connection without requests is kept: Prometheus scrapes more often.
+	// IdleTimeout is how long an idle connection is kept. Prometheus scrapes more often.
 	IdleTimeout = 2 * time.Minute
-	// ShutdownTimeout is how long requests may still take when a server ends.
+	// ShutdownTimeout is how long active requests can take during the shutdown of a server.
 	ShutdownTimeout = 2 * time.Second
 )
 
-// NewServer returns a server that limits the size of requests, and the time that they take, as well as that of a TLS
-// handshake. The context of a request ends when a listener of TCP closes its connection, even if the peer has begun to
-// send the next request. The listener may be wrapped by tls.NewListener.
+// NewServer returns a server that limits the header size of requests and the duration of requests and TLS handshakes.
+// If TCP created its listener, the context of a request is canceled when the listener closes the connection, even if
+// the client has begun to send the next request. The listener can be wrapped by tls.NewListener.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: MaxHeader,
@@ -47,9 +48,9 @@ func NewServer(handler http.Handler) *http.Server {
 	}
 }
 
-// TCP listens at an address. It keeps at most so many connections, and nobody waits for a place: one more takes that of
-// the connection that has been silent for the longest time, of those from the address that has the most. So whoever
-// opens many takes the places of its own.
+// TCP listens at an address. It keeps at most the given number of connections. A new connection never waits. If there
+// are too many connections, the listener selects those of the IP address with the most connections, and closes the one
+// that has been inactive for the longest time. So a client that opens many connections replaces its own.
 func TCP(ctx context.Context, address string, most int) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -81,7 +82,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// add takes a connection. It returns the one to close for it, nil if there is room.
+// add adds a connection. If there are too many, it returns the connection to close. Otherwise it returns nil.
 func (l *listener) add(c *conn) (surplus *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +90,8 @@ func (l *listener) add(c *conn) (surplus *conn) {
 	if len(l.conns) <= l.most {
 		return nil
 	}
-	longestSilent := func(a, b *conn) int { return cmp.Compare(a.active.Load(), b.active.Load()) }
-	return slices.MinFunc(OfBusiestAddress(slices.Collect(maps.Keys(l.conns))), longestSilent)
+	byActivity := func(a, b *conn) int { return cmp.Compare(a.active.Load(), b.active.Load()) }
+	return slices.MinFunc(OfBusiestAddress(slices.Collect(maps.Keys(l.conns))), byActivity)
 }
 
 func (l *listener) remove(c *conn) {
@@ -99,12 +100,12 @@ func (l *listener) remove(c *conn) {
 	delete(l.conns, c)
 }
 
-// conn is a connection that its listener may close.
+// conn is a connection that its listener can close.
 type conn struct {
 	net.Conn
 	listener *listener
-	active   atomic.Int64 // when data last came, or was to go, in nanoseconds
-	end      func()       // ends the contexts of its requests; set before there are any
+	active   atomic.Int64 // time of the last read or the start of the last write, in nanoseconds
+	end      func()       // cancels the contexts of requests; set before the first request
 }
 
 func (c *conn) touch() { c.active.Store(time.Now().UnixNano()) }
@@ -129,8 +130,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// OfBusiestAddress returns the connections whose peer has the IP address with the most of them. There must be at least
-// one connection. If one of the returned ones is closed for a new one, a peer that opens many takes its own places.
+// OfBusiestAddress returns the connections from the IP address with the most connections. If several addresses have the
+// most, it returns the connections of all of them. There must be at least one connection. If a returned connection is
+// closed in favor of a new one, a client that opens many connections replaces its own.
 func OfBusiestAddress[C net.Conn](conns []C) []C {
 	count := map[string]int{}
 	most := 0
@@ -141,7 +143,7 @@ func OfBusiestAddress[C net.Conn](conns []C) []C {
 	return slices.DeleteFunc(slices.Clone(conns), func(c C) bool { return count[addressOf(c)] < most })
 }
 
-// addressOf returns the IP address of a peer.
+// addressOf returns the IP address of the client.
 func addressOf(c net.Conn) string {
 	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/listen/listentest"
 )
 
-// start serves at most so many connections until the test ends.
+// start starts a server that keeps at most the given number of connections and runs until the test ends.
 func start(t *testing.T, most int, handler http.HandlerFunc) (address string) {
 	t.Helper()
 	l, err := TCP(t.Context(), "127.0.0.1:0", most)
@@ -24,13 +24,13 @@ func start(t *testing.T, most int, handler http.HandlerFunc) (address string) {
 		t.Fatal(err)
 	}
 	server := NewServer(handler)
-	server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = 0, 0, 0 // nothing ends by itself
+	server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = 0, 0, 0 // no connection times out
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return l.Addr().String()
 }
 
-// certified returns the configuration of a TLS server, with a certificate.
+// certified returns the configuration of a TLS server with a certificate.
 func certified(t *testing.T) *tls.Config {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -40,39 +40,39 @@ func certified(t *testing.T) *tls.Config {
 
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// wantAnswer checks that a peer gets an answer.
-func wantAnswer(t *testing.T, c net.Conn) {
+// wantResponse checks that a client gets a response.
+func wantResponse(t *testing.T, c net.Conn) {
 	t.Helper()
 	if status := listentest.Ask(t, c, listentest.Get("/")); status != http.StatusNoContent {
 		t.Errorf("got status %d, want %d", status, http.StatusNoContent)
 	}
 }
 
-func TestManyConnectionsOfOnePeerKeepNobodyAway(t *testing.T) {
+func TestManyConnectionsOfOneClientDoNotLockOutOthers(t *testing.T) {
 	const most = 8
 	address := start(t, most, noContent)
 	early := listentest.Dial(t, "127.0.77.1", address)
-	listentest.Crowd(t, address, most-1) // the early one has a place, too
-	wantAnswer(t, early)
-	wantAnswer(t, listentest.Dial(t, "127.0.99.1", address))
+	listentest.Crowd(t, address, most-1) // the early connection is kept, too
+	wantResponse(t, early)
+	wantResponse(t, listentest.Dial(t, "127.0.99.1", address))
 }
 
-func TestTheConnectionThatWasSilentForTheLongestTimeIsClosed(t *testing.T) {
+func TestTheConnectionThatWasInactiveForTheLongestTimeIsClosed(t *testing.T) {
 	const peer = "127.0.77.1"
 	address := start(t, 2, noContent)
 	first, second := listentest.Dial(t, peer, address), listentest.Dial(t, peer, address)
 	for _, c := range []net.Conn{first, second, first} {
-		wantAnswer(t, c)
+		wantResponse(t, c)
 	}
 	listentest.Dial(t, peer, address)
 	_, _ = io.Copy(io.Discard, second) // until it is closed
-	wantAnswer(t, first)
+	wantResponse(t, first)
 }
 
-func TestWhatIsDoneForAPeerEndsWithItsConnection(t *testing.T) {
+func TestTheContextOfARequestEndsWithItsConnection(t *testing.T) {
 	for name, next := range map[string]string{
-		"a peer waits for the answer":   "",
-		"a peer sends the next request": listentest.Get("/"),
+		"the client waits for the response": "",
+		"the client sends the next request": listentest.Get("/"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			began, ended := make(chan struct{}), make(chan struct{})
@@ -91,7 +91,7 @@ func TestWhatIsDoneForAPeerEndsWithItsConnection(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneForAPeerEndsWithItsTLSConnection(t *testing.T) {
+func TestTheContextOfARequestEndsWithItsTLSConnection(t *testing.T) {
 	tcp, err := TCP(t.Context(), "127.0.0.1:0", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestARequestWithALargeHeaderIsRefused(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections in memory, whose time is that of a synctest bubble.
+// pipes is a listener for in-memory connections, which can be used in a synctest bubble.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -138,11 +138,11 @@ func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	_, _ = w.Write(append([]byte("answer "), body...))
+	_, _ = w.Write(append([]byte("response "), body...))
 }
 
-// closedAfter returns how long a server keeps the connection of a peer, to the second. It must run in a bubble of
-// synctest.
+// closedAfter returns how long a server keeps the connection of a client, rounded to seconds. It must run in a synctest
+// bubble.
 func closedAfter(t *testing.T, listenAt func(net.Listener) net.Listener, sent string, reads bool) time.Duration {
 	t.Helper()
 	server := NewServer(http.HandlerFunc(echo))
@@ -170,7 +170,7 @@ func closedAfter(t *testing.T, listenAt func(net.Listener) net.Listener, sent st
 	return took
 }
 
-func TestAPeerHasLimitedTime(t *testing.T) {
+func TestAClientHasLimitedTime(t *testing.T) {
 	const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 	get := listentest.Get("/")
 	for name, tc := range map[string]struct {
@@ -178,12 +178,12 @@ func TestAPeerHasLimitedTime(t *testing.T) {
 		reads bool
 		want  time.Duration
 	}{
-		"a peer that sends nothing":              {"", true, Timeout},
-		"a peer that sends half a header":        {"GET / HTTP/1.1\r\nHos", true, Timeout},
-		"a peer that sends half a body":          {post + "half", true, Timeout},
-		"a peer that does not read the answer":   {get, false, Timeout},
-		"a peer that sends no second request":    {get, true, IdleTimeout},
-		"a peer that sends half a second header": {get + "GET / HT", true, Timeout},
+		"a client that sends nothing is disconnected":              {"", true, Timeout},
+		"a client that sends half a header is disconnected":        {"GET / HTTP/1.1\r\nHos", true, Timeout},
+		"a client that sends half a body is disconnected":          {post + "half", true, Timeout},
+		"a client that does not read the response is disconnected": {get, false, Timeout},
+		"a client that sends no second request is disconnected":    {get, true, IdleTimeout},
+		"a client that sends half a second header is disconnected": {get + "GET / HT", true, Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,8 @@ func TestATLSHandshakeHasLimitedTime(t *testing.T) {
 	config := certified(t)
 	const half = "\x16\x03\x01\x02\x00\x01\x00" // the beginning of a ClientHello of 512 bytes
 	for name, sent := range map[string]string{
-		"a peer that sends nothing": "", "a peer that sends half a ClientHello": half,
+		"a client that sends nothing is disconnected":            "",
+		"a client that sends half a ClientHello is disconnected": half,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -213,8 +214,8 @@ func TestATLSHandshakeHasLimitedTime(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatCannotBeListenedAtIsAnError(t *testing.T) {
+func TestAnInvalidAddressIsAnError(t *testing.T) {
 	if _, err := TCP(context.Background(), "nowhere", 1); !errors.As(err, new(*net.OpError)) {
-		t.Errorf("got %v, want an error of the network", err)
+		t.Errorf("the error is %v, want a *net.OpError", err)
 	}
 }

@@ -22,10 +22,10 @@ import (
 
 var testKind = schema.GroupKind{Group: "batch.example.org", Kind: "TestJob"}
 
-// long is more than any text that a cache may keep.
+// long is longer than any text that a cache can keep.
 var long = strings.Repeat("long ", 10_000)
 
-// meta is all that the job controller may want to know of an object but its spec.
+// meta returns all metadata of an owned object that the cache keeps by default.
 func meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: "job-worker-0", Namespace: "ns", UID: "uid", ResourceVersion: "7", Generation: 2,
@@ -39,7 +39,7 @@ func meta() metav1.ObjectMeta {
 	}
 }
 
-// foreignMeta is all that a controller may want to know of an object that is not its own.
+// foreignMeta returns all metadata that the cache keeps of an object that the controller does not own.
 func foreignMeta() metav1.ObjectMeta {
 	full := meta()
 	return metav1.ObjectMeta{
@@ -48,7 +48,7 @@ func foreignMeta() metav1.ObjectMeta {
 	}
 }
 
-// bulky adds all that a user may write into the metadata of an object.
+// bulky adds large values to all metadata fields that a user can write.
 func bulky(m metav1.ObjectMeta) metav1.ObjectMeta {
 	m.Labels = map[string]string{"batch.tensorstack.dev/attempt": "1.2", "batch.tensorstack.dev/job-kind": "TestJob"}
 	m.Annotations = map[string]string{"note": long}
@@ -129,7 +129,8 @@ func sizeOf(t *testing.T, object any) int {
 	return len(content)
 }
 
-// cached returns what the cache of a controller of the jobs keeps of an object. It strips it twice, as a cache may.
+// cached returns the stripped object in the cache of a controller of test jobs. It strips the object twice, because a
+// cache can do so.
 func cached[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	var got any = object.DeepCopyObject()
@@ -142,7 +143,7 @@ func cached[T client.Object](t *testing.T, object T) T {
 	return got.(T)
 }
 
-func TestTheCacheKeepsOfAPodWhatTheJobControllerReads(t *testing.T) {
+func TestTheCacheKeepsTheFieldsOfAPodThatTheJobControllerReads(t *testing.T) {
 	t.Parallel()
 	terminated := func(code int32, message string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -176,7 +177,7 @@ func TestTheCacheKeepsOfAPodWhatTheJobControllerReads(t *testing.T) {
 					},
 					LastTerminationState: terminated(2, output), RestartCount: 4,
 				},
-				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // what is left
+				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // the remaining bytes
 				{Name: "last", State: terminated(0, "")},
 			},
 		},
@@ -191,17 +192,27 @@ func TestTheCacheKeepsOfAPodWhatTheJobControllerReads(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsNextToNothingOfAPodThatNoJobControls(t *testing.T) {
+func TestTheCacheKeepsAMinimumOfAPodThatNoJobControls(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*metav1.OwnerReference){
-		"a pod of a ReplicaSet": func(o *metav1.OwnerReference) {
+		"a pod of a ReplicaSet is stripped to a minimum": func(o *metav1.OwnerReference) {
 			o.APIVersion, o.Kind = "apps/v1", "ReplicaSet"
 		},
-		"a pod of the same kind of another group":  func(o *metav1.OwnerReference) { o.APIVersion = "example.org/v1" },
-		"a pod that its job does not control":      func(o *metav1.OwnerReference) { o.Controller = nil },
-		"a pod whose job has an impossible name":   func(o *metav1.OwnerReference) { o.Name = long },
-		"a pod whose job has an impossible UID":    func(o *metav1.OwnerReference) { o.UID = types.UID(long) },
-		"a pod of a kind of an impossible version": func(o *metav1.OwnerReference) { o.APIVersion += long },
+		"a pod of the same kind in another group is stripped to a minimum": func(o *metav1.OwnerReference) {
+			o.APIVersion = "example.org/v1"
+		},
+		"a pod that its job does not control is stripped to a minimum": func(o *metav1.OwnerReference) {
+			o.Controller = nil
+		},
+		"a pod whose owner's name is too long is stripped to a minimum": func(o *metav1.OwnerReference) {
+			o.Name = long
+		},
+		"a pod whose owner's UID is too long is stripped to a minimum": func(o *metav1.OwnerReference) {
+			o.UID = types.UID(long)
+		},
+		"a pod whose owner's version is too long is stripped to a minimum": func(o *metav1.OwnerReference) {
+			o.APIVersion += long
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +225,7 @@ func TestTheCacheKeepsNextToNothingOfAPodThatNoJobControls(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsThatAPodIsHeldAndForWhichJob(t *testing.T) {
+func TestTheCacheKeepsTheFinalizerAndTheJobNameOfAHeldPod(t *testing.T) {
 	t.Parallel()
 	held := func(m metav1.ObjectMeta) *corev1.Pod {
 		p := bulkyPod(m)
@@ -228,11 +239,13 @@ func TestTheCacheKeepsThatAPodIsHeldAndForWhichJob(t *testing.T) {
 		pod        *corev1.Pod
 		wantLabels map[string]string
 	}{
-		"of a job": {
+		"a held pod of a job keeps its finalizer and its labels": {
 			held(meta()),
 			map[string]string{"batch.tensorstack.dev/attempt": "1.2", "batch.tensorstack.dev/job-name": "job"},
 		},
-		"of nobody": {held(foreign), map[string]string{"batch.tensorstack.dev/job-name": "job"}},
+		"a held pod without an owner keeps its finalizer and its job name": {
+			held(foreign), map[string]string{"batch.tensorstack.dev/job-name": "job"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +260,7 @@ func TestTheCacheKeepsThatAPodIsHeldAndForWhichJob(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsOfAServiceWhoseItIs(t *testing.T) {
+func TestTheCacheKeepsTheOwnerOfAService(t *testing.T) {
 	t.Parallel()
 	service := &corev1.Service{
 		ObjectMeta: bulky(meta()),
@@ -259,11 +272,11 @@ func TestTheCacheKeepsOfAServiceWhoseItIs(t *testing.T) {
 	}
 	service.OwnerReferences = nil
 	if diff := cmp.Diff(&corev1.Service{ObjectMeta: foreignMeta()}, cached(t, service)); diff != "" {
-		t.Errorf("unexpected Service of nobody (-want +got):\n%s", diff)
+		t.Errorf("unexpected Service without an owner (-want +got):\n%s", diff)
 	}
 }
 
-func TestTheCacheKeepsOfANetworkPolicyWhoseItIsAndWhetherItIsAsItIsToBe(t *testing.T) {
+func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T) {
 	t.Parallel()
 	wanted := controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{})
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: bulky(meta()), Spec: wanted}
@@ -273,15 +286,15 @@ func TestTheCacheKeepsOfANetworkPolicyWhoseItIsAndWhetherItIsAsItIsToBe(t *testi
 	}
 	policy.Spec.Ingress = nil
 	if diff := cmp.Diff(&networkingv1.NetworkPolicy{ObjectMeta: meta()}, cached(t, policy)); diff != "" {
-		t.Errorf("unexpected NetworkPolicy that somebody changed (-want +got):\n%s", diff)
+		t.Errorf("unexpected NetworkPolicy with another spec (-want +got):\n%s", diff)
 	}
 	policy.OwnerReferences = nil
 	if diff := cmp.Diff(&networkingv1.NetworkPolicy{ObjectMeta: foreignMeta()}, cached(t, policy)); diff != "" {
-		t.Errorf("unexpected NetworkPolicy of nobody (-want +got):\n%s", diff)
+		t.Errorf("unexpected NetworkPolicy without an owner (-want +got):\n%s", diff)
 	}
 }
 
-func TestStripMetaKeepsWhatIsNamedAndCutsIt(t *testing.T) {
+func TestStripMetaKeepsAndTruncatesNamedLabelsAndAnnotations(t *testing.T) {
 	t.Parallel()
 	m := bulky(meta())
 	m.Annotations["hash"] = "17"
@@ -294,17 +307,17 @@ func TestStripMetaKeepsWhatIsNamedAndCutsIt(t *testing.T) {
 	}
 }
 
-// A cache hands a transform what is no object of its kind when it learns late that one was deleted.
-func TestStripLeavesTombstones(t *testing.T) {
+// If a cache misses the deletion of an object, it passes a tombstone to the transform.
+func TestStripDoesNotChangeTombstones(t *testing.T) {
 	t.Parallel()
 	type tombstone struct{ key string }
-	strip := Strip(func(object client.Object) { t.Errorf("it strips %v", object) })
+	strip := Strip(func(object client.Object) { t.Errorf("it stripped %v", object) })
 	if got, err := strip(tombstone{"ns/job"}); err != nil || got != (tombstone{"ns/job"}) {
-		t.Errorf("it became %v, %v", got, err)
+		t.Errorf("the tombstone became %v with the error %v", got, err)
 	}
 }
 
-func TestCacheHoldsOnlyOurs(t *testing.T) {
+func TestTheCacheSelectsObjectsOfTheKind(t *testing.T) {
 	t.Parallel()
 	options := withNamespace(jobCache(testKind, network.Policies{}), "")
 	got := map[string]string{}
@@ -327,7 +340,7 @@ func TestCacheHoldsOnlyOurs(t *testing.T) {
 		t.Errorf("unexpected selectors (-want +got):\n%s", diff)
 	}
 	if options.DefaultNamespaces != nil {
-		t.Errorf("only these namespaces are watched: %v", options.DefaultNamespaces)
+		t.Errorf("only the namespaces %v are watched, want all", options.DefaultNamespaces)
 	}
 
 	limited := withNamespace(jobCache(testKind, network.Policies{}), "team")

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// defaultClusterDomain is what Kubernetes distributions use unless told otherwise.
+// defaultClusterDomain is the default DNS domain of Kubernetes distributions.
 const defaultClusterDomain = "cluster.local"
 
-// clusterDomain reads the DNS domain of the cluster from the search list that the kubelet gives every pod, in which
-// svc.<domain> is an entry. In a namespace called svc it is the shorter of two. Without such an entry it is
-// cluster.local.
+// clusterDomain returns the DNS domain of the cluster. It finds the entry svc.<domain> in the search list that the
+// kubelet writes into the resolv.conf of every pod. In a namespace named svc, there are two such entries, and the
+// shorter one is the right one. Without such an entry, the domain is cluster.local.
 func clusterDomain(resolvConf string) string {
 	content, err := os.ReadFile(resolvConf) //nolint:gosec // the path is the resolver's own
 	if err != nil {
@@ -42,13 +42,13 @@ func clusterDomain(resolvConf string) string {
 	return strings.TrimSuffix(found, ".")
 }
 
-// waitDNSCommand is what the init container of a replica runs. It succeeds after the timeout too: whether a peer that
-// cannot be found is an error is for the framework to say.
+// waitDNSCommand returns the command that the init container of a replica runs. The command also succeeds after a
+// timeout, because the framework decides whether a missing peer is an error.
 func waitDNSCommand(logger logr.Logger) *cobra.Command {
 	var timeout, interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait-dns HOST...",
-		Short: "Wait until all host names resolve, for the init container of a replica",
+		Short: "Wait until all host names resolve (run by the init container of a replica)",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			waitForHosts(cmd.Context(), logger, net.DefaultResolver.LookupHost, args, interval, timeout)
@@ -56,15 +56,15 @@ func waitDNSCommand(logger logr.Logger) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute,
-		"how long to wait in all before going on without the names")
-	cmd.Flags().DurationVar(&interval, "interval", 500*time.Millisecond, "time between two look-ups")
+		"total time to wait for all names before the command succeeds without them")
+	cmd.Flags().DurationVar(&interval, "interval", 500*time.Millisecond, "interval between lookups of a name")
 	return cmd
 }
 
 type lookup func(ctx context.Context, host string) ([]string, error)
 
-// waitForHosts waits for one host after the other, since it goes on only once all have resolved or the time for all of
-// them is over.
+// waitForHosts waits until all hosts resolve or the timeout for all of them expires. It can wait for one host after
+// another, because it needs all of them.
 func waitForHosts(
 	ctx context.Context, logger logr.Logger, look lookup, hosts []string, interval, timeout time.Duration,
 ) {
@@ -72,7 +72,7 @@ func waitForHosts(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, host := range hosts {
-		// A trailing dot keeps the resolver from trying every search domain first.
+		// With a trailing dot, the resolver does not try the search domains first.
 		name := strings.TrimSuffix(host, ".") + "."
 		var last error
 		err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
@@ -81,10 +81,10 @@ func waitForHosts(
 		})
 		elapsed := time.Since(start).Round(time.Millisecond)
 		if err != nil {
-			logger.Info("the name does not resolve yet; going on without it", "host", host, "waited", elapsed.String(),
+			logger.Info("the host name does not resolve; continuing without it", "host", host, "waited", elapsed.String(),
 				"lastError", fmt.Sprint(last))
 			return
 		}
-		logger.Info("the name resolves", "host", host, "waited", elapsed.String())
+		logger.Info("the host name resolves", "host", host, "waited", elapsed.String())
 	}
 }

@@ -16,29 +16,29 @@ import (
 func TestClusterDomain(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ resolvConf, want string }{
-		"as the kubelet writes it": {
+		"the file of the kubelet contains the domain": {
 			resolvConf: "search ns.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 			want:       "cluster.local",
 		},
-		"another domain": {
+		"the domain can be any domain": {
 			resolvConf: "nameserver 10.96.0.10\nsearch ns.svc.k8s.example.org svc.k8s.example.org k8s.example.org example.org\n",
 			want:       "k8s.example.org",
 		},
-		"a domain that is written with its dot": {
+		"a trailing dot is removed": {
 			resolvConf: "search ns.svc.example.org. svc.example.org. example.org.\n",
 			want:       "example.org",
 		},
-		"a namespace called svc": {
+		"in a namespace named svc, the shorter domain is right": {
 			resolvConf: "search svc.svc.example.org svc.example.org example.org\n",
 			want:       "example.org",
 		},
-		"tabs and blanks": {
+		"fields can be separated by tabs and blanks": {
 			resolvConf: "\n  search\tns.svc.example.org   svc.example.org\n",
 			want:       "example.org",
 		},
-		"a pod of the host's network": {resolvConf: "search example.org\n", want: "cluster.local"},
-		"a comment":                   {resolvConf: "# search svc.example.org\n", want: "cluster.local"},
-		"an empty file":               {want: "cluster.local"},
+		"a pod with hostNetwork gets the default": {resolvConf: "search example.org\n", want: "cluster.local"},
+		"a comment is ignored":                    {resolvConf: "# search svc.example.org\n", want: "cluster.local"},
+		"an empty file results in the default":    {want: "cluster.local"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestClusterDomain(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no file", func(t *testing.T) {
+	t.Run("a missing file results in the default", func(t *testing.T) {
 		t.Parallel()
 		if got := clusterDomain(filepath.Join(t.TempDir(), "resolv.conf")); got != "cluster.local" {
 			t.Errorf("the domain is %q, want cluster.local", got)
@@ -64,32 +64,32 @@ func TestWaitForHosts(t *testing.T) {
 	const never = time.Hour
 	for name, tc := range map[string]struct {
 		hosts []string
-		// resolves is when each name does.
+		// resolves is the time after which each name resolves.
 		resolves    map[string]time.Duration
 		stopAfter   time.Duration
 		wantElapsed time.Duration
 		wantLookups []string
 	}{
-		"a name that resolves is not waited for": {
+		"a name that resolves immediately is looked up once": {
 			hosts: []string{"leader.ns"}, wantLookups: []string{"leader.ns."},
 		},
-		"a name that resolves later is": {
+		"a name is looked up until it resolves": {
 			hosts: []string{"leader.ns"}, resolves: map[string]time.Duration{"leader.ns.": 1500 * time.Millisecond},
 			wantElapsed: 2 * time.Second, wantLookups: []string{"leader.ns.", "leader.ns.", "leader.ns."},
 		},
-		"all names are waited for, whichever resolves first": {
+		"all names are awaited, whichever resolves first": {
 			hosts:       []string{"a.ns", "b.ns", "c.ns"},
 			resolves:    map[string]time.Duration{"a.ns.": time.Second, "c.ns.": 2 * time.Second},
 			wantElapsed: 2 * time.Second, wantLookups: []string{"a.ns.", "a.ns.", "b.ns.", "c.ns.", "c.ns."},
 		},
-		"a name that never resolves is given up on, and there is no time for others": {
+		"the timeout applies to all names together": {
 			hosts: []string{"a.ns", "b.ns"}, resolves: map[string]time.Duration{"a.ns.": never},
 			wantElapsed: 3500 * time.Millisecond, wantLookups: []string{"a.ns.", "a.ns.", "a.ns.", "a.ns."},
 		},
-		"a name may have its dot already": {
+		"a name can have a trailing dot": {
 			hosts: []string{"leader.ns."}, wantLookups: []string{"leader.ns."},
 		},
-		"a signal ends it": {
+		"a signal ends the wait": {
 			hosts: []string{"leader.ns"}, resolves: map[string]time.Duration{"leader.ns.": never},
 			stopAfter:   1500 * time.Millisecond,
 			wantElapsed: 1500 * time.Millisecond, wantLookups: []string{"leader.ns.", "leader.ns."},
@@ -97,7 +97,7 @@ func TestWaitForHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Time in the bubble is not the clock's: nothing really waits.
+			// The time in the bubble is simulated, so the test does not wait.
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
 				if tc.stopAfter > 0 {
@@ -116,10 +116,10 @@ func TestWaitForHosts(t *testing.T) {
 				}
 				waitForHosts(ctx, logr.Discard(), look, tc.hosts, time.Second, 3500*time.Millisecond)
 				if elapsed := time.Since(start); elapsed != tc.wantElapsed {
-					t.Errorf("it took %s, want %s", elapsed, tc.wantElapsed)
+					t.Errorf("the wait took %s, want %s", elapsed, tc.wantElapsed)
 				}
 				if diff := cmp.Diff(tc.wantLookups, lookups); diff != "" {
-					t.Errorf("unexpected look-ups (-want +got):\n%s", diff)
+					t.Errorf("unexpected lookups (-want +got):\n%s", diff)
 				}
 			})
 		})

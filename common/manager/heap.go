@@ -8,14 +8,15 @@ import (
 	"strconv"
 )
 
-// ballast is how much garbage may gather in the heap, in bytes, beside as much as is in use there. Of what a
-// controller decodes little stays, so that with few objects it would collect every few megabytes, which took a tenth
-// of its CPU time where many jobs started.
+// ballast is the size of the heap ballast in bytes. With the ballast, the garbage collector starts when there is as
+// much garbage as live memory plus ballast. A controller keeps little of the memory that it allocates for decoding.
+// With few objects and no ballast, the collector would run every few megabytes, which took a tenth of the CPU time when
+// many jobs started.
 const ballast = 24 << 20
 
-// withBallast calls do with a ballast in the heap. The collector counts it, and starts when the heap has doubled; but
-// it takes no memory of the machine, since nobody touches it. GOGC means what it always does; GOMEMLIMIT and the
-// metrics of the heap include the ballast.
+// withBallast calls do with a ballast in the heap. The garbage collector counts the ballast as live memory. The ballast
+// uses no physical memory, because no code touches it. GOGC keeps its meaning. GOMEMLIMIT and the metrics of the heap
+// include the ballast.
 func withBallast(do func() error) error {
 	untouched := make([]byte, ballast)
 	defer runtime.KeepAlive(untouched)
@@ -26,14 +27,15 @@ const (
 	// memoryLimitVariable is the environment variable with the memory limit of the container, in bytes. The Deployment
 	// sets it.
 	memoryLimitVariable = "MEMORY_LIMIT"
-	// memoryShare is how much of that the program should use, in percent. The rest is for what the Go runtime does not
-	// count, and for what is allocated while the collector runs.
+	// memoryShare is the share of the container's limit that the program should use, in percent. The rest is for memory
+	// that the Go runtime does not count, and for allocations while the garbage collector runs.
 	memoryShare = 80
 )
 
-// limitMemory makes the collector run more often as the program comes near the memory limit of its container. Without
-// that, the heap may double before it is collected, and the kernel ends a program that needs half of its limit.
-// GOMEMLIMIT has precedence. It returns an error if the environment variable is no number of bytes.
+// limitMemory makes the garbage collector run more often when the program comes close to the memory limit of its
+// container. Without such a limit, the heap can double before a collection, so that the kernel kills a program that
+// needs only half of its limit. GOMEMLIMIT takes precedence. limitMemory returns an error if $MEMORY_LIMIT is not a
+// positive number of bytes.
 func limitMemory() error {
 	limit := os.Getenv(memoryLimitVariable)
 	if limit == "" || os.Getenv("GOMEMLIMIT") != "" {

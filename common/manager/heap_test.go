@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// Not parallel: the limit is that of the process.
+// This test is not parallel, because the limit applies to the process.
 func TestTheMemoryLimitFollowsTheContainer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit, gomemlimit string
 		want              int64
 		wantErr           string
 	}{
-		"it is a share of the limit, beside the ballast": {limit: "536870900", want: 429496720 + 24<<20},
-		"GOMEMLIMIT has precedence": {
+		"the limit is 80% of the container's limit plus the ballast": {limit: "536870900", want: 429496720 + 24<<20},
+		"GOMEMLIMIT takes precedence": {
 			limit: "536870900", gomemlimit: "1GiB", want: math.MaxInt64,
 		},
-		"there is none without the variable": {want: math.MaxInt64},
-		"a limit must be a number": {
+		"there is no limit without the variable": {want: math.MaxInt64},
+		"a limit with a unit is an error": {
 			limit: "512Mi", want: math.MaxInt64,
 			wantErr: `MEMORY_LIMIT must be the memory limit of the container in bytes, got "512Mi"`,
 		},
-		"a limit must be more than nothing": {limit: "0", want: math.MaxInt64, wantErr: `got "0"`},
+		"a limit of 0 is an error": {limit: "0", want: math.MaxInt64, wantErr: `got "0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := debug.SetMemoryLimit(math.MaxInt64)
@@ -38,22 +38,22 @@ func TestTheMemoryLimitFollowsTheContainer(t *testing.T) {
 				t.Errorf("the limit is %d, want %d", got, tc.want)
 			}
 			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
-				t.Errorf("it returned %v, want %q", err, tc.wantErr)
+				t.Errorf("the error is %v, want %q", err, tc.wantErr)
 			}
 		})
 	}
 }
 
-// Not parallel: what others allocate would count.
-func TestTheBallastTakesNoMemoryOfTheMachine(t *testing.T) {
+// This test is not parallel, because allocations of other tests would count.
+func TestTheBallastUsesNoPhysicalMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("it reads /proc")
+		t.Skip("the test needs /proc")
 	}
 	debug.FreeOSMemory()
 	before := resident(t)
 	_ = withBallast(func() error {
 		if grown := resident(t) - before; grown > ballast/2 {
-			t.Errorf("the process has grown by %d bytes, want less than half of the ballast of %d", grown, ballast)
+			t.Errorf("the process has grown by %d bytes, want at most half of the ballast of %d bytes", grown, ballast)
 		}
 		return nil
 	})

@@ -25,51 +25,39 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// Controller is what tells one job controller from another.
+// Controller describes the controller of one job kind.
 type Controller[J framework.Job] struct {
-	// Name of the controller, which its leader Lease is named after too.
+	// Name of the controller and of its leader election Lease.
 	Name string
 	// AddToScheme registers the API types of its jobs.
 	AddToScheme func(*runtime.Scheme) error
-	// Framework runs its jobs.
+	// Framework of its jobs.
 	Framework framework.Framework[J]
 }
 
-// Program puts the job controller into the shell. The options are the defaults of its flags; Run completes them.
+// Program returns the program of the job controller. The options are the defaults of its flags. Run sets the options
+// that have no flags.
 func (c Controller[J]) Program(options controller.Options) Program {
 	return Program{
 		Name:        c.Name,
 		Short:       "Runs the training jobs of a cluster",
 		AddToScheme: c.AddToScheme,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&options.Workers, "workers", options.Workers, "jobs that are reconciled at the same time")
-			flags.DurationVar(
-				&options.StatusInterval,
-				"status-interval",
-				options.StatusInterval,
-				"time in which what a job's status says of its replicas, or that it has begun, is collected before it is written, the end of a replica for a second at most; changes of phase, conditions and counts are written at once, with all else",
-			)
-			flags.DurationVar(
-				&options.PeerGrace,
-				"peer-grace",
-				options.PeerGrace,
-				"time that the unfinished peers of a leader that succeeded get to end by themselves before the clean-up deletes them",
-			)
-			flags.DurationVar(
-				&options.FailureWindow,
-				"failure-window",
-				options.FailureWindow,
-				"time after a failure in a collective in which the reports of its peers are waited for, before it is decided which failure was the cause, and five times that if all that failed only lost a peer; 0 takes the first that is seen",
-			)
-			flags.DurationVar(
-				&options.NodeLostDelay,
-				"node-lost-delay",
-				options.NodeLostDelay,
-				"time that the pod of a lost node may stay Terminating past its grace period before it is deleted by force; 0 is for ever. Its containers may still run, if the node is cut off but alive",
-			)
+			flags.IntVar(&options.Workers, "workers", options.Workers, "number of jobs that are reconciled concurrently")
+			flags.DurationVar(&options.StatusInterval, "status-interval", options.StatusInterval,
+				"how long replica changes and the first status of a job are batched, the end of a replica for at most 1s. "+
+					"Changes of phase, conditions and counts are written immediately, with the batch")
+			flags.DurationVar(&options.PeerGrace, "peer-grace", options.PeerGrace,
+				"how long peers of a succeeded leader can take to end by themselves before the clean-up deletes them")
+			flags.DurationVar(&options.FailureWindow, "failure-window", options.FailureWindow,
+				"how long to wait for reports of peers before the root cause in a collective is determined, 5 times as long if "+
+					"all failed replicas only lost a peer; 0 uses the first failure that is seen")
+			flags.DurationVar(&options.NodeLostDelay, "node-lost-delay", options.NodeLostDelay,
+				"how long the pod of a lost node can stay Terminating past its grace period before it is deleted by force; "+
+					"0 is forever. Its containers might still run if the node is disconnected but alive")
 			flags.BoolVar(&options.HoldLeaders, "hold-leaders", options.HoldLeaders,
-				"create the pods of leaders with a finalizer, which keeps them until the status of the job accounts for their "+
-					"end, so that no end is lost while no controller runs; docs/reliability.md lists what holds with and without it")
+				"keep the pods of leaders by a finalizer until the job's status records their end, so that no end is lost "+
+					"while no controller runs; docs/reliability.md lists the guarantees with and without it")
 			options.NetworkPolicies.AddFlags(flags, "job", "the replicas of the job")
 		},
 		Cache: func(scheme *runtime.Scheme) (cache.Options, error) {
@@ -110,7 +98,8 @@ func (c Controller[J]) Program(options controller.Options) Program {
 	}
 }
 
-// jobCache keeps the cache to what belongs to jobs of the kind, and of that to what the job controller reads.
+// jobCache returns the cache options of a job controller. The cache contains only objects that belong to jobs of the
+// kind, and only the fields that the job controller reads.
 func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 	labelled := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: kind.Kind})}
 	return cache.Options{
@@ -130,8 +119,9 @@ func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 	}
 }
 
-// stripPod keeps of a pod what the job controller reads; of one that no job of the kind controls, next to nothing. Of a
-// pod that is held it keeps the finalizer and the name of the job, whoever owns it: the controller releases it.
+// stripPod strips a pod to the fields that the job controller reads. It strips a pod that no job of the kind controls
+// to a minimum. If a pod is held, it keeps the finalizer and the label with the name of the job for any owner, because
+// the controller must release the pod.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := plan.IsHeld(pod), pick(pod.Labels, []string{batchv1beta1.LabelJobName})
 	if HasController(pod, kind) {
@@ -147,13 +137,14 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	}
 }
 
-// stripService keeps of a Service which job of the kind controls it.
+// stripService strips a Service to the reference to the job of the kind that controls it.
 func stripService(service *corev1.Service, kind schema.GroupKind) {
 	StripOwnedMeta(&service.ObjectMeta, kind)
 	service.Spec, service.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 }
 
-// stripNetworkPolicy keeps of a NetworkPolicy which job of the kind controls it, and the spec if it is the one to be.
+// stripNetworkPolicy strips a NetworkPolicy to the reference to the job of the kind that controls it. It keeps the spec
+// only if it is the wanted spec.
 func stripNetworkPolicy(policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies) {
 	StripOwnedMeta(&policy.ObjectMeta, kind)
 	network.Strip(policy, controller.NetworkPolicySpec(kind.Kind, policy.Name, policies))

@@ -6,9 +6,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// withoutQuotes keeps out of the log what libraries quote there of objects: the notes of events, from debug on, and
-// what is sent to the API server and comes from it, from level 8 on. Either may hold what programs print, and the
-// latter Secrets.
+// withoutQuotes returns a logger that drops the contents of objects that libraries log: the notes of events at debug
+// level, and the bodies of requests to the API server and of its responses at verbosity 8 and higher. All of them can
+// contain the output of programs, and the bodies can contain Secrets.
 func withoutQuotes(logger logr.Logger) logr.Logger {
 	return logger.WithSink(quoteless{logger.WithCallDepth(1).GetSink()})
 }
@@ -32,7 +32,7 @@ func (s quoteless) WithName(name string) logr.LogSink {
 	return quoteless{s.LogSink.WithName(name)}
 }
 
-// unquoted returns the keys and values without those that client-go quotes objects by.
+// unquoted returns the keys and values without the pairs in which client-go logs contents of objects.
 func unquoted(keysAndValues []any) []any {
 	var kept []any
 	for pair := range slices.Chunk(keysAndValues, 2) {

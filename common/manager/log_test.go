@@ -22,7 +22,7 @@ import (
 
 const confidential = "password=hunter2"
 
-// chattyLogger logs all there is to lines, up to what client-go says at most.
+// chattyLogger writes messages of all levels, including the most verbose ones of client-go.
 func chattyLogger(w io.Writer) zap.Opts {
 	return func(o *zap.Options) {
 		level := uberzap.NewAtomicLevelAt(-10)
@@ -30,7 +30,7 @@ func chattyLogger(w io.Writer) zap.Opts {
 	}
 }
 
-func TestLogHasNoNoteOfAnEvent(t *testing.T) {
+func TestLogDoesNotContainNotesOfEvents(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
@@ -55,18 +55,18 @@ func TestLogHasNoNoteOfAnEvent(t *testing.T) {
 		select {
 		case line := <-lines:
 			if strings.Contains(line, confidential) {
-				t.Errorf("the log has the note of an event: %s", line)
+				t.Errorf("the log contains the note of an event: %s", line)
 			}
 			if strings.Contains(line, `"msg":"Event occurred"`) && strings.Contains(line, `"reason":"ReplicaFailed"`) {
 				return
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatal("the log does not have the event")
+			t.Fatal("the log does not contain the event")
 		}
 	}
 }
 
-// lineWriter sends each line that is written.
+// lineWriter sends each written line to the channel.
 type lineWriter chan string
 
 func (w lineWriter) Write(line []byte) (int, error) {
@@ -74,7 +74,7 @@ func (w lineWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func TestLogHasNothingOfWhatTheAPIServerSays(t *testing.T) {
+func TestLogDoesNotContainResponsesOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -94,9 +94,9 @@ func TestLogHasNothingOfWhatTheAPIServerSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"msg":"Response Body"`) {
-		t.Errorf("client-go logs no answer any more, which this test is to see: %s", &out)
+		t.Errorf("client-go no longer logs response bodies, so that this test has no effect: %s", &out)
 	}
 	if strings.Contains(out.String(), confidential) {
-		t.Errorf("the log has an answer of the API server: %s", &out)
+		t.Errorf("the log contains a response of the API server: %s", &out)
 	}
 }

@@ -1,5 +1,5 @@
-// Package manager is the shell of every controller: flags, logs, metrics, health probes, leader election and a cache
-// that holds no more than the controller's own objects.
+// Package manager runs the controllers of this project. It provides their flags, logs, metrics, health probes and
+// leader election, and a cache that contains only the controller's own objects.
 package manager
 
 import (
@@ -27,32 +27,32 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Program is a controller of any kind, in the shell.
+// Program describes a controller that Main can run.
 type Program struct {
-	// Name of the controller, which its leader Lease is named after too.
+	// Name of the controller and of its leader election Lease.
 	Name string
-	// Short says in a line what the controller does.
+	// Short is a short description of the controller for the help text.
 	Short string
 	// AddToScheme registers the API types of its objects.
 	AddToScheme func(*runtime.Scheme) error
-	// Flags adds the flags that it has besides those of Options; nil for none.
+	// Flags adds the flags that Options does not have. Nil means none.
 	Flags func(*pflag.FlagSet)
-	// Cache returns which objects the cache keeps, and what of them. Strip makes the transforms.
+	// Cache returns which objects and which of their fields the cache keeps. Strip creates the transforms.
 	Cache func(*runtime.Scheme) (cache.Options, error)
-	// Setup registers its reconcilers. The options are complete.
+	// Setup registers its reconcilers. All options are set.
 	Setup func(ctx context.Context, mgr ctrl.Manager, options Options) error
-	// Commands are what its image can do besides.
+	// Commands are additional commands of its image.
 	Commands []*cobra.Command
 }
 
-// Options are the settings that all controllers have, each with a flag of its own.
+// Options are the settings that all controllers share. Each has a flag, except PodNamespace.
 type Options struct {
 	MetricsBindAddress string
-	// MetricsSecure serves the metrics over TLS, and only to those whose bearer token the API server knows and whose user
-	// has the right to get /metrics.
+	// MetricsSecure enables TLS for the metrics. Clients must send a bearer token that the API server accepts, and the
+	// user of the token must have the permission to get /metrics.
 	MetricsSecure bool
-	// MetricsCertDir is a folder with the certificate of secure metrics, tls.crt and tls.key. Empty means one that is
-	// self-signed.
+	// MetricsCertDir is the directory with the certificate of secure metrics, tls.crt and tls.key. Empty means a
+	// self-signed certificate.
 	MetricsCertDir          string
 	HealthProbeBindAddress  string
 	PprofBindAddress        string
@@ -64,18 +64,18 @@ type Options struct {
 	Namespace               string
 	QPS                     float32
 	Burst                   int
-	// ClusterDomain is the DNS domain of the cluster, such as cluster.local. Run finds it out if it is empty.
+	// ClusterDomain is the DNS domain of the cluster, such as cluster.local. If it is empty, Run detects it.
 	ClusterDomain string
-	// PodNamespace is the namespace that the controller itself runs in: $POD_NAMESPACE, unless it is set.
+	// PodNamespace is the namespace of the controller's own pod. If it is empty, Run sets it to $POD_NAMESPACE.
 	PodNamespace string
-	// Image of the controller, which pods of its objects run too. Run finds it out if it is empty.
+	// Image of the controller. Pods that the controller creates run it, too. If it is empty, Run detects it.
 	Image string
 }
 
-// DefaultOptions returns the settings that fit a busy cluster. Those of the leader election are Kubernetes' own, but
-// for the period: a candidate waits for up to 2.2 of them from one look at the Lease to the next, and after a crash
-// every job waits for up to two looks: one is late to see the last renewal, from which the candidate counts, and one to
-// see that the Lease is free.
+// DefaultOptions returns settings for a busy cluster. The leader election has the defaults of Kubernetes, except for a
+// shorter retry period. A candidate checks the Lease at intervals of up to 2.2 retry periods. After a crash of the
+// leader, every job can be delayed by two such intervals: one until the candidate sees the last renewal, from which it
+// measures the duration of the Lease, and one until it sees that the Lease has expired.
 func DefaultOptions() Options {
 	return Options{
 		MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", PprofBindAddress: "0",
@@ -85,7 +85,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Main runs the program until it is told to stop. It ends the process: with status 1 if the program failed.
+// Main runs the program until it receives SIGINT or SIGTERM. If the program fails, Main exits with status 1.
 func Main(p Program) {
 	if err := Command(p).ExecuteContext(signals.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -109,73 +109,65 @@ func Command(p Program) *cobra.Command {
 			ctrl.SetLogger(logger)
 			config, err := ctrl.GetConfig()
 			if err != nil {
-				return fmt.Errorf("finding the cluster: %w", err)
+				return fmt.Errorf("loading the client configuration: %w", err)
 			}
 			return Run(cmd.Context(), p, config, options, logger)
 		},
 	}
 	flags := cmd.Flags()
-	// cobra's own has the name of the program in its usage
-	flags.Bool("version", false, "print the version, and what it is built from")
+	// The usage of cobra's own flag contains the name of the program.
+	flags.Bool("version", false, "print the version, the revision and the Go version of the build")
 	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress,
-		"address of the Prometheus metrics; 0 turns them off")
+		"address of the Prometheus metrics; 0 disables them")
 	flags.BoolVar(&options.MetricsSecure, "metrics-secure", options.MetricsSecure,
-		"serve the metrics over TLS, and only to those who send a bearer token of a user or ServiceAccount with the right "+
-			"to get the nonResourceURL /metrics. The controller needs the rights of its component securemetrics")
+		"serve the metrics over TLS, only to clients with a bearer token of a user or ServiceAccount that is authorized to "+
+			"get the nonResourceURL /metrics. The controller needs the permissions of its component securemetrics")
 	flags.StringVar(&options.MetricsCertDir, "metrics-cert-dir", options.MetricsCertDir,
-		"folder with the certificate of the metrics for --metrics-secure, tls.crt and tls.key, which is read again when "+
-			"it changes (default: one that the controller signs itself, and that nobody can verify)")
+		"directory with tls.crt and tls.key for --metrics-secure, which are reloaded when they change "+
+			"(default: a self-signed certificate, which clients cannot verify)")
 	flags.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", options.HealthProbeBindAddress,
-		"address of /healthz and /readyz; 0 turns them off")
-	flags.StringVar(
-		&options.PprofBindAddress,
-		"pprof-bind-address",
-		options.PprofBindAddress,
-		"address of /debug/pprof, the profiles of this program, for whoever reaches it, such as 127.0.0.1:6060; 0 turns it off",
-	)
+		"address of /healthz and /readyz; 0 disables them")
+	flags.StringVar(&options.PprofBindAddress, "pprof-bind-address", options.PprofBindAddress,
+		"address of /debug/pprof, such as 127.0.0.1:6060; 0 disables it. It serves profiles to anyone who can reach it")
 	flags.BoolVar(&options.LeaderElect, "leader-elect", options.LeaderElect,
-		"take part in a leader election, so that of several copies one works")
+		"elect a leader, so that only one of several instances of the controller is active")
 	flags.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", options.LeaderElectionNamespace,
-		"namespace of the leader Lease (default: the controller's own)")
+		"namespace of the leader election Lease (default: the controller's own)")
 	flags.DurationVar(&options.LeaseDuration, "leader-elect-lease-duration", options.LeaseDuration,
-		"time after which the Lease of a leader that no longer renews it is free")
+		"time after which other instances can acquire a Lease that its leader no longer renews")
 	flags.DurationVar(&options.RenewDeadline, "leader-elect-renew-deadline", options.RenewDeadline,
-		"time after which a leader that cannot renew its Lease ends; less than the duration of the Lease")
-	flags.DurationVar(
-		&options.RetryPeriod,
-		"leader-elect-retry-period",
-		options.RetryPeriod,
-		"time between two renewals of the leader, and between two looks of others whether the Lease is free, up to 2.2 times as long",
-	)
-	flags.StringVar(&options.Namespace, "namespace", options.Namespace, "the one namespace to work in (default: all)")
-	flags.Float32Var(&options.QPS, "kube-api-qps", options.QPS, "requests a second to the API server, on average")
-	flags.IntVar(&options.Burst, "kube-api-burst", options.Burst, "requests to the API server at once")
+		"time after which a leader that cannot renew its Lease exits; must be less than the lease duration")
+	flags.DurationVar(&options.RetryPeriod, "leader-elect-retry-period", options.RetryPeriod,
+		"interval at which the leader renews its Lease. Other instances check it at intervals of up to 2.2 times that")
+	flags.StringVar(&options.Namespace, "namespace", options.Namespace, "the only namespace to work in (default: all)")
+	flags.Float32Var(&options.QPS, "kube-api-qps", options.QPS, "average number of requests to the API server per second")
+	flags.IntVar(&options.Burst, "kube-api-burst", options.Burst, "maximum burst of requests to the API server")
 	flags.StringVar(&options.ClusterDomain, "cluster-domain", options.ClusterDomain,
-		"DNS domain of the cluster (default: from /etc/resolv.conf, else "+defaultClusterDomain+")")
-	flags.StringVar(
-		&options.Image,
-		"image",
-		options.Image,
-		"image of this controller, which pods of its objects run too (default: that of the pod named by $POD_NAMESPACE and $POD_NAME)",
-	)
+		"DNS domain of the cluster (default: from /etc/resolv.conf, otherwise "+defaultClusterDomain+")")
+	flags.StringVar(&options.Image, "image", options.Image,
+		"image of this controller, which pods of its objects also run "+
+			"(default: the image of the pod that $POD_NAMESPACE and $POD_NAME identify)")
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	logging.BindFlags(goFlags)
 	usages := map[string]string{
-		"zap-devel":            "log for developers: to be read by people, with debug messages, and with stack traces of warnings",
-		"zap-encoder":          "how lines of the log are written: json or console (default: json, with --zap-devel console)",
-		"zap-log-level":        "what is logged: debug, info, error or panic, or a number greater than 0 for so much more than info (default: info, with --zap-devel debug)",
-		"zap-stacktrace-level": "from which level on lines have a stack trace: info, error or panic (default: error, with --zap-devel warnings too)",
-		"zap-time-encoding":    "how lines give the time: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano (default: rfc3339)",
+		"zap-devel":   "development mode: human-readable logs with debug messages and with stack traces of warnings",
+		"zap-encoder": "log format: json or console (default: json; with --zap-devel, console)",
+		"zap-log-level": "lowest level to log: debug, info, error or panic, or a verbosity greater than 0 " +
+			"(default: info; with --zap-devel, debug)",
+		"zap-stacktrace-level": "lowest level to log with stack traces: info, error or panic " +
+			"(default: error; with --zap-devel, also warnings)",
+		"zap-time-encoding": "time format: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano (default: rfc3339)",
 	}
-	for name, usage := range usages { // in the words of the other flags, and with the defaults that hold
+	for name, usage := range usages { // in the style of the other flags, and with the actual defaults
 		goFlags.Lookup(name).Usage = usage
 	}
 	flags.AddGoFlagSet(goFlags)
 	if kubeconfig := flag.CommandLine.Lookup("kubeconfig"); kubeconfig != nil {
-		kubeconfig.Usage = "file that says how to reach the cluster (default: $KUBECONFIG, else the account of the pod, else ~/.kube/config)"
+		kubeconfig.Usage = "kubeconfig file for access to the cluster " +
+			"(default: $KUBECONFIG, otherwise the ServiceAccount of the pod, otherwise ~/.kube/config)"
 		flags.AddGoFlag(kubeconfig)
 	}
 	cmd.AddCommand(p.Commands...)
@@ -197,11 +189,13 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 		return err
 	}
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // the network to the API server costs less than the time of both
+	config.DisableCompression = true // bandwidth to the API server is cheaper than CPU time on both sides
 	rest.AddUserAgent(config, p.Name)
-	electionConfig := rest.CopyConfig(config) // its requests must not wait for those of namespaces
+	// Requests of the leader election must not wait for requests that namespaces cause.
+	electionConfig := rest.CopyConfig(config)
 	electionConfig.QPS, electionConfig.Burst = options.QPS, options.Burst
-	reviewConfig := rest.CopyConfig(config) // nor must those about peers of the metrics, which have a limit of their own
+	// Neither must reviews of clients of the metrics. They have a separate limit.
+	reviewConfig := rest.CopyConfig(config)
 	shareRequests(config, options.QPS, options.Burst)
 
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -211,7 +205,7 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 		Client: client.Options{
 			Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
 		},
-		// servers has it, and those of probes and profiles
+		// The function servers creates the servers of metrics, health probes and profiles.
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionConfig:          electionConfig,
@@ -232,7 +226,7 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if options.Image == "" {
 		options.Image, err = ownImage(ctx, mgr.GetAPIReader(), options.PodNamespace)
 		if err != nil {
-			return fmt.Errorf("finding the controller's own image, which pods of its objects run too (--image): %w", err)
+			return fmt.Errorf("detecting the image of this controller (set --image to skip the detection): %w", err)
 		}
 	}
 	secure, err := newSecurity(reviewConfig, options, logger)
@@ -265,11 +259,12 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	return withBallast(func() error { return mgr.Start(ctx) })
 }
 
-// containerName is the name of the controller's container in its Deployment. Injected sidecars may come before it.
+// containerName is the name of the controller's container in its Deployment. It is not always the first container,
+// because sidecars can be injected.
 const containerName = "controller"
 
-// ownImage returns the image that this controller runs, as its pod names it. It is looked up rather than written into
-// the manifest a second time, where tools that rewrite images would miss it.
+// ownImage returns the image of this controller from its own pod. The manifest does not contain the image a second
+// time, because tools that rewrite images would miss that.
 func ownImage(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: os.Getenv("POD_NAME")}
 	if key.Namespace == "" || key.Name == "" {
@@ -287,7 +282,7 @@ func ownImage(ctx context.Context, reader client.Reader, namespace string) (stri
 	return "", fmt.Errorf("pod %s has no container named %q", key, containerName)
 }
 
-// withNamespace restricts a cache to a namespace, unless that is empty.
+// withNamespace restricts a cache to a namespace. An empty namespace means no restriction.
 func withNamespace(options cache.Options, namespace string) cache.Options {
 	if namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}

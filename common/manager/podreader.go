@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// podReader reads from the API server. It decodes a list of pods one by one, and of each pod only what the job
-// controller reads: whole, the pods of one job may take more memory than the controller has.
+// podReader reads from the API server. It decodes the pods of a list one at a time, and only the fields that the job
+// controller reads. Complete pods of a single job can need more memory than the controller has.
 type podReader struct {
 	client.Reader
 
 	pods rest.Interface
-	// strip keeps of a pod what the cache keeps.
+	// strip strips a pod to the fields that the cache keeps.
 	strip func(*corev1.Pod)
 }
 
@@ -59,7 +59,7 @@ func (r podReader) List(ctx context.Context, list client.ObjectList, options ...
 	return nil
 }
 
-// Of the output of a container the last lines are read, and of those so many bytes at most.
+// Limits of the output that is read of a container. The last lines are read.
 const (
 	outputLines = 1000
 	outputBytes = 256 << 10
@@ -80,7 +80,7 @@ func (r podReader) Output(ctx context.Context, namespace, pod, container string)
 	return strings.ToValidUTF8(string(output), ""), err
 }
 
-// listedPod is what the job controller reads of a pod. Other fields are not decoded.
+// listedPod contains the fields of a pod that the job controller reads. Other fields are not decoded.
 type listedPod struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -90,7 +90,7 @@ type listedPod struct {
 	Status corev1.PodStatus `json:"status"`
 }
 
-// pod returns the pod, stripped. Unlike the cache it knows the group of the pod.
+// pod returns the stripped pod. Unlike a pod in the cache, it has a scheduling group.
 func (p listedPod) pod(strip func(*corev1.Pod)) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: p.Metadata, Status: p.Status}
 	pod.Spec.NodeName = p.Spec.NodeName
@@ -99,7 +99,7 @@ func (p listedPod) pod(strip func(*corev1.Pod)) corev1.Pod {
 	return pod
 }
 
-// decodePods decodes the items of a list in JSON. Whatever else the list has is skipped.
+// decodePods decodes the items of a list in JSON. It skips other fields of the list.
 func decodePods(body io.Reader, strip func(*corev1.Pod)) ([]corev1.Pod, error) {
 	decoder := json.NewDecoder(body)
 	if err := expect(decoder, json.Delim('{')); err != nil {
@@ -139,7 +139,7 @@ func decodePods(body io.Reader, strip func(*corev1.Pod)) ([]corev1.Pod, error) {
 	return pods, expect(decoder, json.Delim('}'))
 }
 
-// expect reads a token. It returns an error if it is another one.
+// expect reads a token. It returns an error if the token is not the wanted one.
 func expect(decoder *json.Decoder, want json.Delim) error {
 	got, err := decoder.Token()
 	if errors.Is(err, io.EOF) {

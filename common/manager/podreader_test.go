@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// strip is that of a cache of test jobs.
+// strip strips a pod as the cache of a controller of test jobs does.
 func strip(pod *corev1.Pod) { stripPod(pod, testKind) }
 
 // readerOf returns a podReader that reads from a handler.
@@ -36,7 +36,7 @@ func readerOf(t *testing.T, handler http.HandlerFunc) podReader {
 	return podReader{pods: pods, strip: strip}
 }
 
-func TestPodReaderKeepsWhatTheJobControllerReads(t *testing.T) {
+func TestPodReaderKeepsTheFieldsThatTheJobControllerReads(t *testing.T) {
 	t.Parallel()
 	member, foreign := *bulkyPod(meta()), *bulkyPod(foreignMeta())
 	member.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("group")}
@@ -80,12 +80,12 @@ func TestPodReaderReturnsTheErrorOfTheAPIServer(t *testing.T) {
 	})
 	err := reader.List(t.Context(), &corev1.PodList{}, client.InNamespace("ns"))
 	if err == nil || err.Error() != "no" {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v, want %q", err, "no")
 	}
 }
 
-// The pods of one job may take more memory than the controller has: 500 pods of 400 KiB.
-func TestPodReaderHoldsOnePodAtATime(t *testing.T) {
+// The pods of one job can need more memory than the controller has: 500 pods of 400 KiB.
+func TestPodReaderDecodesOnePodAtATime(t *testing.T) {
 	const pods, size, most = 500, 400 << 10, 40 << 20
 	large := strings.Repeat(`{"name": "A", "value": "a"}, `, size/29)
 	peak := uint64(0)
@@ -110,7 +110,7 @@ func TestPodReaderHoldsOnePodAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Items) != pods || peak > most {
-		t.Errorf("%d of %d pods were read, and the heap had up to %d bytes, want at most %d",
+		t.Errorf("%d of %d pods were read; the peak of the heap is %d bytes, want at most %d",
 			len(got.Items), pods, peak, most)
 	}
 }
@@ -120,27 +120,27 @@ func TestDecodePods(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body string
 		want []string
-		// wantErr is part of the error, empty for none.
+		// wantErr is part of the expected error; empty means none.
 		wantErr string
 	}{
-		"a list without pods has none":         {body: `{"kind": "PodList", "items": []}`},
-		"a list whose items are null has none": {body: `{"items": null, "metadata": {"resourceVersion": "1"}}`},
-		"what surrounds the items is skipped": {
+		"a list with empty items has no pods": {body: `{"kind": "PodList", "items": []}`},
+		"a list with null items has no pods":  {body: `{"items": null, "metadata": {"resourceVersion": "1"}}`},
+		"other fields of the list are skipped": {
 			body: `{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}], "more": [{"items": [{}]}]}`,
 			want: []string{"a", "b"},
 		},
-		"a list that ends early is an error":        {body: `{"items": [{"metadata": {"name": "a"}}`, wantErr: "EOF"},
-		"a body that is empty is an error":          {wantErr: "unexpected EOF"},
-		"a body that is no object is an error":      {body: `[]`, wantErr: "got [, want {"},
-		"items that are no list are an error":       {body: `{"items": {}}`, wantErr: "want"},
-		"a pod with a field of another type is one": {body: `{"items": [{"metadata": 1}]}`, wantErr: "cannot unmarshal"},
+		"a truncated list is an error":         {body: `{"items": [{"metadata": {"name": "a"}}`, wantErr: "EOF"},
+		"an empty body is an error":            {wantErr: "unexpected EOF"},
+		"a body that is no object is an error": {body: `[]`, wantErr: "got [, want {"},
+		"items that are no list are an error":  {body: `{"items": {}}`, wantErr: "want"},
+		"a field of another type is an error":  {body: `{"items": [{"metadata": 1}]}`, wantErr: "cannot unmarshal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pods, err := decodePods(strings.NewReader(tc.body), strip)
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
-					t.Fatalf("got %v, want %q", err, tc.wantErr)
+					t.Fatalf("the error is %v, want %q", err, tc.wantErr)
 				}
 				return
 			}
@@ -178,6 +178,6 @@ func TestPodReaderReadsTheLastLinesOfAContainer(t *testing.T) {
 	}
 	reader = readerOf(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	if _, err := reader.Output(t.Context(), "ns", "job-worker-0", "main"); !apierrors.IsForbidden(err) {
-		t.Errorf("got the error %v, want a refusal", err)
+		t.Errorf("the error is %v, want Forbidden", err)
 	}
 }

@@ -11,18 +11,17 @@ import (
 	"tensorstack.dev/jobs/common/fair"
 )
 
-// maxUnderWay bounds the requests to the API server that are under way. One namespace has at most half of them, which
-// is enough for the default rate of 500 requests a second while one takes less than 0.2 s. An API server with default
-// flags works on 245 requests of service accounts at once, so that those of one namespace do not wait there for those
-// of another either.
+// maxUnderWay is the maximum number of concurrent requests to the API server. It suffices for the default rate of 500
+// requests per second while a request takes less than 0.2 s. One namespace can have at most half of the requests. An
+// API server with default flags handles 245 requests of ServiceAccounts concurrently, so that requests of different
+// namespaces do not wait for each other there either.
 const maxUnderWay = 100
 
-// shareRequests has all clients of a configuration share a rate of requests to the API server, in which namespaces
-// take turns, and the requests under way. It takes the place of the rate limit that each client would have of its
-// own.
+// shareRequests makes all clients of a configuration share a rate limit and a limit of concurrent requests to the API
+// server. Namespaces take turns. These limits replace the rate limit that each client would have.
 func shareRequests(config *rest.Config, qps float32, burst int) {
 	shared := requests{underWay: fair.NewPool(maxUnderWay)}
-	if qps >= 0 { // as in a rest.Config, less is no limit, and nothing is the default
+	if qps >= 0 { // as in rest.Config, a negative rate means no limit, and 0 means the default
 		rate := cmp.Or(qps, rest.DefaultQPS)
 		shared.tokens = fair.NewBucket(float64(rate), cmp.Or(burst, rest.DefaultBurst))
 	}
@@ -38,15 +37,15 @@ func shareRequests(config *rest.Config, qps float32, burst int) {
 type requests struct {
 	next     http.RoundTripper
 	underWay *fair.Pool
-	tokens   *fair.Bucket // nil: no limit
+	tokens   *fair.Bucket // nil means no limit
 }
 
-// RoundTrip implements http.RoundTripper. A watch takes neither a token nor a place among the requests under way: it
-// lasts for minutes, and there is one a kind.
+// RoundTrip implements http.RoundTripper. Watches do not count towards the limits, because a watch lasts for minutes
+// and there is only one for each kind.
 //
-// A request is under way until the header of its answer is there: then the API server has done its work, and the
-// client reads the rest at once. If the place were kept until the body is closed, a body that nobody closes would
-// keep it for ever.
+// A request counts as under way until the header of its response arrives. The API server has then done its work, and
+// the client reads the body immediately. If the request counted until its body is closed, a body that is never closed
+// would block its place forever.
 func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Query().Get("watch") == "true" {
 		return r.next.RoundTrip(request)
@@ -54,7 +53,7 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	namespace := namespaceOf(request)
 	if err := r.wait(request.Context(), namespace); err != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // as a RoundTripper must
+			_ = request.Body.Close() // a RoundTripper must close it
 		}
 		return nil, err
 	}
@@ -62,9 +61,10 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(request)
 }
 
-// wait waits until a request of a namespace may be sent. Then it is under way, unless there is an error.
+// wait waits until a request of a namespace can be sent. The request then counts as under way, unless wait returns an
+// error.
 func (r *requests) wait(ctx context.Context, namespace string) error {
-	// The place comes first: so a namespace has no more waiting for tokens than it may have under way.
+	// The pool comes first. So at most as many requests of a namespace wait for tokens as can be under way.
 	if err := r.underWay.Acquire(ctx, namespace, 1); err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (r *requests) wait(ctx context.Context, namespace string) error {
 	return err
 }
 
-// namespaceOf returns the namespace that a request is about, which is empty for objects without one and for those of
-// all namespaces.
+// namespaceOf returns the namespace of a request. It is empty for cluster-scoped objects and for requests to all
+// namespaces.
 func namespaceOf(request *http.Request) string {
 	_, rest, _ := strings.Cut(request.URL.Path, "/namespaces/")
 	namespace, _, _ := strings.Cut(rest, "/")

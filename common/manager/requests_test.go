@@ -30,7 +30,7 @@ func TestANamespaceDoesNotWaitForTheRequestsOfAnother(t *testing.T) {
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	shareRequests(config, 500, 1000)
-	// A program has several clients of one configuration.
+	// A program has several clients with one configuration.
 	busy, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -63,16 +63,16 @@ func TestANamespaceDoesNotWaitForTheRequestsOfAnother(t *testing.T) {
 	get(quiet, "/api/v1/nodes")
 	get(busy, busyPath+"?watch=true")
 	if n := len(arrived); n > 0 {
-		t.Errorf("one namespace has %d requests more under way than half of all", n)
+		t.Errorf("one namespace has %d more requests under way than half of the limit", n)
 	}
 	close(answer)
 	group.Wait()
 	if n := len(arrived); n != 1000-maxUnderWay/2 {
-		t.Errorf("%d requests arrived later, not all the others", n)
+		t.Errorf("%d requests arrived later, want %d", n, 1000-maxUnderWay/2)
 	}
 }
 
-// transport is a http.RoundTripper that answers at once.
+// transport is an http.RoundTripper that responds immediately.
 type transport func(*http.Request)
 
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -80,7 +80,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// sharedTransport returns the transport of a client with a rate limit, which has all that it lets through counted.
+// sharedTransport returns the transport of a client with a rate limit, and the number of requests that it has sent.
 func sharedTransport(qps float32, burst int) (http.RoundTripper, *atomic.Int64) {
 	var sent atomic.Int64
 	config := &rest.Config{}
@@ -97,10 +97,10 @@ func TestRateOfRequests(t *testing.T) {
 		path  string
 		want  int64
 	}{
-		{"a burst, and then so many a second", 10, 5, "/api/v1/namespaces/ns/pods", 15},
+		{"a burst is followed by the rate", 10, 5, "/api/v1/namespaces/ns/pods", 15},
 		{"watches do not count", 10, 5, "/api/v1/namespaces/ns/pods?watch=true&resourceVersion=1", 60},
-		{"without a rate that of a client of Kubernetes holds", 0, 0, "/api/v1/namespaces/ns/pods", 15},
-		{"a negative rate is no limit", -1, 0, "/api/v1/namespaces/ns/pods", 60},
+		{"a rate of 0 means the default of client-go", 0, 0, "/api/v1/namespaces/ns/pods", 15},
+		{"a negative rate means no limit", -1, 0, "/api/v1/namespaces/ns/pods", 60},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,14 +119,14 @@ func TestRateOfRequests(t *testing.T) {
 				time.Sleep(time.Second + time.Millisecond)
 				synctest.Wait()
 				if got := sent.Load(); got != test.want {
-					t.Errorf("%d requests were sent within a second, not %d", got, test.want)
+					t.Errorf("%d requests were sent within a second, want %d", got, test.want)
 				}
 			})
 		})
 	}
 }
 
-// closed is a body that knows whether it is closed.
+// closed is a body that records whether it is closed.
 type closed struct {
 	io.Reader
 	is bool
@@ -137,7 +137,7 @@ func (c *closed) Close() error {
 	return nil
 }
 
-func TestARequestWhoseTimeIsUpIsNotSent(t *testing.T) {
+func TestARequestWhoseContextHasExpiredIsNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, sent := sharedTransport(1, 1)
@@ -158,14 +158,15 @@ func TestARequestWhoseTimeIsUpIsNotSent(t *testing.T) {
 		if _, err := post(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		for range maxUnderWay { // none of them keeps a place
+		for range maxUnderWay { // none of them still counts as under way
 			body, err := post(time.Millisecond)
 			if !errors.Is(err, context.DeadlineExceeded) || !body.is {
-				t.Fatalf("the error is %v, and the body is closed: %t", err, body.is)
+				t.Fatalf("the error is %v, want %v; the body is closed: %t, want true",
+					err, context.DeadlineExceeded, body.is)
 			}
 		}
 		if _, err := post(time.Minute); err != nil || sent.Load() != 2 {
-			t.Errorf("%d requests were sent, not 2: %v", sent.Load(), err)
+			t.Errorf("%d requests were sent, want 2: %v", sent.Load(), err)
 		}
 	})
 }
@@ -186,7 +187,7 @@ func TestNamespaceOfARequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := namespaceOf(request); got != want {
-			t.Errorf("%s is about namespace %q, not %q", path, got, want)
+			t.Errorf("the namespace of %s is %q, want %q", path, got, want)
 		}
 	}
 }

@@ -19,34 +19,34 @@ import (
 )
 
 const (
-	// metricsPath is the path of the metrics, to which a peer needs the right if they are secure.
+	// metricsPath is the path of the metrics. With secure metrics, clients need the permission to get it.
 	metricsPath = "/metrics"
-	// The files of a certificate have the names that a Secret of type kubernetes.io/tls gives them.
+	// The names of the files are the keys of a Secret of type kubernetes.io/tls.
 	certFile, keyFile = "tls.crt", "tls.key"
 )
 
-// security is how secure metrics are served.
+// security contains the access control and the TLS configuration of secure metrics.
 type security struct {
 	filter *access.Filter
 	tls    *tls.Config
-	// watcher reads the certificate again when its files change. Nil means that the certificate is self-signed.
+	// watcher reloads the certificate when its files change. Nil means that the certificate is self-signed.
 	watcher *certwatcher.CertWatcher
 	logger  logr.Logger
 }
 
-// newSecurity returns how secure metrics are served: peers are reviewed by the API server of the configuration. It
-// returns nil if the options do not ask for secure metrics.
+// newSecurity returns the security of the metrics. The API server of the configuration reviews the tokens and the
+// permissions of clients. newSecurity returns nil if the options do not enable secure metrics.
 func newSecurity(config *rest.Config, options Options, logger logr.Logger) (*security, error) {
 	if !options.MetricsSecure {
 		if options.MetricsCertDir != "" {
 			return nil, errors.New("--metrics-cert-dir needs --metrics-secure")
 		}
-		return nil, nil //nolint:nilnil // metrics that are not secure are no error
+		return nil, nil //nolint:nilnil // metrics without security are valid
 	}
 	s := &security{logger: logger.WithName("metrics")}
 	var err error
 	if s.filter, err = access.New(config, metricsPath, s.logger); err != nil {
-		return nil, fmt.Errorf("setting up the reviews of who asks for metrics (--metrics-secure): %w", err)
+		return nil, fmt.Errorf("setting up the access control of the metrics (--metrics-secure): %w", err)
 	}
 	var certificate func() (*tls.Certificate, error)
 	if options.MetricsCertDir == "" {
@@ -63,7 +63,8 @@ func newSecurity(config *rest.Config, options Options, logger logr.Logger) (*sec
 	return s, nil
 }
 
-// selfSigned returns a certificate that is made now and kept in memory. Peers cannot verify it: it encrypts.
+// selfSigned returns a new certificate that is only kept in memory. It enables encryption, but clients cannot verify
+// it.
 func selfSigned() (func() (*tls.Certificate, error), error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -73,12 +74,12 @@ func selfSigned() (func() (*tls.Certificate, error), error) {
 	return func() (*tls.Certificate, error) { return &pair, nil }, err
 }
 
-// tlsConfig returns the configuration of a server with a certificate. It offers no HTTP/2, as controller-runtime does
-// not either by default: a peer can make a server of HTTP/2 work a lot (CVE-2023-44487, CVE-2023-39325).
+// tlsConfig returns the configuration of a server with a certificate. It disables HTTP/2, as controller-runtime does by
+// default, because a client can easily overload an HTTP/2 server (CVE-2023-44487, CVE-2023-39325).
 func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 	turn := make(chan struct{}, 1)
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, // both sides choose 1.3 if they can
+		MinVersion: tls.VersionTLS12, // TLS 1.3 is used if the client supports it
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			found, err := certificate()
@@ -87,7 +88,7 @@ func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 			}
 			signer, ok := found.PrivateKey.(crypto.Signer)
 			if !ok {
-				return nil, fmt.Errorf("the key of the certificate is a %T, which cannot sign", found.PrivateKey)
+				return nil, fmt.Errorf("the private key of the certificate is a %T, which cannot sign", found.PrivateKey)
 			}
 			inTurn := *found
 			inTurn.PrivateKey = signerInTurn{signer, turn, hello.Context().Done()}
@@ -96,12 +97,12 @@ func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 	}
 }
 
-// signerInTurn makes one signature after another, so that those who connect all the time take no more than one CPU for
-// them. A peer does not take time while it has the turn.
+// signerInTurn creates signatures one at a time, so that clients that connect all the time use at most one CPU. A
+// signer does not wait for its client while it has the turn.
 type signerInTurn struct {
 	crypto.Signer
-	turn chan struct{} // holds a value while a signature is made
-	// closed is closed with the connection, which then holds no memory while others have the turn.
+	turn chan struct{} // contains a value while a signature is created
+	// closed is closed when the connection is. The handshake then stops waiting for its turn and frees its memory.
 	closed <-chan struct{}
 }
 
@@ -116,13 +117,13 @@ func (s signerInTurn) Sign(random io.Reader, digest []byte, options crypto.Signe
 	}
 }
 
-// errorLog returns what a server logs its errors to. Most of them are handshakes that failed, and peers decide how many
-// there are, so that only debug logs have them.
+// errorLog returns the logger for errors of a server. It logs at debug level, because most errors are failed
+// handshakes, and clients can cause any number of them.
 func (s *security) errorLog() *log.Logger {
 	return log.New(debugWriter{s.logger}, "", 0)
 }
 
-// debugWriter logs what is written.
+// debugWriter logs everything that is written to it at debug level.
 type debugWriter struct{ logger logr.Logger }
 
 // Write implements io.Writer.

@@ -32,7 +32,8 @@ import (
 
 const prometheusToken = "token-of-prometheus"
 
-// reviewer returns the configuration of a client of an API server that knows one token, whose user may get metrics.
+// reviewer returns the configuration for an API server that accepts one token. The user of the token is authorized to
+// get metrics.
 func reviewer(t *testing.T) *rest.Config {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -62,7 +63,7 @@ func reviewer(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// secureServer returns the address of a server of secure metrics, which serves until the test ends.
+// secureServer starts a server of secure metrics, which runs until the test ends, and returns its address.
 func secureServer(t *testing.T, certDir string, logger logr.Logger) (address string, secure *security) {
 	t.Helper()
 	options := DefaultOptions()
@@ -81,7 +82,7 @@ func secureServer(t *testing.T, certDir string, logger logr.Logger) (address str
 	return all[0].Listener.Addr().String(), secure
 }
 
-// encrypted connects by TLS to a server whose certificate it does not verify.
+// encrypted connects to a server by TLS without verifying its certificate.
 func encrypted(t *testing.T, address string, config *tls.Config) *tls.Conn {
 	t.Helper()
 	config.InsecureSkipVerify = true
@@ -101,13 +102,13 @@ func TestSecureMetricsNeedATokenOverTLS(t *testing.T) {
 		request string
 		want    int
 	}{
-		"a peer without a token gets no metrics":             {listentest.Get("/metrics"), 401},
-		"a peer with a token that is not valid gets none":    {withToken("/metrics", "forged"), 401},
-		"Prometheus gets metrics":                            {withToken("/metrics", prometheusToken), 200},
-		"a peer without a token does not see other paths":    {listentest.Get("/"), 401},
-		"there is nothing else for Prometheus":               {withToken("/", prometheusToken), 404},
-		"a peer with a large header is refused":              {listentest.Large(listen.MaxHeader), 431},
-		"a peer without a token gets none by another method": {post, 401},
+		"a client without a token gets no metrics":                   {listentest.Get("/metrics"), 401},
+		"a client with an invalid token gets no metrics":             {withToken("/metrics", "forged"), 401},
+		"Prometheus gets metrics":                                    {withToken("/metrics", prometheusToken), 200},
+		"a client without a token cannot see whether a path exists":  {listentest.Get("/"), 401},
+		"Prometheus gets no other path":                              {withToken("/", prometheusToken), 404},
+		"a client with a large header is refused":                    {listentest.Large(listen.MaxHeader), 431},
+		"a client without a token gets no metrics by another method": {post, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +117,7 @@ func TestSecureMetricsNeedATokenOverTLS(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a peer without TLS is refused", func(t *testing.T) {
+	t.Run("a client without TLS is refused", func(t *testing.T) {
 		t.Parallel()
 		c := listentest.Dial(t, "127.0.77.1", address)
 		if got := listentest.Ask(t, c, withToken("/metrics", prometheusToken)); got != http.StatusBadRequest {
@@ -125,7 +126,7 @@ func TestSecureMetricsNeedATokenOverTLS(t *testing.T) {
 	})
 }
 
-func TestSecureMetricsHaveTLSAsStrongAsThePeerCan(t *testing.T) {
+func TestSecureMetricsNegotiateTLS(t *testing.T) {
 	t.Parallel()
 	address, _ := secureServer(t, "", logr.Discard())
 	type result struct {
@@ -137,17 +138,17 @@ func TestSecureMetricsHaveTLSAsStrongAsThePeerCan(t *testing.T) {
 		config *tls.Config
 		want   result
 	}{
-		"TLS 1.3 if the peer has it": {&tls.Config{}, result{Version: tls.VersionTLS13}},
-		"TLS 1.2 if the peer has no later one": {
+		"TLS 1.3 is used if the client supports it": {&tls.Config{}, result{Version: tls.VersionTLS13}},
+		"TLS 1.2 is used if the client supports no later version": {
 			&tls.Config{MaxVersion: tls.VersionTLS12}, result{Version: tls.VersionTLS12},
 		},
-		"nothing below TLS 1.2": {
+		"versions before TLS 1.2 are refused": {
 			&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, result{Refused: true},
 		},
-		"HTTP/1.1 if the peer has HTTP/2 as well": {
+		"HTTP/1.1 is used if the client also supports HTTP/2": {
 			&tls.Config{NextProtos: []string{"h2", "http/1.1"}}, result{tls.VersionTLS13, "http/1.1", false},
 		},
-		"no HTTP/2": {&tls.Config{NextProtos: []string{"h2"}}, result{Refused: true}},
+		"a client that only supports HTTP/2 is refused": {&tls.Config{NextProtos: []string{"h2"}}, result{Refused: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +166,7 @@ func TestSecureMetricsHaveTLSAsStrongAsThePeerCan(t *testing.T) {
 	}
 }
 
-func TestSecureMetricsAreThereWhilePeersHoldConnections(t *testing.T) {
+func TestSecureMetricsAreAvailableWhileClientsHoldConnections(t *testing.T) {
 	t.Parallel()
 	address, _ := secureServer(t, "", logr.Discard())
 	listentest.Crowd(t, address, maxConnections)
@@ -175,7 +176,7 @@ func TestSecureMetricsAreThereWhilePeersHoldConnections(t *testing.T) {
 	}
 }
 
-// writeCertificate writes a new certificate for a host into a folder, as the kubelet does for a Secret.
+// writeCertificate writes a new certificate for a host into a directory, as the kubelet does for a Secret.
 func writeCertificate(t *testing.T, folder, host string) {
 	t.Helper()
 	certificate, key, err := certutil.GenerateSelfSignedCertKey(host, nil, nil)
@@ -203,7 +204,7 @@ func writeCertificate(t *testing.T, folder, host string) {
 	}
 }
 
-// servedHost returns the host that the certificate of a server is for.
+// servedHost returns the host name in the certificate of a server.
 func servedHost(t *testing.T, address string) string {
 	t.Helper()
 	c := encrypted(t, address, &tls.Config{})
@@ -213,7 +214,7 @@ func servedHost(t *testing.T, address string) string {
 	return strings.Join(c.ConnectionState().PeerCertificates[0].DNSNames, ",")
 }
 
-func TestCertificateOfAFolderIsServedAndReadAgain(t *testing.T) {
+func TestCertificateInADirectoryIsServedAndReloaded(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	writeCertificate(t, folder, "first")
@@ -224,7 +225,7 @@ func TestCertificateOfAFolderIsServedAndReadAgain(t *testing.T) {
 	})
 	got := []string{<-changes, servedHost(t, address)}
 	writeCertificate(t, folder, "second")
-	if err := secure.watcher.ReadCertificate(); err != nil { // as it does every 10 s, and when a file changes
+	if err := secure.watcher.ReadCertificate(); err != nil { // the watcher does this every 10 s, and when a file changes
 		t.Fatal(err)
 	}
 	got = append(got, <-changes, servedHost(t, address))
@@ -233,7 +234,7 @@ func TestCertificateOfAFolderIsServedAndReadAgain(t *testing.T) {
 	}
 }
 
-func TestCertificateOfAFolderCanBeVerified(t *testing.T) {
+func TestCertificateInADirectoryCanBeVerified(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	writeCertificate(t, folder, "metrics.example.org")
@@ -249,7 +250,7 @@ func TestCertificateOfAFolderCanBeVerified(t *testing.T) {
 	}
 }
 
-func TestMetricsThatCannotBeSecureAreAnErrorThatNamesTheFlag(t *testing.T) {
+func TestErrorsOfSecureMetricsNameTheFlag(t *testing.T) {
 	t.Parallel()
 	const unread = "reading the certificate of the metrics (--metrics-cert-dir): "
 	empty, wrong := t.TempDir(), t.TempDir()
@@ -263,15 +264,17 @@ func TestMetricsThatCannotBeSecureAreAnErrorThatNamesTheFlag(t *testing.T) {
 		certDir string
 		want    string
 	}{
-		"a folder without a certificate":       {true, empty, unread},
-		"a certificate that cannot be read":    {true, wrong, unread},
-		"a certificate for plain HTTP is none": {false, empty, "--metrics-cert-dir needs --metrics-secure"},
+		"a directory without a certificate is an error":   {true, empty, unread},
+		"a certificate that cannot be parsed is an error": {true, wrong, unread},
+		"a certificate without secure metrics is an error": {
+			false, empty, "--metrics-cert-dir needs --metrics-secure",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := newSecurity(&rest.Config{}, Options{MetricsSecure: tc.secure, MetricsCertDir: tc.certDir}, logr.Discard())
 			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
-				t.Errorf("got error %v, want %q", err, tc.want)
+				t.Errorf("the error is %v, want the prefix %q", err, tc.want)
 			}
 		})
 	}
@@ -281,11 +284,11 @@ func TestMetricsAreNotSecureByDefault(t *testing.T) {
 	t.Parallel()
 	secure, err := newSecurity(&rest.Config{}, DefaultOptions(), logr.Discard())
 	if secure != nil || err != nil {
-		t.Errorf("got %v, %v, want nil", secure, err)
+		t.Errorf("newSecurity returned %v, %v; want nil, nil", secure, err)
 	}
 }
 
-func TestLogHasNoTokenOfAPeer(t *testing.T) {
+func TestLogDoesNotContainTokensOfClients(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	logger := withoutQuotes(zap.New(chattyLogger(&out)))
@@ -303,23 +306,23 @@ func TestLogHasNoTokenOfAPeer(t *testing.T) {
 		handler.ServeHTTP(httptest.NewRecorder(), request)
 	}
 	if !strings.Contains(out.String(), `"msg":"Request Body"`) {
-		t.Errorf("client-go logs no requests any more, which this test needs: %s", &out)
+		t.Errorf("client-go no longer logs request bodies, so that this test has no effect: %s", &out)
 	}
 	for _, secret := range []string{prometheusToken, "token-that-is-forged"} {
 		if strings.Contains(out.String(), secret) {
-			t.Errorf("the log has a token: %s", &out)
+			t.Errorf("the log contains a token: %s", &out)
 		}
 	}
 }
 
-func TestAHandshakeThatFailsIsLoggedForDevelopersOnly(t *testing.T) {
+func TestFailedHandshakesAreOnlyLoggedAtDebugLevel(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		options []zap.Opts
 		want    int
 	}{
-		"the log of a controller": {nil, 0},
-		"a debug log":             {[]zap.Opts{zap.UseDevMode(true), zap.JSONEncoder()}, 1},
+		"the default log does not contain the handshake": {nil, 0},
+		"the debug log contains the handshake":           {[]zap.Opts{zap.UseDevMode(true), zap.JSONEncoder()}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,13 +330,13 @@ func TestAHandshakeThatFailsIsLoggedForDevelopersOnly(t *testing.T) {
 			s := &security{logger: zap.New(append(tc.options, zap.WriteTo(&out))...)}
 			s.errorLog().Print("http: TLS handshake error from 10.0.0.1:1234: EOF")
 			if got := strings.Count(out.String(), "TLS handshake error"); got != tc.want {
-				t.Errorf("there are %d lines about the handshake, want %d: %s", got, tc.want, &out)
+				t.Errorf("the log has %d lines about the handshake, want %d: %s", got, tc.want, &out)
 			}
 		})
 	}
 }
 
-// slowSigner counts the signatures that have begun. Each ends when something is sent to the channel.
+// slowSigner counts the signatures that have begun. Each signature ends when a value is sent to the channel.
 type slowSigner struct {
 	crypto.Signer
 	begun *atomic.Int32
@@ -359,15 +362,15 @@ func TestSignaturesOfHandshakesTakeTurns(t *testing.T) {
 		for want := range int32(peers) {
 			synctest.Wait()
 			if got := begun.Load(); got != want+1 {
-				t.Errorf("%d signatures have begun when %d were made", got, want)
+				t.Errorf("%d signatures have begun after %d have ended, want %d", got, want, want+1)
 			}
 			end <- struct{}{}
 		}
 	})
 }
 
-// Whoever opens connections faster than signatures are made must not fill the memory with those that were closed.
-func TestAHandshakeDoesNotWaitForItsTurnWhenItsConnectionIsClosed(t *testing.T) {
+// A client that opens connections faster than signatures are created must not fill the memory with closed connections.
+func TestAHandshakeStopsWaitingWhenItsConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	failures := make(chan string, 1)
 	logger := funcr.New(func(_, line string) { failures <- line }, funcr.Options{Verbosity: 1})
@@ -391,13 +394,13 @@ func TestAHandshakeDoesNotWaitForItsTurnWhenItsConnectionIsClosed(t *testing.T) 
 	server.ErrorLog = (&security{logger: logger}).errorLog()
 	go func() { _ = server.Serve(tls.NewListener(listener, config)) }()
 	t.Cleanup(func() { _ = server.Close() })
-	for range 3 { // the first one has the turn, and the last one takes the place of the second
+	for range 3 { // the first one has the turn, and the third one replaces the second
 		c := encrypted(t, listener.Addr().String(), &tls.Config{})
 		go func() { _ = c.HandshakeContext(t.Context()) }()
 		<-greeted
 	}
 	if got := <-failures; !strings.Contains(got, context.Canceled.Error()) {
-		t.Errorf("the handshake ended with %s, want %q", got, context.Canceled)
+		t.Errorf("the handshake ended with %s, want an error with %q", got, context.Canceled)
 	}
 	close(end)
 }

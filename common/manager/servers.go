@@ -20,20 +20,23 @@ import (
 )
 
 const (
-	// metricsServer is the name of the server of metrics.
+	// metricsServer is the name of the metrics server.
 	metricsServer = "metrics"
-	// maxConnections is how many connections each of the servers keeps. The kubelet and Prometheus have one or two.
+	// maxConnections is the maximum number of connections of each server. The kubelet and Prometheus use one or two.
 	maxConnections = 32
-	// maxProfileQuestion is the size of the body of a request for profiles, in bytes: addresses to name.
-	maxProfileQuestion = 1 << 20
+	// maxProfileBody is the maximum size of the body of a request for profiles, in bytes. It contains addresses of
+	// symbols.
+	maxProfileBody = 1 << 20
 )
 
-// servers returns the servers of metrics, health probes and profiles, as far as they have an address. They listen
-// already. Those of controller-runtime keep any number of connections, take 20 MiB for a header of 1 MiB, and keep the
-// Lease for 30 s after SIGTERM if a peer has sent half a request. Nil means that the metrics are not secure.
+// servers returns the servers of metrics, health probes and profiles that have an address. The servers already listen.
+// If secure is nil, the metrics are not secure.
+//
+// The servers of controller-runtime are not used: they have no limit of connections, they need 20 MiB for a header of
+// 1 MiB, and they delay the release of the Lease by 30 s after SIGTERM if a client has sent half a request.
 func servers(ctx context.Context, options Options, secure *security) ([]*ctrlmanager.Server, error) {
 	profiles := listen.NewServer(profiles())
-	// The context of a request ends at the ReadTimeout. A profile may take longer, and moves the WriteTimeout.
+	// The context of a request ends at the ReadTimeout. A profile can take longer, and extends the WriteTimeout.
 	profiles.ReadHeaderTimeout, profiles.ReadTimeout = profiles.ReadTimeout, 0
 	metricsAddress := cmp.Or(options.MetricsBindAddress, metricsserver.DefaultBindAddress)
 	scraped := scrapes(metrics.Registry)
@@ -74,8 +77,8 @@ func scrapes(registry prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// inTurn answers one request after another, so that those who ask all the time take no more than one CPU. The answer is
-// kept in memory until the peer has read it, which takes nobody's turn.
+// inTurn handles requests one at a time, so that clients that send requests all the time use at most one CPU. The
+// response is buffered, so that a client that reads it slowly does not delay other requests.
 func inTurn(handler http.Handler) http.Handler {
 	turn := make(chan struct{}, 1)
 	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,10 +88,10 @@ func inTurn(handler http.Handler) http.Handler {
 			handler.ServeHTTP(w, r)
 		case <-r.Context().Done():
 		}
-	}), listen.Timeout, "too many ask at once")
+	}), listen.Timeout, "too many concurrent requests")
 }
 
-// probes serves /healthz and /readyz, and each check below them, as controller-runtime does.
+// probes serves /healthz and /readyz, and each of their checks at a subpath, as controller-runtime does.
 func probes() http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -107,5 +110,5 @@ func profiles() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return http.MaxBytesHandler(mux, maxProfileQuestion)
+	return http.MaxBytesHandler(mux, maxProfileBody)
 }

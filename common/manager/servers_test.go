@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/listen/listentest"
 )
 
-// listening returns the servers of a controller, which listen at ports of their own.
+// listening returns the servers of a controller, each listening at a separate port.
 func listening(t *testing.T) []*ctrlmanager.Server {
 	t.Helper()
 	options, address := DefaultOptions(), "127.0.0.1:0"
@@ -31,7 +31,7 @@ func listening(t *testing.T) []*ctrlmanager.Server {
 	return all
 }
 
-// startServers returns the servers of a controller by name, and serves until the test ends.
+// startServers starts the servers of a controller, which run until the test ends, and returns them by name.
 func startServers(t *testing.T) map[string]*ctrlmanager.Server {
 	t.Helper()
 	started := map[string]*ctrlmanager.Server{}
@@ -43,7 +43,7 @@ func startServers(t *testing.T) map[string]*ctrlmanager.Server {
 	return started
 }
 
-// ask returns the status of the answer to a request.
+// ask sends a request and returns the status code of the response.
 func ask(t *testing.T, s *ctrlmanager.Server, request string) int {
 	t.Helper()
 	return listentest.Ask(t, listentest.Dial(t, "127.0.77.1", s.Listener.Addr().String()), request)
@@ -64,20 +64,20 @@ func TestEachServerHasItsPaths(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("unexpected answers (-want +got):\n%s", diff)
+		t.Errorf("unexpected status codes (-want +got):\n%s", diff)
 	}
 }
 
-// Anybody in the cluster may reach the servers. Who opens many connections and says nothing must not take the memory of
-// a controller, nor keep the kubelet and Prometheus away.
-func TestEachServerIsThereWhilePeersHoldConnections(t *testing.T) {
+// Any pod in the cluster can reach the servers. A client that opens many connections without sending requests must not
+// exhaust the memory of a controller or lock out the kubelet and Prometheus.
+func TestEachServerIsAvailableWhileClientsHoldConnections(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{"metrics": "/metrics", "health probe": "/healthz", "pprof": "/debug/pprof/"}
 	for name, path := range paths {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startServers(t)[name]
-			s.Server.ReadTimeout, s.Server.ReadHeaderTimeout = time.Hour, time.Hour // nothing ends by itself
+			s.Server.ReadTimeout, s.Server.ReadHeaderTimeout = time.Hour, time.Hour // no connection times out
 			listentest.Crowd(t, s.Listener.Addr().String(), maxConnections)
 			if got := ask(t, s, listentest.Get(path)); got != http.StatusOK {
 				t.Errorf("got status %d for %s, want %d", got, path, http.StatusOK)
@@ -86,7 +86,7 @@ func TestEachServerIsThereWhilePeersHoldConnections(t *testing.T) {
 	}
 }
 
-func TestNoServerTakesALargeHeader(t *testing.T) {
+func TestNoServerAcceptsALargeHeader(t *testing.T) {
 	t.Parallel()
 	for name, s := range startServers(t) {
 		if got := ask(t, s, listentest.Large(listen.MaxHeader)); got != http.StatusRequestHeaderFieldsTooLarge {
@@ -95,8 +95,8 @@ func TestNoServerTakesALargeHeader(t *testing.T) {
 	}
 }
 
-// The manager gives the Lease back when its servers have ended.
-func TestNoServerWaitsAtItsEndForAPeerThatHasSentHalfARequest(t *testing.T) {
+// The manager releases the Lease after its servers have ended.
+func TestNoServerDelaysItsShutdownForAClientThatHasSentHalfARequest(t *testing.T) {
 	t.Parallel()
 	const half = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf"
 	for _, s := range listening(t) {
@@ -115,32 +115,32 @@ func TestNoServerWaitsAtItsEndForAPeerThatHasSentHalfARequest(t *testing.T) {
 		<-active
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("%s: got %v, want an end without an error", s.Name, err)
+			t.Errorf("%s: the error is %v, want nil", s.Name, err)
 		}
 	}
 }
 
-func TestServersThatAreTurnedOffDoNotListen(t *testing.T) {
+func TestDisabledServersDoNotListen(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	options.MetricsBindAddress, options.HealthProbeBindAddress, options.PprofBindAddress = "0", "0", ""
 	all, err := servers(t.Context(), options, nil)
 	if len(all) > 0 || err != nil {
-		t.Errorf("got %d servers, %v, want none", len(all), err)
+		t.Errorf("there are %d servers with the error %v, want none", len(all), err)
 	}
 }
 
-func TestAnAddressThatIsTakenIsNamedByItsFlag(t *testing.T) {
+func TestTheErrorAboutAnAddressInUseNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	options := DefaultOptions()
 	options.MetricsBindAddress = startServers(t)["metrics"].Listener.Addr().String()
 	_, err := servers(t.Context(), options, nil)
 	if err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
-		t.Errorf("got %v, want an error that names the flag", err)
+		t.Errorf("the error is %v, want one that names the flag", err)
 	}
 }
 
-// stuck is a peer that does not read its answer for as long as it can.
+// stuck is a client that does not read its response until the channel is closed.
 type stuck struct {
 	http.ResponseWriter
 	end <-chan struct{}
@@ -169,13 +169,13 @@ func TestScrapesTakeTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := begun.Load(); got != 1 {
-			t.Fatalf("%d scrapes run at once, want 1", got)
+			t.Fatalf("%d scrapes run concurrently, want 1", got)
 		}
 		leave()
 		goOn <- struct{}{}
 		synctest.Wait()
 		if got := begun.Load(); got != 1 {
-			t.Errorf("%d scrapes ran for peers that have gone", got-1)
+			t.Errorf("%d scrapes ran for clients that have disconnected, want 0", got-1)
 		}
 		go handler.ServeHTTP(stuck{httptest.NewRecorder(), t.Context().Done()}, scrape)
 		goOn <- struct{}{}
@@ -191,7 +191,7 @@ func TestScrapesTakeTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := answered.Load(); got != peers {
-			t.Errorf("%d of %d peers got an answer after one that does not read its own", got, peers)
+			t.Errorf("%d of %d clients got a response after a client that does not read its response", got, peers)
 		}
 	})
 }

@@ -13,33 +13,34 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Limits of what a cache keeps of an object that a user may write, in bytes. The API server limits none of them.
+// Limits of fields that the cache keeps and that users can write, in bytes. The API server does not limit them.
 const (
 	// maxAnnotation is longer than any annotation that a controller reads.
 	maxAnnotation = 256
-	// maxOwner is longer than any reference to an owner of ours: its name has at most 253 bytes.
+	// maxOwner is longer than any reference to an owner of our kinds. The name of an owner has at most 253 bytes.
 	maxOwner = 512
-	// maxOutput is how much the kubelet keeps of what a container leaves, and maxMessages of what all of a pod leave.
+	// maxOutput is the kubelet's limit for the termination message of a container. maxMessages is its limit for all
+	// termination messages of a pod.
 	maxOutput   = 4 << 10
 	maxMessages = 12 << 10
 )
 
-// Strip returns a transform for a cache. It has an object stripped to what the program reads, before the cache keeps
-// it, and always removes the managed fields. It does not change the tombstone of an object that is gone. An object may
-// be stripped twice.
+// Strip returns a transform for a cache. The transform removes the managed fields of an object and calls strip, which
+// strips the object to the fields that the program reads. It does not change tombstones of deleted objects. An object
+// can be stripped twice.
 func Strip(strip func(client.Object)) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if object, ok := object.(client.Object); ok {
 			object.SetManagedFields(nil)
-			//attack:a cache keeps what tenants write =>
+			//attack:the cache keeps everything that tenants write =>
 			strip(object)
 		}
 		return object, nil
 	}
 }
 
-// StripMeta keeps of the metadata of an object what identifies it, its times, the owner that controls it, and the
-// labels and annotations that are named. It cuts annotations that are longer than any that a controller reads.
+// StripMeta strips metadata to the fields that identify the object, its times, the reference to its controller, and the
+// named labels and annotations. It truncates labels and annotations that are longer than any that a controller reads.
 func StripMeta(m *metav1.ObjectMeta, labels, annotations []string) {
 	stripped := metav1.ObjectMeta{
 		Namespace:                  m.Namespace,
@@ -59,8 +60,8 @@ func StripMeta(m *metav1.ObjectMeta, labels, annotations []string) {
 	*m = stripped
 }
 
-// StripForeignMeta keeps of the metadata of an object that is not ours what identifies it, and whether it is being
-// deleted.
+// StripForeignMeta strips the metadata of an object that is not ours to the fields that identify the object and the
+// deletion timestamp.
 func StripForeignMeta(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
@@ -68,8 +69,8 @@ func StripForeignMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// StripOwnedMeta keeps of the metadata of an object which object of the kind controls it. Of one that none controls it
-// keeps what StripForeignMeta does.
+// StripOwnedMeta strips the metadata of an object as StripMeta does if an object of the kind controls it, and otherwise
+// as StripForeignMeta does. It keeps no labels and annotations.
 func StripOwnedMeta(m *metav1.ObjectMeta, kind schema.GroupKind) {
 	if HasController(m, kind) {
 		StripMeta(m, nil, nil)
@@ -78,15 +79,15 @@ func StripOwnedMeta(m *metav1.ObjectMeta, kind schema.GroupKind) {
 	}
 }
 
-// HasController reports whether an object of the kind, in any version, controls an object. Labels prove nothing: users
-// may set them.
+// HasController reports whether an object of the kind, in any version, controls the given object. Labels are no proof,
+// because users can set them.
 func HasController(object metav1.Object, kind schema.GroupKind) bool {
 	owner := controllerOf(object)
 	return owner != nil && owner.Kind == kind.Kind && strings.HasPrefix(owner.APIVersion, kind.Group+"/")
 }
 
 // controllerOf returns the reference to the owner that controls an object. It returns nil if there is none, or if the
-// reference is too long to be to an owner of ours.
+// reference is too long for an owner of our kinds.
 func controllerOf(object metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) > maxOwner {
@@ -95,7 +96,7 @@ func controllerOf(object metav1.Object) *metav1.OwnerReference {
 	return owner
 }
 
-// pick returns the entries of a map that are named; nil if it has none of them.
+// pick returns the named entries of a map with truncated values. It returns nil if the map has none of them.
 func pick(from map[string]string, names []string) map[string]string {
 	var picked map[string]string
 	for _, name := range names {
@@ -111,8 +112,8 @@ func pick(from map[string]string, names []string) map[string]string {
 	return picked
 }
 
-// StripPodStatus keeps of the status of a pod what package policy reads: its phase and conditions, and how its
-// containers are. It cuts messages.
+// StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and the
+// statuses of the containers. It truncates messages.
 func StripPodStatus(status *corev1.PodStatus) {
 	stripped := corev1.PodStatus{
 		Phase: status.Phase, Reason: status.Reason, Message: report.Truncated(status.Message, report.MaxNote),
@@ -133,13 +134,13 @@ func StripPodStatus(status *corev1.PodStatus) {
 	*status = stripped
 }
 
-// messages are those of the containers of a pod.
+// messages limits the total size of the messages of a pod's containers.
 type messages struct {
-	// left is how many bytes of them the cache keeps.
+	// left is the remaining number of bytes that the cache keeps.
 	left int
 }
 
-// cut cuts a message to at most so many bytes, or to what is left.
+// cut truncates a message to the given number of bytes, or to the remaining number if that is less.
 func (m *messages) cut(message string, most int) string {
 	if most = min(most, m.left); len(message) > most && most < len("...") {
 		return ""
@@ -149,7 +150,7 @@ func (m *messages) cut(message string, most int) string {
 	return message
 }
 
-// stripContainers keeps of the statuses of containers what package policy and the status of a job need.
+// stripContainers strips container statuses to the fields that package policy and the status of a job need.
 func (m *messages) stripContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	stripped := slices.Clone(statuses)
 	for i, s := range statuses {

@@ -11,14 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The linker sets these; see hack/build.sh.
+// The linker sets these variables; see hack/build.sh.
 var linkedVersion, linkedRevision string
 
-// build says which build of a controller this process is.
+// build identifies a build of a controller.
 type build struct{ version, revision, goVersion string }
 
-// ownBuild returns what the linker was told. A controller that is built in another way, such as by `go install`, has
-// its version from the Go toolchain.
+// ownBuild returns the build of this process, with the version and revision that the linker set. If the linker set
+// none, for example with `go install`, they come from the Go toolchain.
 func ownBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,21 +42,22 @@ func buildOf(version, revision string, info *debug.BuildInfo) build {
 	}
 }
 
-// String is what --version prints after the name of the controller.
+// String returns the text that --version prints after the name of the controller.
 func (b build) String() string {
 	return fmt.Sprintf("%s (revision %s, Go %s)", b.version, b.revision, b.goVersion)
 }
 
-// registerBuildInfo lets Prometheus know what runs. docs/metrics.md describes it for those who watch it.
+// registerBuildInfo registers the metric tensorstack_build_info, which identifies the running build. docs/metrics.md
+// describes it.
 func registerBuildInfo(registry prometheus.Registerer, b build) error {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "tensorstack_build_info",
-		Help:        "1, with what the controller was built from.",
+		Help:        "Always 1. The labels are the version, the revision and the Go version of the controller.",
 		ConstLabels: prometheus.Labels{"version": b.version, "revision": b.revision, "goversion": b.goVersion},
 	})
 	info.Set(1)
 	var again prometheus.AlreadyRegisteredError
-	// a test runs several controllers in one process
+	// A test can run several controllers in one process.
 	if err := registry.Register(info); err != nil && !errors.As(err, &again) {
 		return err
 	}

@@ -25,12 +25,14 @@ func TestBuildOf(t *testing.T) {
 		info              *debug.BuildInfo
 		want              build
 	}{
-		"an image says what the linker was told": {
+		"an image has the version and the revision that the linker set": {
 			version: "v0.1.0", revision: "1cc8f15", info: cloned, want: build{"v0.1.0", "1cc8f15", goVersion},
 		},
-		"go install says the version of the module": {info: installed, want: build{"v0.2.0", "unknown", goVersion}},
-		"go build says the commit":                  {info: cloned, want: build{"(devel)", "cc1f673", goVersion}},
-		"a test binary says nothing":                {info: &debug.BuildInfo{}, want: build{"unknown", "unknown", goVersion}},
+		"go install sets the version of the module": {info: installed, want: build{"v0.2.0", "unknown", goVersion}},
+		"go build sets the revision":                {info: cloned, want: build{"(devel)", "cc1f673", goVersion}},
+		"a test binary has no version and no revision": {
+			info: &debug.BuildInfo{}, want: build{"unknown", "unknown", goVersion},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +44,7 @@ func TestBuildOf(t *testing.T) {
 	}
 }
 
-func TestVersionFlagSaysWhatTheControllerIs(t *testing.T) {
+func TestVersionFlagPrintsTheBuild(t *testing.T) {
 	t.Parallel()
 	cmd := Command(Program{Name: "test-controller"})
 	var out bytes.Buffer
@@ -56,12 +58,12 @@ func TestVersionFlagSaysWhatTheControllerIs(t *testing.T) {
 	}
 }
 
-// The reference of flags lists once what all controllers have alike.
-func TestVersionFlagIsThatOfEveryController(t *testing.T) {
+// The reference of flags lists a flag once if all controllers have it with the same usage.
+func TestTheUsageOfTheVersionFlagNamesNoController(t *testing.T) {
 	t.Parallel()
 	flag := Command(Program{Name: "test-controller"}).Flags().Lookup("version")
 	if flag == nil || strings.Contains(flag.Usage, "test-controller") {
-		t.Errorf("the flag is %+v, whose usage is to name no controller", flag)
+		t.Errorf("the flag is %+v, want a usage that names no controller", flag)
 	}
 }
 
@@ -72,7 +74,7 @@ func TestBuildInfoIsAMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `
-# HELP tensorstack_build_info 1, with what the controller was built from.
+# HELP tensorstack_build_info Always 1. The labels are the version, the revision and the Go version of the controller.
 # TYPE tensorstack_build_info gauge
 tensorstack_build_info{goversion="1.26.8",revision="1cc8f15",version="v0.1.0"} 1
 `

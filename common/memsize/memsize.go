@@ -1,4 +1,4 @@
-// Package memsize measures how much memory API objects take.
+// Package memsize estimates the memory that API objects use.
 package memsize
 
 import (
@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Of returns about how many bytes of memory a value takes, with all that it points to. The value must be a tree, as API
-// objects are: what two pointers share counts twice. The overhead of the allocator is left out.
+// Of returns the approximate size of a value in memory, in bytes, including everything that it points to. The value
+// must be a tree, as API objects are. If two pointers share a value, the value is counted twice. The overhead of the
+// allocator is not included.
 func Of(value any) int64 {
 	v := reflect.ValueOf(value)
 	if !v.IsValid() {
@@ -16,17 +17,17 @@ func Of(value any) int64 {
 	return sizeOf(v.Type()) + beyond(v)
 }
 
-// sizeOf returns how many bytes a value of the type takes itself.
+// sizeOf returns the size of a value of the type, in bytes, without the memory that it points to.
 func sizeOf(t reflect.Type) int64 {
-	return int64(t.Size()) //nolint:gosec // no type is so large
+	return int64(t.Size()) //nolint:gosec // the size of a type fits into int64
 }
 
-// perEntry is what a map takes for an entry besides its key and its value: the map is not full.
+// perEntry is the overhead of a map per entry, in bytes, because maps have unused slots.
 const perEntry = 16
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// beyond returns how many bytes a value takes outside of itself.
+// beyond returns the size of the memory that a value points to, in bytes.
 func beyond(v reflect.Value) int64 {
 	switch v.Kind() {
 	case reflect.String:
@@ -52,7 +53,7 @@ func beyond(v reflect.Value) int64 {
 		}
 		return n
 	case reflect.Struct:
-		if v.Type() == timeType { // all times share their location
+		if v.Type() == timeType { // all times share the same location
 			return 0
 		}
 		n := int64(0)
@@ -65,7 +66,7 @@ func beyond(v reflect.Value) int64 {
 	}
 }
 
-// isFlat reports whether values of the type take no memory outside of themselves.
+// isFlat reports whether values of the type point to no other memory.
 func isFlat(t reflect.Type) bool {
 	return t.Kind() >= reflect.Bool && t.Kind() <= reflect.Complex128
 }

@@ -20,34 +20,34 @@ func TestOf(t *testing.T) {
 		name string
 		next *node
 	}
-	const word, text = 8, 16 // of a pointer, and of the header of a string
+	const word, text = 8, 16 // the sizes of a pointer and of a string header
 	for name, tc := range map[string]struct {
 		value any
 		want  int64
 	}{
-		"nothing takes nothing":                       {nil, 0},
-		"a number takes its size":                     {int32(7), 4},
-		"a string takes its bytes":                    {"four", text + 4},
-		"a nil pointer takes itself":                  {(*node)(nil), word},
-		"a pointer takes what it points to":           {&node{name: "a", next: &node{name: "bc"}}, word + 2*(text+word) + 3},
-		"a list takes its capacity":                   {make([]int64, 1, 10), 24 + 10*word},
-		"a list takes what its elements point to":     {[]string{"a", "bc"}, 24 + 2*text + 3},
-		"a map takes its keys and values":             {map[string]string{"key": "value"}, word + 2*text + 16 + 8},
-		"a time does not take the zones of the world": {time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 24},
+		"nil has no size":                              {nil, 0},
+		"a number has the size of its type":            {int32(7), 4},
+		"a string includes its bytes":                  {"four", text + 4},
+		"a nil pointer is one word":                    {(*node)(nil), word},
+		"a pointer includes its target":                {&node{name: "a", next: &node{name: "bc"}}, word + 2*(text+word) + 3},
+		"a slice includes its capacity":                {make([]int64, 1, 10), 24 + 10*word},
+		"a slice includes the targets of its elements": {[]string{"a", "bc"}, 24 + 2*text + 3},
+		"a map includes its keys and values":           {map[string]string{"key": "value"}, word + 2*text + 16 + 8},
+		"a time does not include its location":         {time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := memsize.Of(tc.value); got != tc.want {
-				t.Errorf("it takes %d bytes, want %d", got, tc.want)
+				t.Errorf("the size is %d bytes, want %d", got, tc.want)
 			}
 		})
 	}
 }
 
-// The estimate is of use only if it is close to what the garbage collector sees.
+// The estimate must be close to the memory that the garbage collector reports.
 func TestOfIsCloseToTheHeap(t *testing.T) {
 	for name, build := range map[string]func() any{
-		"a pod with many small parts": func() any {
+		"a pod with many small fields": func() any {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
 			for i := range 1000 {
 				pod.Labels[fmt.Sprintf("label-%d", i)] = fmt.Sprint(i)
@@ -62,7 +62,7 @@ func TestOfIsCloseToTheHeap(t *testing.T) {
 			}
 			return pod
 		},
-		"a pod with a large part": func() any {
+		"a pod with one large field": func() any {
 			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("a", 1<<20)}}}
 		},
 	} {
@@ -77,14 +77,14 @@ func TestOfIsCloseToTheHeap(t *testing.T) {
 			estimate := memsize.Of(objects[0])
 			t.Logf("estimate %d, measured %d", estimate, measured)
 			if estimate < measured/2 || estimate > 2*measured {
-				t.Errorf("the estimate is %d bytes, but the heap grew by %d for each", estimate, measured)
+				t.Errorf("the estimate is %d bytes, but the heap grew by %d bytes per object", estimate, measured)
 			}
 			runtime.KeepAlive(objects)
 		})
 	}
 }
 
-// heap returns how many bytes of the heap are in use.
+// heap returns the size of the heap in use, in bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

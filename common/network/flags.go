@@ -15,20 +15,20 @@ const (
 	flagAllowed = "network-policy-allow-namespaces"
 )
 
-// AddFlags adds the flags of the settings. They are for controllers of objects that are called so, such as "job", whose
-// NetworkPolicies let in what the text says.
-func (p *Policies) AddFlags(flags *pflag.FlagSet, called, letsIn string) {
+// AddFlags adds the flags of the settings. The usages call the objects of the controller by the given name, such as
+// "job". The peers are those that the NetworkPolicies always allow, such as "the replicas of the job".
+func (p *Policies) AddFlags(flags *pflag.FlagSet, called, peers string) {
 	flags.BoolVar(&p.Enabled, flagEnabled, p.Enabled, fmt.Sprintf(
-		"make a NetworkPolicy for each %[1]s, which lets in nothing but %[2]s and what --%[3]s selects. "+
-			"The network of the cluster must enforce NetworkPolicies, and they bind no pod with hostNetwork. "+
-			"The controller needs the rights of its component networkpolicies (default: it makes none)",
-		called, letsIn, flagAllowed))
+		"create a NetworkPolicy for each %[1]s that only allows ingress from %[2]s and namespaces that --%[3]s selects. "+
+			"The network plugin must enforce NetworkPolicies, and the controller needs the permissions of its component "+
+			"networkpolicies. They have no effect on pods with hostNetwork (default: none)",
+		called, peers, flagAllowed))
 	flags.Var((*selectorValue)(p), flagAllowed, fmt.Sprintf(
-		"label `selector` of namespaces whose pods the NetworkPolicies of --%s let in, too, such as those of a monitoring "+
-			"system or a gateway: \"kubernetes.io/metadata.name in (monitoring, gateway)\" (default: none)", flagEnabled))
+		"label `selector` of namespaces that the NetworkPolicies of --%s also allow, "+
+			"such as \"kubernetes.io/metadata.name in (monitoring, gateway)\" (default: none)", flagEnabled))
 }
 
-// Validate returns an error that names the flags that make no sense together.
+// Validate returns an error if the flags contradict each other. The error names the flags.
 func (p Policies) Validate() error {
 	if p.AllowedNamespaces != nil && !p.Enabled {
 		return errors.New("--" + flagAllowed + " has no effect without --" + flagEnabled + ": set both, or neither")
@@ -36,7 +36,7 @@ func (p Policies) Validate() error {
 	return nil
 }
 
-// selectorValue is the value of the flag that selects namespaces.
+// selectorValue is the value of the flag for allowed namespaces.
 type selectorValue Policies
 
 // String implements pflag.Value.
@@ -47,7 +47,7 @@ func (v *selectorValue) String() string {
 	return metav1.FormatLabelSelector(v.AllowedNamespaces)
 }
 
-// Set implements pflag.Value. An empty text selects no namespace: as a selector it would select all.
+// Set implements pflag.Value. An empty text selects no namespaces, although an empty label selector selects all.
 func (v *selectorValue) Set(text string) error {
 	v.AllowedNamespaces = nil
 	if strings.TrimSpace(text) == "" {

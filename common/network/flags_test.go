@@ -19,18 +19,20 @@ func TestFlags(t *testing.T) {
 		want    network.Policies
 		wantErr string
 	}{
-		"none":     {},
-		"policies": {args: []string{"--network-policies"}, want: network.Policies{Enabled: true}},
-		"policies that let in no namespaces": {
+		"NetworkPolicies are disabled by default": {},
+		"--network-policies enables NetworkPolicies": {
+			args: []string{"--network-policies"}, want: network.Policies{Enabled: true},
+		},
+		"an empty selector allows no namespaces": {
 			args: []string{"--network-policies", "--network-policy-allow-namespaces="}, want: network.Policies{Enabled: true},
 		},
-		"a namespace by its name": {
+		"a selector can name one namespace": {
 			args: []string{"--network-policies", "--network-policy-allow-namespaces=kubernetes.io/metadata.name=monitoring"},
 			want: network.Policies{Enabled: true, AllowedNamespaces: &metav1.LabelSelector{
 				MatchLabels: map[string]string{"kubernetes.io/metadata.name": "monitoring"},
 			}},
 		},
-		"several namespaces": {
+		"a selector can name several namespaces": {
 			args: []string{
 				"--network-policies", "--network-policy-allow-namespaces=kubernetes.io/metadata.name in (monitoring, gateway)",
 			},
@@ -41,11 +43,11 @@ func TestFlags(t *testing.T) {
 				}},
 			}},
 		},
-		"what is no selector": {
+		"an invalid selector is an error": {
 			args:    []string{"--network-policies", "--network-policy-allow-namespaces=a=b=c"},
 			wantErr: `"--network-policy-allow-namespaces" flag: couldn't parse the selector string "a=b=c"`,
 		},
-		"namespaces without policies": {
+		"allowed namespaces without NetworkPolicies are an error": {
 			args:    []string{"--network-policy-allow-namespaces=a=b"},
 			wantErr: "--network-policy-allow-namespaces has no effect without --network-policies: set both, or neither",
 		},
@@ -54,7 +56,7 @@ func TestFlags(t *testing.T) {
 			t.Parallel()
 			var got network.Policies
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-			got.AddFlags(flags, "job", "its replicas")
+			got.AddFlags(flags, "job", "the replicas of the job")
 			err := flags.Parse(tc.args)
 			if err == nil {
 				err = got.Validate()

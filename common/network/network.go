@@ -1,5 +1,5 @@
-// Package network makes the NetworkPolicies that controllers put around what they run, and keeps others from changing
-// them.
+// Package network creates the NetworkPolicies with which controllers protect their pods. It reverts changes that others
+// make to them.
 package network
 
 import (
@@ -18,15 +18,17 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Policies are the settings of the NetworkPolicies that a controller makes. The zero value makes none.
+// Policies are the settings of the NetworkPolicies of a controller. The zero value disables them.
 type Policies struct {
-	// Enabled reports whether the controller makes NetworkPolicies.
+	// Enabled reports whether the controller creates NetworkPolicies.
 	Enabled bool
-	// AllowedNamespaces select the namespaces whose pods are let in besides those that need to be. Nil selects none.
+	// AllowedNamespaces selects namespaces that NetworkPolicies allow in addition to the necessary peers. Nil selects
+	// none.
 	AllowedNamespaces *metav1.LabelSelector
 }
 
-// Peers returns some pods of the namespace of a NetworkPolicy, and the pods of all namespaces that are allowed.
+// Peers returns the peers of a rule: the selected pods in the namespace of the NetworkPolicy, and all pods of the
+// allowed namespaces.
 func (p Policies) Peers(pods metav1.LabelSelector) []networkingv1.NetworkPolicyPeer {
 	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: &pods}}
 	if p.AllowedNamespaces != nil {
@@ -35,8 +37,8 @@ func (p Policies) Peers(pods metav1.LabelSelector) []networkingv1.NetworkPolicyP
 	return peers
 }
 
-// Ingress returns the spec of a NetworkPolicy that lets nobody reach the selected pods but by the rules. It does not
-// limit what the pods reach themselves.
+// Ingress returns the spec of a NetworkPolicy that allows ingress to the selected pods only by the rules. It does not
+// restrict their egress.
 func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressRule) networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods},
@@ -45,15 +47,16 @@ func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressR
 	}
 }
 
-// Strip removes the spec of a NetworkPolicy, for a cache, unless it is the wanted one. So the cache tells whether
-// somebody changed it, and keeps nothing of what tenants write. A NetworkPolicy may be stripped twice.
+// Strip removes the spec of a NetworkPolicy before it is cached, if the spec differs from the wanted spec. The cache
+// then still shows that somebody changed the NetworkPolicy, but it does not keep contents that tenants write. A
+// NetworkPolicy can be stripped twice.
 func Strip(policy *networkingv1.NetworkPolicy, wanted networkingv1.NetworkPolicySpec) {
 	if !equality.Semantic.DeepEqual(policy.Spec, wanted) {
 		policy.Spec = networkingv1.NetworkPolicySpec{}
 	}
 }
 
-// Keeper creates the NetworkPolicies of a controller, and puts them back.
+// Keeper creates the NetworkPolicies of a controller and reverts changes to them.
 type Keeper struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
@@ -61,7 +64,7 @@ type Keeper struct {
 	APIReader client.Reader
 }
 
-// Has reports whether the cache has a NetworkPolicy that the owner controls and that has the wanted spec.
+// Has reports whether the cache contains the NetworkPolicy of the owner with the wanted spec.
 func (k Keeper) Has(ctx context.Context, owner client.Object, wanted *networkingv1.NetworkPolicy) (bool, error) {
 	var seen networkingv1.NetworkPolicy
 	err := k.Client.Get(ctx, client.ObjectKeyFromObject(wanted), &seen)
@@ -69,9 +72,9 @@ func (k Keeper) Has(ctx context.Context, owner client.Object, wanted *networking
 	return has, client.IgnoreNotFound(err)
 }
 
-// Ensure creates the NetworkPolicy of an owner, which users know as what it is called, such as "the job", or gives it
-// the wanted spec again. A NetworkPolicy of the name that is not the owner's is never touched. Errors are of type
-// *report.RefusedError, unless another try can succeed.
+// Ensure creates the NetworkPolicy of an owner, or restores its spec. Messages call the owner by the given name, such
+// as "the job". A NetworkPolicy of the same name that the owner does not control is never changed. Errors are of type
+// *report.RefusedError, unless a retry can succeed.
 func (k Keeper) Ensure(
 	ctx context.Context, owner client.Object, called string, wanted *networkingv1.NetworkPolicy,
 ) error {
@@ -85,14 +88,15 @@ func (k Keeper) Ensure(
 		if _, ok := errors.AsType[*owned.NotCachedError](err); !ok {
 			return err
 		}
-		// The cache lags, or somebody took our labels off the NetworkPolicy.
+		// The cache is stale, or somebody removed our labels from the NetworkPolicy.
 	case equality.Semantic.DeepEqual(seen.Spec, wanted.Spec):
 		return nil
 	}
 	return k.restore(ctx, owner, called, wanted)
 }
 
-// restore gives a NetworkPolicy its labels and its spec again. The cache does not have what it must be changed from.
+// restore restores the labels and the spec of a NetworkPolicy. It needs a live read, because the cache does not contain
+// the current spec.
 func (k Keeper) restore(
 	ctx context.Context, owner client.Object, called string, wanted *networkingv1.NetworkPolicy,
 ) error {
@@ -111,7 +115,7 @@ func (k Keeper) restore(
 	}
 	maps.Copy(changed.Labels, wanted.Labels)
 	if equality.Semantic.DeepEqual(&live, changed) {
-		return nil // the cache is yet to tell
+		return nil // the cache is stale
 	}
 	err := k.Client.Patch(ctx, changed, client.MergeFromWithOptions(&live, client.MergeFromWithOptimisticLock{}))
 	switch {

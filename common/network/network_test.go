@@ -26,22 +26,22 @@ var (
 	owner      = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "owner"}}
 )
 
-// spec returns the spec of a NetworkPolicy of the members.
+// spec returns the spec of a NetworkPolicy for the members.
 func spec(policies network.Policies) networkingv1.NetworkPolicySpec {
 	return network.Ingress(members, networkingv1.NetworkPolicyIngressRule{
 		From: policies.Peers(metav1.LabelSelector{MatchLabels: members}),
 	})
 }
 
-func TestANetworkPolicyLetsIn(t *testing.T) {
+func TestIngress(t *testing.T) {
 	t.Parallel()
 	ofMembers := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: members}}
 	for name, tc := range map[string]struct {
 		policies network.Policies
 		want     []networkingv1.NetworkPolicyPeer
 	}{
-		"the members alone": {want: []networkingv1.NetworkPolicyPeer{ofMembers}},
-		"the members and the namespaces that are allowed": {
+		"only members are allowed by default": {want: []networkingv1.NetworkPolicyPeer{ofMembers}},
+		"members and allowed namespaces are allowed": {
 			policies: network.Policies{AllowedNamespaces: monitoring},
 			want:     []networkingv1.NetworkPolicyPeer{ofMembers, {NamespaceSelector: monitoring}},
 		},
@@ -60,7 +60,7 @@ func TestANetworkPolicyLetsIn(t *testing.T) {
 	}
 }
 
-// option changes a NetworkPolicy.
+// option modifies a NetworkPolicy.
 type option = func(*networkingv1.NetworkPolicy)
 
 // policy returns the NetworkPolicy of the owner.
@@ -80,7 +80,7 @@ func policy(options ...option) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// opened lets everybody in, which somebody wrote.
+// opened changes a NetworkPolicy so that it allows all ingress.
 func opened(p *networkingv1.NetworkPolicy) {
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
 	p.Spec.PodSelector.MatchLabels = map[string]string{"other": "pods"}
@@ -88,20 +88,20 @@ func opened(p *networkingv1.NetworkPolicy) {
 	p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 }
 
-// stripped is what a cache keeps of it.
+// stripped strips a NetworkPolicy as a cache does.
 func stripped(p *networkingv1.NetworkPolicy) { network.Strip(p, spec(network.Policies{})) }
 
-func unlabelled(p *networkingv1.NetworkPolicy) { p.Labels = nil }
+func unlabeled(p *networkingv1.NetworkPolicy) { p.Labels = nil }
 
 func annotated(p *networkingv1.NetworkPolicy) { p.Annotations = map[string]string{"note": "of a user"} }
 
 func foreign(p *networkingv1.NetworkPolicy) { p.OwnerReferences = nil }
 
-func TestTheCacheKeepsTheSpecThatIsToBeAndNoOther(t *testing.T) {
+func TestTheCacheOnlyKeepsTheWantedSpec(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ policy, want *networkingv1.NetworkPolicy }{
-		"one that is as it is to be": {policy(), policy()},
-		"one that somebody changed": {
+		"the wanted spec is kept": {policy(), policy()},
+		"a changed spec is removed": {
 			policy(opened), policy(func(p *networkingv1.NetworkPolicy) { p.Spec = networkingv1.NetworkPolicySpec{} }),
 		},
 	} {
@@ -117,7 +117,8 @@ func TestTheCacheKeepsTheSpecThatIsToBeAndNoOther(t *testing.T) {
 	}
 }
 
-// cluster is an API server with a cache. Each may have another NetworkPolicy, or none. It records the requests.
+// cluster is an API server with a cache. The cache can contain another NetworkPolicy than the API server, or none. The
+// cluster records requests to the API server.
 type cluster struct {
 	client.Client
 
@@ -132,7 +133,7 @@ func (c *cluster) Get(
 	return c.cache.Get(ctx, key, into, options...)
 }
 
-func newCluster(cached, live *networkingv1.NetworkPolicy, refused error) (*cluster, network.Keeper) {
+func newCluster(cached, live *networkingv1.NetworkPolicy, rejection error) (*cluster, network.Keeper) {
 	c := &cluster{}
 	with := func(p *networkingv1.NetworkPolicy) *fake.ClientBuilder {
 		b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
@@ -151,14 +152,14 @@ func newCluster(cached, live *networkingv1.NetworkPolicy, refused error) (*clust
 		},
 		Create: func(ctx context.Context, api client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			c.calls = append(c.calls, "create")
-			return errors.Join(refused, api.Create(ctx, object, options...))
+			return errors.Join(rejection, api.Create(ctx, object, options...))
 		},
 		Patch: func(
 			ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption,
 		) error {
 			c.calls = append(c.calls, "patch")
-			if refused != nil {
-				return refused
+			if rejection != nil {
+				return rejection
 			}
 			return api.Patch(ctx, object, patch, options...)
 		},
@@ -172,42 +173,42 @@ func TestEnsure(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("no right"))
 	for name, tc := range map[string]struct {
 		cached, live *networkingv1.NetworkPolicy
-		refused      error
-		want         *networkingv1.NetworkPolicy // that the API server then has
+		rejection    error                       // by the API server
+		want         *networkingv1.NetworkPolicy // in the API server afterwards
 		wantCalls    []string
 		wantReason   string
 	}{
-		"leaves one that is as it is to be": {cached: policy(), live: policy(), want: policy()},
-		"creates one that is missing":       {want: policy(), wantCalls: []string{"create"}},
-		"puts back one that somebody changed": {
+		"a NetworkPolicy with the wanted spec stays": {cached: policy(), live: policy(), want: policy()},
+		"a missing NetworkPolicy is created":         {want: policy(), wantCalls: []string{"create"}},
+		"a changed NetworkPolicy is restored": {
 			cached: policy(opened, stripped), live: policy(opened, annotated), want: policy(annotated),
 			wantCalls: []string{"get", "patch"},
 		},
-		"leaves one that the cache does not have yet": {
+		"a NetworkPolicy that is not in the cache yet stays": {
 			live: policy(), want: policy(), wantCalls: []string{"create", "get", "get"},
 		},
-		"leaves one that the cache has with its former spec": {
+		"a NetworkPolicy that has its former spec in the cache stays": {
 			cached: policy(opened, stripped), live: policy(), want: policy(), wantCalls: []string{"get"},
 		},
-		"puts back one whose labels somebody took away": {
-			live: policy(unlabelled, opened), want: policy(), wantCalls: []string{"create", "get", "get", "patch"},
+		"a NetworkPolicy whose labels were removed is restored": {
+			live: policy(unlabeled, opened), want: policy(), wantCalls: []string{"create", "get", "get", "patch"},
 		},
-		"leaves one that is not the owner's": {
+		"a NetworkPolicy that the owner does not control stays": {
 			live: policy(foreign, opened), want: policy(foreign, opened),
 			wantCalls: []string{"create", "get"}, wantReason: "NameConflict",
 		},
-		"leaves one that took the place of the owner's": {
+		"a NetworkPolicy that replaced the owner's stays": {
 			cached: policy(opened, stripped), live: policy(foreign, opened), want: policy(foreign, opened),
 			wantCalls: []string{"get"}, wantReason: "NameConflict",
 		},
-		"reports that it may not change one": {
-			cached: policy(opened, stripped), live: policy(opened), refused: forbidden, want: policy(opened),
+		"a missing permission to patch is reported": {
+			cached: policy(opened, stripped), live: policy(opened), rejection: forbidden, want: policy(opened),
 			wantCalls: []string{"get", "patch"}, wantReason: "UpdateFailed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, keeper := newCluster(tc.cached, tc.live, tc.refused)
+			c, keeper := newCluster(tc.cached, tc.live, tc.rejection)
 			err := keeper.Ensure(t.Context(), owner, "the job", policy())
 			if diff := cmp.Diff(tc.wantCalls, c.calls); diff != "" {
 				t.Errorf("unexpected requests (-want +got):\n%s", diff)
@@ -237,16 +238,16 @@ func TestHas(t *testing.T) {
 		cached *networkingv1.NetworkPolicy
 		want   bool
 	}{
-		"the owner has the one that is to be":             {policy(), true},
-		"the owner has none":                              {nil, false},
-		"the owner has one with another spec":             {policy(opened, stripped), false},
-		"the owner does not have what somebody else made": {policy(foreign), false},
+		"the cache has the NetworkPolicy with the wanted spec":           {policy(), true},
+		"the cache does not have a NetworkPolicy":                        {nil, false},
+		"a NetworkPolicy with another spec does not count":               {policy(opened, stripped), false},
+		"a NetworkPolicy that the owner does not control does not count": {policy(foreign), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, keeper := newCluster(tc.cached, nil, nil)
 			if got, err := keeper.Has(t.Context(), owner, policy()); got != tc.want || err != nil {
-				t.Errorf("it is %t, %v, want %t", got, err, tc.want)
+				t.Errorf("Has returned %t, %v; want %t, nil", got, err, tc.want)
 			}
 		})
 	}

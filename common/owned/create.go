@@ -1,4 +1,5 @@
-// Package owned creates the objects that a controller makes for an object of a user, and never touches those of others.
+// Package owned creates the objects that a controller needs for an object of a user. It never changes objects of other
+// owners.
 package owned
 
 import (
@@ -15,22 +16,22 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// NotCachedError is how the creation of an object fails that the owner has already. The cache lags, or somebody changed
-// the labels by which it selects.
+// NotCachedError is returned if an object cannot be created because the owner already has it. The cache lacks the
+// object because the cache is stale, or because somebody changed the labels by which it selects objects.
 type NotCachedError struct {
-	// Object that the API server has.
+	// Object is the metadata of the object, as read from the API server.
 	Object *metav1.PartialObjectMetadata
 }
 
 // Error implements error.
 func (e *NotCachedError) Error() string {
-	return fmt.Sprintf("%s %s is there already, but the cache does not have it yet",
+	return fmt.Sprintf("%s %s already exists, but is not in the cache",
 		strings.ToLower(e.Object.Kind), e.Object.Name)
 }
 
-// Create creates an object of the owner, which users know as what it is called, such as "the job". An object of the
-// name that is not the owner's is never touched. The reader reads from the API server itself. Errors are of type
-// *report.RefusedError, unless another attempt can succeed, and *NotCachedError if the owner has the object.
+// Create creates an object of an owner. It never changes an existing object of the same name. Messages use the given
+// name of the owner, for example "the job". The reader must read from the API server, not from a cache. The error is a
+// *report.RefusedError unless a retry can succeed, and a *NotCachedError if the owner already has the object.
 func Create(
 	ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object,
 	options ...client.CreateOption,
@@ -47,7 +48,7 @@ func Create(
 	existing := &metav1.PartialObjectMetadata{}
 	existing.SetGroupVersionKind(gvk)
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
-		return fmt.Errorf("reading %s, which is in the way: %w", what, err)
+		return fmt.Errorf("reading %s, which already exists: %w", what, err)
 	}
 	if metav1.IsControlledBy(existing, owner) {
 		return &NotCachedError{Object: existing}
@@ -55,8 +56,8 @@ func Create(
 	return report.NameConflict(called, what, existing)
 }
 
-// RefusedOrFailed returns an error of type *report.RefusedError if the API server rejected the object, so that retrying
-// will not help.
+// RefusedOrFailed wraps an error of a creation. The result is a *report.RefusedError if the API server rejected the
+// object and a retry will not help.
 func RefusedOrFailed(what string, err error) error {
 	switch {
 	case err == nil:
@@ -68,8 +69,8 @@ func RefusedOrFailed(what string, err error) error {
 	}
 }
 
-// IsRefused reports whether the API server rejected a request, and did not fail. An internal error is how it reports an
-// admission webhook that does not answer.
+// IsRefused reports whether the API server rejected a request, as opposed to a failure. Internal errors count as
+// rejections, because the API server returns them if an admission webhook does not answer.
 func IsRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsInternalError(err)

@@ -13,22 +13,23 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Collector counts the objects of a kind by phase whenever it is asked, from the cache: the numbers cannot drift. It
-// implements prometheus.Collector.
+// Collector counts the objects of a kind by phase. It counts the objects in the cache on every scrape, so that the
+// numbers cannot drift. It implements prometheus.Collector.
 type Collector struct {
-	// Reader of the cache.
+	// Reader reads from the cache.
 	Reader client.Reader
-	// Scheme that knows the kind.
+	// Scheme is a scheme in which the kind is registered.
 	Scheme *runtime.Scheme
-	// Kind of the objects.
+	// Kind is the kind of the objects.
 	Kind schema.GroupVersionKind
 	// Phases are the values of the label phase.
 	Phases []string
 	// PhaseOf returns the phase of an object.
 	PhaseOf func(runtime.Object) string
-	// Elected is closed once this process leads. Of several copies of a controller one counts, or sums would be wrong.
+	// Elected is closed when this process becomes the leader. Only the leader counts, so that sums over all replicas of
+	// the controller are correct.
 	Elected <-chan struct{}
-	// Metric is the gauge, with the label phase.
+	// Metric describes the gauge, which has the label phase.
 	Metric *prometheus.Desc
 }
 
@@ -46,7 +47,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	count, err := c.count(ctx)
 	if err != nil {
-		ctrllog.Log.Error(err, "counting objects for the metrics", "kind", c.Kind.Kind)
+		ctrllog.Log.Error(err, "Failed to count objects for the metrics", "kind", c.Kind.Kind)
 		return
 	}
 	for _, phase := range c.Phases {

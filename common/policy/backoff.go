@@ -16,27 +16,27 @@ const (
 	maxRefusalDelay   = time.Minute
 )
 
-// RefusalDelay returns how long to wait before an object is created again that has been refused for so long, by a quota
-// or by the name being taken: as long as it has lasted, within bounds. The upper one is what a job may lose after the
-// reason is gone.
+// RefusalDelay returns how long to wait before the next attempt to create an object that has been rejected for the
+// given time, because of a quota or because its name is taken. The delay equals that time, but is at least 1 s and at
+// most 1 min. So a job loses at most 1 min after the cause is gone.
 func RefusalDelay(lasted time.Duration) time.Duration {
 	return min(max(lasted, firstRefusalDelay), maxRefusalDelay)
 }
 
-// BackoffLeft says whether one more counted restart is within the limit.
+// BackoffLeft reports whether the backoff limit allows another counted restart.
 func BackoffLeft(policy batchv1beta1.RunPolicy, backoffCount int32) bool {
 	return backoffCount < ptr.Deref(policy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
 }
 
-// RestartDelay returns how long the given restart (1 is the first) waits after the failure: the first not at all, the
-// second 10 s, then twice as long each time, up to 6 min.
+// RestartDelay returns the delay between a failure and the given restart, where 1 is the first restart. The first
+// restart has no delay, the second 10 s. The delay then doubles with each restart, up to 6 min.
 func RestartDelay(restart int32) time.Duration {
 	if restart <= 1 {
 		return 0
 	}
 	delay := firstRestartDelay
 	for range restart - 2 {
-		//equivalent:boundary of delay >= maxRestartDelay => no delay is the longest one: 320 s is followed by 640 s
+		//equivalent:boundary of delay >= maxRestartDelay => no delay equals the maximum: 640 s follows 320 s
 		if delay *= 2; delay >= maxRestartDelay {
 			return maxRestartDelay
 		}

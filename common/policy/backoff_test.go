@@ -17,13 +17,13 @@ func TestBackoffLeft(t *testing.T) {
 		backoffCount int32
 		want         bool
 	}{
-		"a new job":                          {limit: ptr.To[int32](2), backoffCount: 0, want: true},
-		"one restart is left":                {limit: ptr.To[int32](2), backoffCount: 1, want: true},
-		"the limit is used up":               {limit: ptr.To[int32](2), backoffCount: 2, want: false},
-		"the limit was lowered since":        {limit: ptr.To[int32](1), backoffCount: 2, want: false},
-		"a limit of 0 allows no restart":     {limit: ptr.To[int32](0), backoffCount: 0, want: false},
-		"the default limit allows three":     {backoffCount: 2, want: true},
-		"the default limit allows no fourth": {backoffCount: 3, want: false},
+		"a new job can restart":                                {limit: ptr.To[int32](2), backoffCount: 0, want: true},
+		"a limit of 2 allows a second restart":                 {limit: ptr.To[int32](2), backoffCount: 1, want: true},
+		"a limit of 2 allows no third restart":                 {limit: ptr.To[int32](2), backoffCount: 2, want: false},
+		"a limit that was lowered below the count is exceeded": {limit: ptr.To[int32](1), backoffCount: 2, want: false},
+		"a limit of 0 allows no restart":                       {limit: ptr.To[int32](0), backoffCount: 0, want: false},
+		"the default limit allows a third restart":             {backoffCount: 2, want: true},
+		"the default limit allows no fourth restart":           {backoffCount: 3, want: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,22 +48,22 @@ func TestRestartDelay(t *testing.T) {
 		t.Errorf("unexpected delays of restarts 0 to 9 (-want +got):\n%s", diff)
 	}
 	if got := RestartDelay(1 << 30); got != 6*time.Minute {
-		t.Errorf("a late restart waits %s, want 6m0s", got)
+		t.Errorf("restart 1<<30 waits %s, want 6m0s", got)
 	}
 }
 
 func TestRefusalDelay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ lasted, want time.Duration }{
-		"a refusal of this moment":        {lasted: 0, want: time.Second},
-		"one that lasts":                  {lasted: 20 * time.Second, want: 20 * time.Second},
-		"one that has lasted for an hour": {lasted: time.Hour, want: time.Minute},
-		"one from the future":             {lasted: -time.Hour, want: time.Second},
+		"a new rejection is retried after a second":              {lasted: 0, want: time.Second},
+		"the delay equals the duration of the rejection":         {lasted: 20 * time.Second, want: 20 * time.Second},
+		"a rejection that lasts an hour is retried every minute": {lasted: time.Hour, want: time.Minute},
+		"a rejection in the future is retried after a second":    {lasted: -time.Hour, want: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := RefusalDelay(tc.lasted); got != tc.want {
-				t.Errorf("%s, want %s", got, tc.want)
+				t.Errorf("the delay is %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,22 +13,22 @@ func TestCleansUp(t *testing.T) {
 	t.Parallel()
 	pods := map[string]struct {
 		pod *corev1.Pod
-		// ended says that nothing of the pod runs any more.
+		// ended reports whether no container of the pod runs any more.
 		ended bool
 	}{
-		"waits":     {pod: podIn(corev1.PodPending)},
-		"runs":      {pod: podIn(corev1.PodRunning, runs("main"))},
-		"is lost":   {pod: podIn(corev1.PodUnknown)},
-		"succeeded": {pod: podIn(corev1.PodSucceeded, ends("main", 0)), ended: true},
-		"succeeded, of which nothing else is known": {
+		"is pending": {pod: podIn(corev1.PodPending)},
+		"runs":       {pod: podIn(corev1.PodRunning, runs("main"))},
+		"is lost":    {pod: podIn(corev1.PodUnknown)},
+		"succeeded":  {pod: podIn(corev1.PodSucceeded, ends("main", 0)), ended: true},
+		"succeeded without container statuses": {
 			pod: podIn(corev1.PodSucceeded), ended: true,
 		},
 		"failed before it had containers": {
 			pod: podIn(corev1.PodFailed), ended: true,
 		},
-		"failed":                     {pod: podIn(corev1.PodFailed, ends("main", 1)), ended: true},
-		"has a sidecar that runs on": {pod: podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))},
-		"has ended, which its phase does not show": {
+		"failed":                        {pod: podIn(corev1.PodFailed, ends("main", 1)), ended: true},
+		"has a sidecar that still runs": {pod: podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))},
+		"has ended but is still in phase Running": {
 			pod: podIn(corev1.PodRunning, ends("main", 0), ends("sidecar", 0)), ended: true,
 		},
 	}
@@ -39,7 +40,7 @@ func TestCleansUp(t *testing.T) {
 	}
 	for policy, deletes := range policies {
 		for name, tc := range pods {
-			t.Run(string(policy)+" and a pod that "+name, func(t *testing.T) {
+			t.Run("policy "+strconv.Quote(string(policy))+" with a pod that "+name, func(t *testing.T) {
 				t.Parallel()
 				if want, got := deletes(tc.ended), CleansUp(batchv1beta1.RunPolicy{CleanUpPolicy: policy}, tc.pod); got != want {
 					t.Errorf("CleansUp is %t, want %t", got, want)

@@ -8,7 +8,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Deadline returns when an active job that started at the given time must have finished, and whether it must.
+// Deadline returns when a job that started at the given time exceeds its active deadline. It returns false if the job
+// has no deadline or has not started.
 func Deadline(policy batchv1beta1.RunPolicy, start *metav1.Time) (time.Time, bool) {
 	if policy.ActiveDeadlineSeconds == nil || start == nil {
 		return time.Time{}, false

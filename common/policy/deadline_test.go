@@ -19,11 +19,11 @@ func TestDeadline(t *testing.T) {
 		want    time.Time
 		wantOK  bool
 	}{
-		"it counts from the start": {
+		"the deadline counts from the start of the job": {
 			seconds: ptr.To[int64](90), start: &metav1.Time{Time: start}, want: start.Add(90 * time.Second), wantOK: true,
 		},
-		"a job without one has none":       {start: &metav1.Time{Time: start}},
-		"a job that has not begun has yet": {seconds: ptr.To[int64](90)},
+		"a job without activeDeadlineSeconds has no deadline": {start: &metav1.Time{Time: start}},
+		"a job that has not started has no deadline":          {seconds: ptr.To[int64](90)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

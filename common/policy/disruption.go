@@ -8,11 +8,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// deletionByTaintManager is the reason of the DisruptionTarget condition of a pod whose node is lost, or tainted
-// otherwise with the effect NoExecute. The API has no constant for it.
+// deletionByTaintManager is the reason of the DisruptionTarget condition of a pod whose node is lost or has another
+// NoExecute taint. The API has no constant for it.
 const deletionByTaintManager = "DeletionByTaintManager"
 
-// disruptionReasons says in a word what the reason of the condition DisruptionTarget means.
+// disruptionReasons maps reasons of the DisruptionTarget condition to reasons in the status of a job.
 var disruptionReasons = map[string]string{
 	corev1.PodReasonPreemptionByScheduler: batchv1beta1.ReasonPreempted,
 	"EvictionByEvictionAPI":               batchv1beta1.ReasonEvicted,
@@ -21,7 +21,7 @@ var disruptionReasons = map[string]string{
 	corev1.PodReasonTerminationByKubelet:  batchv1beta1.ReasonNodeShutdown,
 }
 
-// Disruption returns why Kubernetes ends a pod for reasons of its own, or nothing if it does not.
+// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption.
 func Disruption(pod *corev1.Pod) string {
 	condition := disruptionTarget(pod)
 	if condition == nil {
@@ -33,9 +33,9 @@ func Disruption(pod *corev1.Pod) string {
 	return batchv1beta1.ReasonDisrupted
 }
 
-// ForceDeletion returns when a pod that is being deleted is to be deleted without its node's consent, and whether it is
-// at all. Only the pod of a lost node is: nobody else will say that its containers ended. The danger is that they still
-// run, on a node that is cut off but alive.
+// ForceDeletion returns when a terminating pod must be deleted by force, without the kubelet's confirmation that its
+// containers have ended. It returns false if the pod must not be deleted by force. Only pods of lost nodes are, because
+// no kubelet will confirm their deletion. The risk is that the containers still run if the node is cut off but alive.
 func ForceDeletion(pod *corev1.Pod, delay time.Duration) (time.Time, bool) {
 	condition := disruptionTarget(pod)
 	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != deletionByTaintManager {

@@ -10,27 +10,31 @@ import (
 
 func TestForceDeletion(t *testing.T) {
 	t.Parallel()
-	asked := metav1.NewTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
+	deletion := metav1.NewTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
 	for name, tc := range map[string]struct {
-		by      string
-		deleted *metav1.Time
-		delay   time.Duration
-		want    time.Time
-		wantOK  bool
+		// disruption is the reason of the pod's DisruptionTarget condition; empty means that it has none.
+		disruption string
+		deleted    *metav1.Time
+		delay      time.Duration
+		want       time.Time
+		wantOK     bool
 	}{
-		"a lost node": {
-			by: "DeletionByTaintManager", deleted: &asked, delay: time.Minute, want: asked.Add(time.Minute), wantOK: true,
+		"a terminating pod of a lost node is deleted by force after the delay": {
+			disruption: "DeletionByTaintManager", deleted: &deletion, delay: time.Minute,
+			want: deletion.Add(time.Minute), wantOK: true,
 		},
-		"a lost node, but never":          {by: "DeletionByTaintManager", deleted: &asked},
-		"a lost node, but not yet":        {by: "DeletionByTaintManager", delay: time.Minute},
-		"a pod that takes long to end":    {deleted: &asked, delay: time.Minute},
-		"a preemption that takes a while": {by: "PreemptionByScheduler", deleted: &asked, delay: time.Minute},
+		"a delay of 0 disables forced deletion": {disruption: "DeletionByTaintManager", deleted: &deletion},
+		"a pod that is not being deleted stays": {disruption: "DeletionByTaintManager", delay: time.Minute},
+		"a pod that takes long to end stays":    {deleted: &deletion, delay: time.Minute},
+		"a preempted pod that takes long to end stays": {
+			disruption: "PreemptionByScheduler", deleted: &deletion, delay: time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := podIn(corev1.PodRunning, runs("main"))
-			if tc.by != "" {
-				pod = disruptedBy(tc.by, pod)
+			if tc.disruption != "" {
+				pod = disruptedBy(tc.disruption, pod)
 			}
 			pod.DeletionTimestamp = tc.deleted
 			got, ok := ForceDeletion(pod, tc.delay)

@@ -7,9 +7,11 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Scale shares the replicas that are expected of an elastic job among its roles, by their scaling weights and with the
-// largest remainder; of equal ones the earlier role's goes first. The role of the given type keeps 1. Without it the
-// first role of any weight leads, and gets 1 at least. If no role has a weight, the first takes all.
+// Scale distributes the expected replicas of an elastic job among its roles. The role of the fixed type gets 1 replica.
+// The other roles share the rest in proportion to their scaling weights, by the largest remainder method. If remainders
+// are equal, the earlier role gets the replica. If none of them has a weight, the first one gets the whole rest.
+//
+// Without a role of the fixed type, the first role that has a weight leads. It gets at least 1 replica.
 func Scale(fixedType string, roles []framework.Role, expected int32) []framework.Role {
 	scaled := slices.Clone(roles)
 	var shares []share
@@ -41,7 +43,7 @@ func Scale(fixedType string, roles []framework.Role, expected int32) []framework
 	slices.SortStableFunc(byRemainder, func(a, b share) int { return cmp.Compare(b.remainder, a.remainder) })
 	for i := range shares {
 		s := &shares[i]
-		s.role.Replicas = int32(s.replicas) //nolint:gosec // not more than expected
+		s.role.Replicas = int32(s.replicas) //nolint:gosec // at most the expected number
 	}
 	for _, s := range byRemainder[:left] {
 		s.role.Replicas++
@@ -59,7 +61,8 @@ type share struct {
 	replicas, remainder int64
 }
 
-// ensureLeader gives the first role of any weight a replica, from the role that has most.
+// ensureLeader ensures that the first role that has a weight has a replica. It takes the replica from the role that has
+// the most.
 func ensureLeader(shares []share) {
 	lead := slices.IndexFunc(shares, func(s share) bool { return s.weight > 0 })
 	if shares[lead].role.Replicas > 0 {
@@ -70,9 +73,9 @@ func ensureLeader(shares []share) {
 	shares[lead].role.Replicas++
 }
 
-// Grow returns the indices of the replicas of a role of which n are wanted: those that are there, which are never less
-// than they were, and as many of the lowest free ones below the limit as are missing. Until enough are free they are
-// fewer than n.
+// Grow returns the indices of the replicas of a role that should have n replicas. It keeps the present indices and adds
+// the lowest free indices below the limit until there are n. The result can be shorter than n if too few indices are
+// free. It is longer if more than n are present, because Grow removes none.
 func Grow(present []int32, n, limit int32, free func(index int32) bool) []int32 {
 	grown := append(make([]int32, 0, n), present...)
 	for index := int32(0); index < limit && len(grown) < int(n); index++ {
@@ -84,17 +87,17 @@ func Grow(present []int32, n, limit int32, free func(index int32) bool) []int32 
 	return grown
 }
 
-// Present is a replica of an elastic job, as Shrink looks at it.
+// Present is a present replica of an elastic job.
 type Present struct {
 	Index int32
-	// Running says that the replica runs or has ended: it has done work.
+	// Running reports whether the replica runs or has ended. It has then done work.
 	Running bool
-	// Leads says that it is the leader, which is never taken away.
+	// Leads reports whether the replica is the leader, which is never removed.
 	Leads bool
 }
 
-// Shrink returns the indices of the replicas of a role that stay if n are wanted: first those go that do not run, then
-// those of the highest index.
+// Shrink returns the indices of the replicas that stay if a role should have n replicas. Replicas that do not run are
+// removed first, then those with the highest indices. The leader always stays.
 func Shrink(present []Present, n int32) []int32 {
 	byWorth := slices.Clone(present)
 	slices.SortFunc(byWorth, func(a, b Present) int {

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// weighted returns roles of the types a, b, ... with these weights.
+// weighted returns roles of the types a, b, ... with the given weights.
 func weighted(weights ...int32) []framework.Role {
 	var roles []framework.Role
 	for i, weight := range weights {
@@ -20,7 +20,7 @@ func weighted(weights ...int32) []framework.Role {
 	return roles
 }
 
-// master returns the role that keeps one replica.
+// master returns the role of the fixed type, which always has one replica.
 func master(weight int32) framework.Role {
 	return framework.Role{Type: "master", ScalingWeight: weight, Replicas: 7}
 }
@@ -40,34 +40,34 @@ func TestScale(t *testing.T) {
 		expected int32
 		want     []int32
 	}{
-		"one role takes all":                              {roles: weighted(1), expected: 5, want: []int32{5}},
-		"equal weights share evenly":                      {roles: weighted(2, 2), expected: 6, want: []int32{3, 3}},
-		"weights share in proportion":                     {roles: weighted(1, 3), expected: 8, want: []int32{2, 6}},
-		"the largest remainder gets what is left":         {roles: weighted(1, 2), expected: 4, want: []int32{1, 3}},
-		"of equal remainders the first role's goes first": {roles: weighted(1, 1), expected: 3, want: []int32{2, 1}},
-		"a role without a weight gets nothing":            {roles: weighted(0, 1), expected: 3, want: []int32{0, 3}},
-		"no role has a weight: the first takes all":       {roles: weighted(0, 0), expected: 3, want: []int32{3, 0}},
-		"the first role leads, whatever its weight":       {roles: weighted(1, 9), expected: 2, want: []int32{1, 1}},
-		"nobody is expected: nobody leads": {
+		"a single role gets all replicas":                    {roles: weighted(1), expected: 5, want: []int32{5}},
+		"roles with equal weights get equal shares":          {roles: weighted(2, 2), expected: 6, want: []int32{3, 3}},
+		"roles share in proportion to their weights":         {roles: weighted(1, 3), expected: 8, want: []int32{2, 6}},
+		"the largest remainder gets the remaining replica":   {roles: weighted(1, 2), expected: 4, want: []int32{1, 3}},
+		"of equal remainders, the first role's is preferred": {roles: weighted(1, 1), expected: 3, want: []int32{2, 1}},
+		"a role without a weight gets no replicas":           {roles: weighted(0, 1), expected: 3, want: []int32{0, 3}},
+		"without weights, the first role gets all replicas":  {roles: weighted(0, 0), expected: 3, want: []int32{3, 0}},
+		"the first role leads, however small its weight":     {roles: weighted(1, 9), expected: 2, want: []int32{1, 1}},
+		"without expected replicas, no role leads": {
 			roles: weighted(0, 1), expected: 0, want: []int32{0, 0},
 		},
-		"the first role of a weight leads": {roles: weighted(0, 1, 9), expected: 2, want: []int32{0, 1, 1}},
-		"the master stays at 1, and counts": {
+		"the first role that has a weight leads": {roles: weighted(0, 1, 9), expected: 2, want: []int32{0, 1, 1}},
+		"the master keeps 1 of the expected replicas": {
 			roles: append(weighted(1), master(100)), expected: 5, want: []int32{4, 1},
 		},
-		"the master alone": {
+		"one expected replica is the master": {
 			roles: append(weighted(1, 1), master(0)), expected: 1, want: []int32{0, 0, 1},
 		},
-		"with a master no other role needs a replica": {
+		"with a master, other roles can be empty": {
 			roles: append(weighted(1, 9), master(1)), expected: 2, want: []int32{0, 1, 1},
 		},
-		"a job of a master and nothing else does not scale": {
+		"a job that only has a master does not scale": {
 			roles: []framework.Role{master(1)}, expected: 5, want: []int32{1},
 		},
-		"weights may be as large as they can be written": {
+		"the largest weights do not overflow": {
 			roles: weighted(1<<31-1, 1<<31-1), expected: 2000, want: []int32{1000, 1000},
 		},
-		"the greatest job of the most roles, without a loss": {
+		"the largest job is distributed completely": {
 			roles: weighted(1, 1, 1), expected: 2000, want: []int32{667, 667, 666},
 		},
 	} {
@@ -78,15 +78,15 @@ func TestScale(t *testing.T) {
 				t.Errorf("unexpected replicas (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, tc.roles); diff != "" {
-				t.Errorf("the roles that were passed are changed:\n%s", diff)
+				t.Errorf("the argument was changed (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-// However the weights are, all replicas are shared out, the same role leads at every size, and of two roles none loses
-// a replica when the job grows.
-func TestScaleKeepsItsLaws(t *testing.T) {
+// With any weights, all replicas are distributed and the same role leads at every size. If there are two roles, neither
+// loses a replica when the job grows.
+func TestScaleHasItsInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		roles := weighted(rapid.SliceOfN(rapid.Int32Range(0, 9), 1, 4).Draw(t, "weights")...)
@@ -101,10 +101,10 @@ func TestScaleKeepsItsLaws(t *testing.T) {
 			sum += role.Replicas
 		}
 		if sum != expected {
-			t.Fatalf("of %d replicas %d are shared out: %v", expected, sum, replicasOf(now))
+			t.Fatalf("%d of %d replicas are distributed: %v", sum, expected, replicasOf(now))
 		}
 		if a, b := framework.LeaderFirst("master", now)[0].Type, framework.LeaderFirst("master", next)[0].Type; a != b {
-			t.Fatalf("%s leads %d replicas, but %s leads one more", a, expected, b)
+			t.Fatalf("role %s leads with %d replicas, but role %s with one more", a, expected, b)
 		}
 		if len(roles) > 2 || hasMaster {
 			return
@@ -125,17 +125,19 @@ func TestGrow(t *testing.T) {
 		n       int32
 		want    []int32
 	}{
-		"a new job begins at 0":                 {n: 3, want: []int32{0, 1, 2}},
-		"what is there stays":                   {present: []int32{0, 1}, n: 3, want: []int32{0, 1, 2}},
-		"the lowest free indices are taken":     {present: []int32{0, 3}, n: 4, want: []int32{0, 1, 2, 3}},
-		"an index that is not free is left out": {present: []int32{0, 1}, taken: []int32{2}, n: 3, want: []int32{0, 1, 3}},
-		"it waits for an index, if it must": {
+		"a new job begins at index 0":          {n: 3, want: []int32{0, 1, 2}},
+		"present replicas stay":                {present: []int32{0, 1}, n: 3, want: []int32{0, 1, 2}},
+		"the lowest free indices are added":    {present: []int32{0, 3}, n: 4, want: []int32{0, 1, 2, 3}},
+		"an index that is not free is skipped": {present: []int32{0, 1}, taken: []int32{2}, n: 3, want: []int32{0, 1, 3}},
+		"the role stays smaller if too few indices are free": {
 			present: []int32{0, 1}, taken: []int32{2, 4}, n: 4, want: []int32{0, 1, 3},
 		},
-		"what is there need not be free":           {present: []int32{0, 1}, taken: []int32{0, 1}, n: 2, want: []int32{0, 1}},
-		"it never shrinks":                         {present: []int32{0, 1, 4}, n: 1, want: []int32{0, 1, 4}},
-		"nobody is wanted":                         {n: 0, want: []int32{}},
-		"no index is beyond the limit, which is 5": {present: []int32{4}, n: 5, want: []int32{0, 1, 2, 3, 4}},
+		"present replicas stay although their indices are not free": {
+			present: []int32{0, 1}, taken: []int32{0, 1}, n: 2, want: []int32{0, 1},
+		},
+		"a role with more replicas does not shrink":    {present: []int32{0, 1, 4}, n: 1, want: []int32{0, 1, 4}},
+		"a role without replicas stays empty":          {n: 0, want: []int32{}},
+		"the indices stay below the limit, which is 5": {present: []int32{4}, n: 5, want: []int32{0, 1, 2, 3, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,25 +159,31 @@ func TestShrink(t *testing.T) {
 		n       int32
 		want    []int32
 	}{
-		"nobody goes while there is no need": {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
-		"nor when more are wanted":           {present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1}},
-		"the highest index goes": {
+		"no replica is removed if the number is right": {present: []Present{leader, running(1)}, n: 2, want: []int32{0, 1}},
+		"no replica is removed if the role should grow": {
+			present: []Present{leader, pending(1)}, n: 3, want: []int32{0, 1},
+		},
+		"the highest index is removed": {
 			present: []Present{leader, running(1), running(2)}, n: 2, want: []int32{0, 1},
 		},
-		"one that does not run goes before that": {
+		"a pending replica is removed before a running one": {
 			present: []Present{leader, pending(1), running(2)}, n: 2, want: []int32{0, 2},
 		},
-		"of those that do not run, the highest": {
+		"the pending replica with the highest index is removed": {
 			present: []Present{leader, pending(1), running(2), pending(3)}, n: 3, want: []int32{0, 1, 2},
 		},
-		"the order in which they are given is not that of indices": {
+		"the order of the argument does not matter": {
 			present: []Present{running(3), running(1), running(2), leader}, n: 3, want: []int32{0, 1, 2},
 		},
-		"the leader stays, even if it does not run": {
+		"a pending leader stays": {
 			present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0},
 		},
-		"nor is it lost when nobody is wanted":   {present: []Present{leader, running(1)}, n: 0, want: []int32{0}},
-		"a role that does not lead may lose all": {present: []Present{running(0), running(1)}, n: 0, want: []int32{}},
+		"the leader stays even if the role should have no replicas": {
+			present: []Present{leader, running(1)}, n: 0, want: []int32{0},
+		},
+		"a role that does not lead can lose all replicas": {
+			present: []Present{running(0), running(1)}, n: 0, want: []int32{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,8 +194,8 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// For the record: with three roles or more the largest remainder may take a replica from one role when the job grows by
-// one (the Alabama paradox).
+// With three or more roles, the largest remainder method can take a replica from a role when the job grows by one. This
+// is known as the Alabama paradox.
 func ExampleScale() {
 	for _, expected := range []int32{10, 11} {
 		fmt.Println(expected, replicasOf(Scale("master", weighted(6, 6, 2), expected)))

@@ -1,5 +1,5 @@
-// Package policy holds the rules that common/plan applies, each a pure function in a file of its own: no client, no
-// clock, no logger. The contract that they implement is the API reference of the job kinds.
+// Package policy contains the rules that common/plan applies. Each rule is in a separate file, as pure functions
+// without a client, a clock or a logger. The rules implement the API reference of the job kinds.
 package policy
 
 import (
@@ -16,17 +16,17 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Outcome is how one pod of a replica stands.
+// Outcome is the state of a replica, as its pod shows it.
 type Outcome struct {
 	// Phase of the replica.
 	Phase batchv1beta1.ReplicaPhase
-	// Ready says that the main container runs and passes its readiness probe.
+	// Ready reports whether the main container runs and the pod passes its readiness probes.
 	Ready bool
-	// Terminating reports whether the pod is being deleted and its main container had not ended before. Its end then
-	// means nothing for the job.
+	// Terminating reports whether the pod is being deleted and its main container had not ended before. Its exit is then
+	// ignored.
 	Terminating bool
-	// Disruption is why Kubernetes ends the pod for reasons of its own: Preempted, Evicted, NodeLost, ... Empty if it does
-	// not.
+	// Disruption is why Kubernetes itself ends the pod, such as Preempted, Evicted or NodeLost. It is empty if there is no
+	// disruption.
 	Disruption string
 	// Failure is set if Phase is Failed.
 	Failure *Failure
@@ -34,45 +34,46 @@ type Outcome struct {
 
 // Failure is why a replica failed.
 type Failure struct {
-	// ExitCode of the main container, or of the init container that failed. Nil if no container ended with an error.
+	// ExitCode of the main container, or of the init container that failed. Nil if no container exited with an error.
 	ExitCode *int32
-	// Init says that it was an init container, so that the main container has not run.
+	// Init reports whether an init container failed, so that the main container has not run.
 	Init bool
-	// Reason as the kubelet says it, or the disruption.
+	// Reason that the kubelet gave, or the disruption.
 	Reason string
-	// Output is what matters of the tail of what the container printed, or of the message that it left.
+	// Output is the relevant part of the tail of the container's output, or of its termination message.
 	Output string
-	// Report is what the output tells about the process that failed first. Its text is Output.
+	// Report is the information in the output about the process that failed first. Its Text is empty; see Output.
 	Report launcher.Report
-	// Message is what the kubelet says of the pod, such as why it evicted it, in at most report.MaxNote bytes.
+	// Message is the kubelet's message about the pod, such as why it evicted the pod. It has at most report.MaxNote bytes.
 	Message string
 	// Time of the failure.
 	Time time.Time
 	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore
-	// of a podFailurePolicy: the program was not to blame. The failure is still recorded, delays the restart, and ends the
-	// job if the restart policy is Never.
+	// of a podFailurePolicy: the program did not cause the failure. The failure is still recorded, delays the restart, and
+	// ends the job if the restart policy is Never.
 	Ignored bool
 }
 
-// Detail returns what is known of the failure: what the kubelet says, then what the container printed.
+// Detail returns the details of the failure: the kubelet's message, followed by the container's output.
 func (f Failure) Detail() string {
 	return strings.Join(slices.DeleteFunc([]string{f.Message, f.Output}, func(s string) bool { return s == "" }), "\n")
 }
 
-// Judge says how a replica stands, given its pod and the name of its main container. No pod is Creating.
+// Judge returns the state of a replica from its pod and the name of its main container. Without a pod, the phase is
+// Creating.
 func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	if pod == nil {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
 	}
 	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
 	outcome := Outcome{
-		//mutant:what ended before its pod was deleted does not count => Terminating: pod.DeletionTimestamp != nil,
+		//mutant:the exit of a container before its pod was deleted is ignored => Terminating: pod.DeletionTimestamp != nil,
 		Terminating: pod.DeletionTimestamp != nil && !endedBeforeDeletion(pod, main),
 		Disruption:  Disruption(pod),
 	}
 	switch {
 	case main != nil && main.State.Terminated != nil:
-		// Sidecars may run on: the main container's exit is the replica's outcome.
+		// The exit of the main container is the outcome of the replica, even if sidecars still run.
 		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
 		if main.State.Terminated.ExitCode != 0 || endedByKubelet(pod, main.State.Terminated) {
 			outcome.Phase = batchv1beta1.ReplicaPhaseFailed
@@ -81,7 +82,7 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodSucceeded:
 		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
-	//mutant:containers: one that restarts in its pod goes on => case false:
+	//mutant:containers: a replica whose main container was restarted in its pod has not failed => case false:
 	case wasRestarted(pod, main):
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodUnknown:
@@ -99,38 +100,38 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 	return outcome
 }
 
-// clockTolerance is by how much the end of a container must precede the deletion of its pod to be taken for earlier.
-// The kubelet and the API server report whole seconds, each by a clock of its own.
+// clockTolerance is the minimum time by which the end of a container must precede the deletion of its pod to count as
+// earlier. The kubelet and the API server use different clocks, and both report whole seconds.
 const clockTolerance = 2 * time.Second
 
-// endedBeforeDeletion reports whether the main container ended by itself before somebody deleted the pod. A container
-// that runs beside it may keep such a pod.
+// endedBeforeDeletion reports whether the main container ended by itself before somebody deleted the pod. Such a pod
+// can still exist because a sidecar runs.
 func endedBeforeDeletion(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
 	return main != nil && main.State.Terminated != nil &&
 		main.State.Terminated.FinishedAt.Add(clockTolerance).Before(DeletedAt(pod))
 }
 
-// DeletedAt returns when the deletion of a pod was requested. The pod must have a deletion timestamp, which is later by
-// the grace period.
+// DeletedAt returns when the deletion of a pod was requested: its deletion timestamp minus the grace period. The pod
+// must have a deletion timestamp.
 func DeletedAt(pod *corev1.Pod) time.Time {
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	return pod.DeletionTimestamp.Add(-grace)
 }
 
-// wasRestarted reports whether the kubelet restarted the main container of a live pod. The first end is the replica's:
-// no limit counts the restarts of the kubelet, and the peers of the replica do not restart with it.
+// wasRestarted reports whether the kubelet restarted the main container of a live pod. The replica has then failed with
+// the first exit: backoffLimit does not count restarts by the kubelet, and the peers do not restart with the container.
 func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
-	//equivalent:always pod.Status.Phase != corev1.PodSucceeded => only an ended main container failed in such a pod
+	//equivalent:always pod.Status.Phase != corev1.PodSucceeded => if such a pod failed, its main container has ended
 	isLive := pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 	return isLive && main != nil && main.State.Terminated == nil &&
 		(main.RestartCount > 0 || main.LastTerminationState.Terminated != nil)
 }
 
-// endedByKubelet says that the kubelet ended the container for the node's sake or for the pod's use of the node. A
-// program that saves its work on SIGTERM and exits 0 has then not finished it.
+// endedByKubelet reports whether the kubelet ended the container, to protect the node or because the pod exceeded a
+// limit. A program that saves its work on SIGTERM and exits with 0 has then not finished its work.
 func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if c := disruptionTarget(pod); c != nil && c.Reason == corev1.PodReasonTerminationByKubelet {
-		return !main.FinishedAt.Before(&c.LastTransitionTime) // it may have finished before
+		return !main.FinishedAt.Before(&c.LastTransitionTime) // the container might have ended before the disruption
 	}
 	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != ""
 }
@@ -156,20 +157,22 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 	}
 	if c := disruptionTarget(pod); c != nil && !c.LastTransitionTime.IsZero() &&
 		c.LastTransitionTime.Time.Before(failure.Time) {
-		failure.Time = c.LastTransitionTime.Time // its end was begun then, and its peers may have died of it since
+		// The disruption began before the container ended, and can have caused failures of peers in between.
+		failure.Time = c.LastTransitionTime.Time
 	}
-	// The pod's own reason (Evicted) says more than the disruption, and that more than the container's, which is then
-	// Error.
+	// The most specific reason wins: first the reason of the pod (such as Evicted), then the disruption, then the reason
+	// of the container, which is Error in these cases.
 	failure.Reason = cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod), containerReason,
 		batchv1beta1.ReasonError)
 	return failure
 }
 
-// MaxOutput is how much of a container's output is kept, in bytes: as much as the kubelet keeps.
+// MaxOutput is the maximum size of the output in a Failure, in bytes. It equals the kubelet's limit for a termination
+// message.
 const MaxOutput = 4096
 
-// lastLines returns the last whole lines of a text, in at most the given number of bytes. A line that is longer is cut
-// at its beginning.
+// lastLines returns the last whole lines of a text that fit into the given number of bytes. If the last line does not
+// fit, its beginning is cut off.
 func lastLines(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -181,13 +184,14 @@ func lastLines(text string, most int) string {
 	return text
 }
 
-// podReasons says in our words what the kubelet gives as the reason of a pod that it ended.
+// podReasons maps the kubelet's reasons for ending a pod to reasons in the status of a job.
 var podReasons = map[string]string{
 	"Terminated": batchv1beta1.ReasonNodeShutdown,
 	"Preempting": batchv1beta1.ReasonPreempted,
 }
 
-// lastTransition returns when the pod last changed in a way that its conditions show.
+// lastTransition returns the latest transition time of the pod's conditions, or the pod's creation time if that is
+// later.
 func lastTransition(pod *corev1.Pod) time.Time {
 	last := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
@@ -198,8 +202,8 @@ func lastTransition(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// outputOf returns the tail of what a container printed, or the message that it left. What the kubelet says where it
-// has neither is not the container's, and names paths of the node.
+// outputOf returns the tail of a container's output, or its termination message. If the kubelet has neither, it reports
+// an error of its own there, which can contain paths of the node. outputOf then returns "".
 func outputOf(ended *corev1.ContainerStateTerminated) string {
 	if ended.Reason == containerStatusUnknown || strings.HasPrefix(ended.Message, "Error on reading termination") {
 		return ""
@@ -207,11 +211,12 @@ func outputOf(ended *corev1.ContainerStateTerminated) string {
 	return strings.TrimSpace(ended.Message)
 }
 
-// containerStatusUnknown is the reason of the end of a container that the runtime no longer knew when its pod ended.
-// The kubelet reports such an end as the last state of a container that waits.
+// containerStatusUnknown is the termination reason of a container that the runtime no longer knew when its pod ended.
+// The kubelet reports it in the last termination state of a container that is waiting.
 const containerStatusUnknown = "ContainerStatusUnknown"
 
-// endedContainer returns the end of the main container, else that of the init container that failed, else nil.
+// endedContainer returns the termination state of the main container. If the main container has not ended, it returns
+// the state of the init container that failed, or nil if there is none.
 func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if main != nil && main.State.Terminated != nil {
 		return main.State.Terminated
@@ -219,7 +224,8 @@ func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.Conta
 	if main != nil && main.LastTerminationState.Terminated != nil {
 		return main.LastTerminationState.Terminated
 	}
-	// The last, since one starts when those before it have ended or are sidecars, which the kubelet ends with the pod.
+	// Init containers start one after another, so only the last that ended with an error can have failed by itself.
+	// Earlier ones with an error are sidecars that the kubelet ended with the pod.
 	for _, init := range slices.Backward(pod.Status.InitContainerStatuses) {
 		if ended := init.State.Terminated; ended != nil && ended.ExitCode != 0 {
 			return ended
@@ -237,8 +243,8 @@ func anyContainerStarted(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
 }
 
-// notReady says that the pod does not pass its probes, or that its node does not answer: then only this condition
-// tells.
+// notReady reports whether the pod fails its probes or its node does not respond. If the node does not respond, only
+// this condition of the pod shows it.
 func notReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse

@@ -19,7 +19,7 @@ var (
 	ended   = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// podIn is a pod of a phase, with these statuses of its containers.
+// podIn returns a pod in a phase, with the given container statuses.
 func podIn(phase corev1.PodPhase, statuses ...corev1.ContainerStatus) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "pod", CreationTimestamp: metav1.NewTime(created)},
@@ -53,23 +53,23 @@ func endsFor(container string, code int32, reason, message string) corev1.Contai
 	}
 }
 
-// restartedInPlace is the message of a failure whose container runs again in its pod.
+// restartedInPlace is the message of a failure whose container was restarted in its pod.
 const restartedInPlace = "the main container was restarted in its pod"
 
-// restarted returns the status of a container that its kubelet restarted after an end with the code.
+// restarted returns the status of a container that the kubelet restarted after it had exited with a code.
 func restarted(status corev1.ContainerStatus, code int32, reason string) corev1.ContainerStatus {
 	status.RestartCount = 1
 	status.LastTerminationState = endsFor("", code, reason, "").State
 	return status
 }
 
-// because gives a pod a reason and a message of the kubelet's.
+// because sets the reason and the message that the kubelet reports for a pod.
 func because(reason, message string, pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Reason, pod.Status.Message = reason, message
 	return pod
 }
 
-// initialized gives a pod these statuses of its init containers.
+// initialized sets the statuses of a pod's init containers.
 func initialized(pod *corev1.Pod, statuses ...corev1.ContainerStatus) *corev1.Pod {
 	pod.Status.InitContainerStatuses = statuses
 	return pod
@@ -82,14 +82,14 @@ func disruptedBy(reason string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// disruptedAt has Kubernetes end a pod so long after its containers ended.
-func disruptedAt(d time.Duration, by string, pod *corev1.Pod) *corev1.Pod {
-	pod = disruptedBy(by, pod)
+// disruptedAt adds a disruption that began the given time after the pod's containers ended.
+func disruptedAt(d time.Duration, reason string, pod *corev1.Pod) *corev1.Pod {
+	pod = disruptedBy(reason, pod)
 	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ended.Add(d))
 	return pod
 }
 
-// conditioned gives a pod these conditions.
+// conditioned sets the conditions of a pod.
 func conditioned(pod *corev1.Pod, conditions ...corev1.PodCondition) *corev1.Pod {
 	pod.Status.Conditions = conditions
 	return pod
@@ -100,7 +100,7 @@ func deleting(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// deletedAfter has somebody delete a pod so long after its containers ended, with a grace period.
+// deletedAfter marks a pod as deleted the given time after its containers ended, with a grace period.
 func deletedAfter(d time.Duration, pod *corev1.Pod) *corev1.Pod {
 	const grace = 60
 	pod.DeletionGracePeriodSeconds = new(int64(grace))
@@ -123,113 +123,113 @@ func TestJudge(t *testing.T) {
 		pod  *corev1.Pod
 		want Outcome
 	}{
-		"no pod": {want: Outcome{Phase: creating}},
-		"a pod that waits for a node": {
+		"a replica without a pod is creating": {want: Outcome{Phase: creating}},
+		"a pod that is not scheduled is pending": {
 			pod:  podIn(corev1.PodPending),
 			want: Outcome{Phase: pending},
 		},
-		"a pod whose main container is being created while a sidecar runs": {
+		"a pod whose main container is being created is pending, though a sidecar runs": {
 			pod:  podIn(corev1.PodRunning, runs("sidecar"), notStarted),
 			want: Outcome{Phase: pending},
 		},
-		"a pod that runs": {
+		"a pod whose main container runs is running": {
 			pod:  podIn(corev1.PodRunning, runs("main")),
 			want: Outcome{Phase: running},
 		},
-		"a pod that is ready": {
+		"a pod whose main container is ready is ready": {
 			pod:  podIn(corev1.PodRunning, ready(runs("main"))),
 			want: Outcome{Phase: running, Ready: true},
 		},
-		"a pod that runs and is being deleted is not ready": {
+		"a running pod that is being deleted is not ready": {
 			pod:  deleting(podIn(corev1.PodRunning, ready(runs("main")))),
 			want: Outcome{Phase: running, Terminating: true},
 		},
-		"a pod whose node does not answer": {
+		"a pod in phase Unknown is unknown": {
 			pod:  podIn(corev1.PodUnknown, runs("main")),
 			want: Outcome{Phase: unknown},
 		},
-		"a main container that its kubelet restarted, which the end before tells": {
+		"a main container that was restarted has failed with its first exit": {
 			pod: podIn(corev1.PodRunning, restarted(ready(runs("main")), 137, "OOMKilled")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Message: restartedInPlace, Time: ended,
 			}},
 		},
-		"a main container in CrashLoopBackOff": {
+		"a main container in CrashLoopBackOff has failed": {
 			pod: podIn(corev1.PodRunning, restarted(waits("main", "CrashLoopBackOff"), 3, "Error")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
 			}},
 		},
-		"a main container that was restarted after it had ended well": {
+		"a main container that was restarted after it had succeeded has failed": {
 			pod: podIn(corev1.PodRunning, restarted(runs("main"), 0, "Completed")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
 			}},
 		},
-		"a main container that was restarted, and whose end before is not known": {
+		"a main container that was restarted after an unknown exit has failed": {
 			pod: podIn(corev1.PodRunning, corev1.ContainerStatus{Name: "main", RestartCount: 1}),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: created,
 			}},
 		},
-		"a main container that was restarted and then ended well": {
+		"a main container that was restarted and then succeeded has succeeded": {
 			pod:  podIn(corev1.PodSucceeded, restarted(ends("main", 0), 3, "Error")),
 			want: Outcome{Phase: succeeded},
 		},
-		"a sidecar that its kubelet restarted": {
+		"a restart of a sidecar is not a failure": {
 			pod:  podIn(corev1.PodRunning, runs("main"), restarted(runs("sidecar"), 1, "Error")),
 			want: Outcome{Phase: running},
 		},
-		"a pod that ended well": {
+		"a pod whose main container exited with 0 has succeeded": {
 			pod:  podIn(corev1.PodSucceeded, ends("main", 0)),
 			want: Outcome{Phase: succeeded},
 		},
-		"a main container that ended well while a sidecar runs on": {
+		"a main container that exited with 0 has succeeded, though a sidecar still runs": {
 			pod:  podIn(corev1.PodRunning, ends("main", 0), runs("sidecar")),
 			want: Outcome{Phase: succeeded},
 		},
-		"a main container that ended well while its sidecar failed": {
+		"a main container that exited with 0 has succeeded, though a sidecar failed": {
 			pod:  podIn(corev1.PodFailed, ends("main", 0), ends("sidecar", 1)),
 			want: Outcome{Phase: succeeded},
 		},
-		"an init container that failed, at which the kubelet ended a sidecar that was started before it": {
+		"the failure of an init container counts, not that of the sidecar that ended with it": {
 			pod: initialized(podIn(corev1.PodFailed, waits("main", "PodInitializing")),
 				ends("prepare", 0), ends("mesh", 143), ends("fetch", 3), waits("last", "PodInitializing")),
 			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: new(int32(3)), Init: true, Reason: "Error", Time: ended}},
 		},
-		"a main container that ended well, at which the kubelet killed a sidecar": {
+		"a main container that exited with 0 has succeeded, though a sidecar was then killed": {
 			pod:  initialized(podIn(corev1.PodSucceeded, ends("main", 0)), ends("mesh", 137)),
 			want: Outcome{Phase: succeeded},
 		},
-		"a sidecar that failed while the main container runs on": {
+		"a failure of a sidecar is not a failure while the main container runs": {
 			pod:  podIn(corev1.PodRunning, runs("main"), ends("sidecar", 1)),
 			want: Outcome{Phase: running},
 		},
-		"a main container that failed": {
+		"a main container that exited with 3 has failed": {
 			pod: podIn(corev1.PodFailed, ends("main", 3)),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a main container that failed while a sidecar runs on": {
+		"a main container that exited with 3 has failed, though a sidecar still runs": {
 			pod: podIn(corev1.PodRunning, runs("sidecar"), ends("main", 3)),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a main container that ran out of memory, with its output": {
+		"a failure has the output of the container without trailing white space": {
 			pod: podIn(corev1.PodFailed, endsFor("main", 137, "OOMKilled", "step 7\nstep 8\n")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Output: "step 7\nstep 8", Time: ended,
 			}},
 		},
-		"a failure without a reason is an Error": {
+		"a failure without a reason has the reason Error": {
 			pod: podIn(corev1.PodFailed, endsFor("main", 3, "", "")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"an init container that failed": {
+		"a failure of an init container has its exit code and its output": {
 			pod: func() *corev1.Pod {
 				pod := podIn(corev1.PodFailed, notStarted)
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
@@ -241,14 +241,14 @@ func TestJudge(t *testing.T) {
 				Init: true, ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Output: "no route to host", Time: ended,
 			}},
 		},
-		"a pod that used more ephemeral storage than its limit counts": {
+		"an eviction for too much ephemeral storage counts": {
 			pod: because("Evicted", "ephemeral local storage usage exceeds",
 				podIn(corev1.PodFailed, endsFor("main", 137, "Error", ""))),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
 			}},
 		},
-		"an evicted pod whose container the runtime no longer knew counts, too": {
+		"an eviction of a pod whose container the runtime no longer knew counts": {
 			pod: func() *corev1.Pod {
 				lost := waits("main", "ContainerCreating")
 				lost.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
@@ -266,39 +266,39 @@ func TestJudge(t *testing.T) {
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
 			}},
 		},
-		"a long message of the kubelet is cut": {
+		"a long message of the kubelet is truncated": {
 			pod: because("Evicted", strings.Repeat("x", 5000), podIn(corev1.PodFailed)),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: "Evicted", Message: strings.Repeat("x", 1021) + "...", Time: created, Ignored: true,
 			}},
 		},
-		"output that the kubelet could not read, of which it names the path": {
+		"an error of the kubelet about reading the output is not the output": {
 			pod: podIn(corev1.PodFailed,
 				endsFor("main", 1, "Error", "Error on reading termination message from logs: open /var/log/pods/x")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"the eviction of a pod for its node's sake is ignored": {
+		"an eviction because of node pressure is ignored": {
 			pod: disruptedBy("TerminationByKubelet", because("Evicted", "the node was low on memory",
 				podIn(corev1.PodFailed, endsFor("main", 137, "Error", "")))),
 			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonNodeShutdown, Failure: &Failure{
 				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "the node was low on memory", Time: ended, Ignored: true,
 			}},
 		},
-		"the failure of a pod that its kubelet rejected is ignored": {
+		"a pod that the kubelet rejected is ignored": {
 			pod: because("OutOfcpu", "node is full", podIn(corev1.PodFailed)),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: "OutOfcpu", Message: "node is full", Time: created, Ignored: true,
 			}},
 		},
-		"the failure of a pod that was not admitted is ignored, although its containers are listed": {
+		"a pod that the kubelet did not admit is ignored, though it has container statuses": {
 			pod: because("UnexpectedAdmissionError", "no device", podIn(corev1.PodFailed, notStarted)),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: "UnexpectedAdmissionError", Message: "no device", Time: created, Ignored: true,
 			}},
 		},
-		"a pod that failed after its init container had run counts": {
+		"a failure after an init container had run counts": {
 			pod: func() *corev1.Pod {
 				pod := because("DeadlineExceeded", "pod was active too long", podIn(corev1.PodFailed, notStarted))
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{ends("fetch", 0)}
@@ -308,92 +308,92 @@ func TestJudge(t *testing.T) {
 				Reason: "DeadlineExceeded", Message: "pod was active too long", Time: created,
 			}},
 		},
-		"a pod that fails while it is being deleted": {
+		"a pod that fails while it is being deleted is terminating": {
 			pod: deleting(podIn(corev1.PodFailed, ends("main", 143))),
 			want: Outcome{Phase: failed, Terminating: true, Failure: &Failure{
 				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a pod that is deleted half a minute after its main container succeeded, which a sidecar keeps": {
+		"a success 30 s before the deletion of the pod counts": {
 			pod:  deletedAfter(30*time.Second, podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
 			want: Outcome{Phase: succeeded},
 		},
-		"a pod that is deleted half a minute after its main container failed": {
+		"a failure 30 s before the deletion of the pod counts": {
 			pod: deletedAfter(30*time.Second, podIn(corev1.PodRunning, ends("main", 1), runs("sidecar"))),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a pod that is deleted so soon after its main container ended that the clocks may be wrong": {
+		"a success within the clock tolerance before the deletion of the pod is ignored": {
 			pod:  deletedAfter(2*time.Second, podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
 			want: Outcome{Phase: succeeded, Terminating: true},
 		},
-		"a pod that is deleted before it has containers": {
+		"a pending pod that is being deleted is terminating": {
 			pod:  deleting(podIn(corev1.PodPending)),
 			want: Outcome{Phase: pending, Terminating: true},
 		},
-		"a pod that succeeded, and whose containers its kubelet does not list": {
+		"a pod in phase Succeeded has succeeded without container statuses": {
 			pod:  podIn(corev1.PodSucceeded),
 			want: Outcome{Phase: succeeded},
 		},
-		"a pod that runs and does not pass its probes, or whose node does not answer, is not ready": {
+		"a running pod whose condition Ready is False is not ready": {
 			pod: conditioned(podIn(corev1.PodRunning, ready(runs("main"))),
 				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}),
 			want: Outcome{Phase: running},
 		},
-		"a pod that runs is ready whatever other conditions are false": {
+		"a running pod is ready although another condition is False": {
 			pod: conditioned(podIn(corev1.PodRunning, ready(runs("main"))),
 				corev1.PodCondition{Type: "example.com/Warm", Status: corev1.ConditionFalse},
 				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}),
 			want: Outcome{Phase: running, Ready: true},
 		},
-		"a program that exits 0 when its kubelet ends it for the node's sake has failed": {
+		"a program that exits with 0 because its node shuts down has failed": {
 			pod: because("Terminated", "the node shuts down", podIn(corev1.PodFailed, ends("main", 0))),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				Reason: batchv1beta1.ReasonNodeShutdown, Message: "the node shuts down", Time: ended,
 			}},
 		},
-		"a program that succeeded in a pod whose kubelet gives a reason, and does not end it": {
+		"a program that exits with 0 in a running pod with a reason has succeeded": {
 			pod:  because("NodeAffinity", "", podIn(corev1.PodRunning, ends("main", 0), runs("sidecar"))),
 			want: Outcome{Phase: succeeded},
 		},
-		"a program that exits 0 after its kubelet began to end it has failed": {
+		"a program that exits with 0 after the kubelet began to end its pod has failed": {
 			pod: disruptedAt(-time.Minute, "TerminationByKubelet", podIn(corev1.PodRunning, ends("main", 0))),
 			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonNodeShutdown, Failure: &Failure{
 				Reason: batchv1beta1.ReasonNodeShutdown, Time: ended.Add(-time.Minute), Ignored: true,
 			}},
 		},
-		"a program that exits 0 before its kubelet ends the pod has succeeded": {
+		"a program that exits with 0 before the kubelet ends its pod has succeeded": {
 			pod:  disruptedAt(time.Minute, "TerminationByKubelet", podIn(corev1.PodRunning, ends("main", 0))),
 			want: Outcome{Phase: succeeded, Disruption: batchv1beta1.ReasonNodeShutdown},
 		},
-		"a program that exits 0 while its pod is preempted has succeeded": {
+		"a program that exits with 0 while its pod is preempted has succeeded": {
 			pod:  disruptedAt(-time.Minute, "PreemptionByScheduler", podIn(corev1.PodRunning, ends("main", 0))),
 			want: Outcome{Phase: succeeded, Disruption: batchv1beta1.ReasonPreempted},
 		},
-		"a failure happens when the disruption begins, if its program ends later": {
+		"a failure has the time of the disruption if the program ends later": {
 			pod: disruptedAt(-time.Minute, "PreemptionByScheduler", podIn(corev1.PodFailed, ends("main", 143))),
 			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{
 				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonPreempted, Time: ended.Add(-time.Minute), Ignored: true,
 			}},
 		},
-		"a failure happens when its program ends, if the disruption begins later": {
+		"a failure has the time when the program ended if the disruption begins later": {
 			pod: disruptedAt(time.Minute, "PreemptionByScheduler", podIn(corev1.PodFailed, ends("main", 143))),
 			want: Outcome{Phase: failed, Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{
 				ExitCode: ptr.To[int32](143), Reason: batchv1beta1.ReasonPreempted, Time: ended, Ignored: true,
 			}},
 		},
-		"a pod that failed is not one whose main container was restarted": {
+		"a failed pod with a restarted main container has the reason of the pod": {
 			pod:  because("Evicted", "", podIn(corev1.PodFailed, restarted(waits("main", "ContainerCreating"), 3, "Error"))),
 			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: ptr.To[int32](3), Reason: "Evicted", Time: ended}},
 		},
-		"a main container that was restarted and then failed": {
+		"a main container that was restarted and then failed has its last exit code": {
 			pod: podIn(corev1.PodRunning, restarted(ends("main", 5), 3, "Error"), runs("sidecar")),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](5), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a main container that was restarted, and whose restart is not counted yet": {
+		"a main container that was restarted has failed before the restart is counted": {
 			pod: func() *corev1.Pod {
 				status := restarted(runs("main"), 3, "Error")
 				status.RestartCount = 0
@@ -403,27 +403,27 @@ func TestJudge(t *testing.T) {
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Message: restartedInPlace, Time: ended,
 			}},
 		},
-		"a main container that was restarted, in a pod of which the kubelet says more": {
+		"a message of the kubelet replaces the message about the restart": {
 			pod: because("", "the node is low on memory", podIn(corev1.PodRunning, restarted(runs("main"), 3, "Error"))),
 			want: Outcome{Phase: failed, Failure: &Failure{
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Message: "the node is low on memory", Time: ended,
 			}},
 		},
-		"an init container that failed before the main container is listed": {
+		"an init container can fail before the main container has a status": {
 			pod:  initialized(podIn(corev1.PodFailed), ends("fetch", 3)),
 			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: new(int32(3)), Init: true, Reason: "Error", Time: ended}},
 		},
-		"a pod that failed while a sidecar runs counts, though its main container never started": {
+		"a failure after a sidecar started counts, though the main container never started": {
 			pod:  because("DeadlineExceeded", "", podIn(corev1.PodFailed, runs("sidecar"), notStarted)),
 			want: Outcome{Phase: failed, Failure: &Failure{Reason: "DeadlineExceeded", Time: created}},
 		},
-		"a failure without an end of a container happens when the pod changed last": {
+		"a failure without an ended container has the time of the pod's last transition": {
 			pod: conditioned(because("DeadlineExceeded", "", podIn(corev1.PodFailed, runs("sidecar"))),
 				corev1.PodCondition{Type: corev1.PodReady, LastTransitionTime: metav1.NewTime(ended)},
 				corev1.PodCondition{Type: corev1.PodScheduled, LastTransitionTime: metav1.NewTime(created.Add(time.Minute))}),
 			want: Outcome{Phase: failed, Failure: &Failure{Reason: "DeadlineExceeded", Time: ended}},
 		},
-		"a pod that is to be disrupted but runs yet": {
+		"a pod that will be disrupted is running while its main container runs": {
 			pod:  disruptedBy("PreemptionByScheduler", podIn(corev1.PodRunning, runs("main"))),
 			want: Outcome{Phase: running, Disruption: batchv1beta1.ReasonPreempted},
 		},
@@ -443,26 +443,30 @@ func TestDetail(t *testing.T) {
 		failure Failure
 		want    string
 	}{
-		"nothing is known":           {},
-		"what the container printed": {failure: Failure{Output: "ValueError"}, want: "ValueError"},
-		"what the kubelet says":      {failure: Failure{Message: "node is full"}, want: "node is full"},
-		"the kubelet first, since it ended the pod": {
+		"a failure without a message and an output has no details": {},
+		"the output of the container is a detail": {
+			failure: Failure{Output: "ValueError"}, want: "ValueError",
+		},
+		"the message of the kubelet is a detail": {
+			failure: Failure{Message: "node is full"}, want: "node is full",
+		},
+		"the message of the kubelet precedes the output of the container": {
 			failure: Failure{Message: "too much storage", Output: "step 7"}, want: "too much storage\nstep 7",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := tc.failure.Detail(); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
+				t.Errorf("the details are %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// Whoever disrupts a pod, the failure is ignored, and the reason says what happened.
+// Every disruption makes the failure ignored and determines its reason.
 func TestDisruptionsAreIgnored(t *testing.T) {
 	t.Parallel()
-	for by, wantReason := range map[string]string{
+	for disruption, wantReason := range map[string]string{
 		"PreemptionByScheduler":  batchv1beta1.ReasonPreempted,
 		"DeletionByTaintManager": batchv1beta1.ReasonNodeLost,
 		"EvictionByEvictionAPI":  batchv1beta1.ReasonEvicted,
@@ -470,12 +474,12 @@ func TestDisruptionsAreIgnored(t *testing.T) {
 		"TerminationByKubelet":   batchv1beta1.ReasonNodeShutdown,
 		"SomethingNew":           batchv1beta1.ReasonDisrupted,
 	} {
-		t.Run(by, func(t *testing.T) {
+		t.Run(disruption, func(t *testing.T) {
 			t.Parallel()
 			want := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Disruption: wantReason, Failure: &Failure{
 				ExitCode: ptr.To[int32](143), Reason: wantReason, Time: ended, Ignored: true,
 			}}
-			got := Judge(disruptedBy(by, podIn(corev1.PodFailed, ends("main", 143))), "main")
+			got := Judge(disruptedBy(disruption, podIn(corev1.PodFailed, ends("main", 143))), "main")
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
 			}
@@ -483,27 +487,28 @@ func TestDisruptionsAreIgnored(t *testing.T) {
 	}
 }
 
-// A DisruptionTarget that did not come true is none.
-func TestDisruptionThatDidNotHappen(t *testing.T) {
+func TestADisruptionTargetThatIsFalseIsNoDisruption(t *testing.T) {
 	t.Parallel()
 	pod := disruptedBy("EvictionByEvictionAPI", podIn(corev1.PodFailed, ends("main", 1)))
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
 	if got := Judge(pod, "main"); got.Disruption != "" || got.Failure.Ignored {
-		t.Errorf("the failure is taken for a disruption: %+v", got)
+		t.Errorf("the failure counts as a disruption: %+v", got)
 	}
 }
 
-func TestOutputIsTheLastLines(t *testing.T) {
+func TestLastLines(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcde\n", 300) + "end"
 	for name, tc := range map[string]struct{ output, want string }{
-		"a short one is kept":                {output: "a\nb\n", want: "a\nb"},
-		"a long one from a line's beginning": {output: long, want: long[len(long)-255*16-3:]},
-		"one of just the maximum is kept": {
+		"a short output is kept":                          {output: "a\nb\n", want: "a\nb"},
+		"a long output is cut at the beginning of a line": {output: long, want: long[len(long)-255*16-3:]},
+		"an output of the maximum size is kept": {
 			output: "a\n" + long[len(long)-MaxOutput+2:], want: "a\n" + long[len(long)-MaxOutput+2:],
 		},
-		"a long line is cut": {output: strings.Repeat("x", 5000), want: strings.Repeat("x", MaxOutput)},
-		"no character is cut in two": {
+		"the beginning of a long line is cut off": {
+			output: strings.Repeat("x", 5000), want: strings.Repeat("x", MaxOutput),
+		},
+		"a character is not split": {
 			output: strings.Repeat("é", 3000) + "!", want: strings.Repeat("é", 2047) + "!",
 		},
 	} {
@@ -511,7 +516,7 @@ func TestOutputIsTheLastLines(t *testing.T) {
 			t.Parallel()
 			got := lastLines(strings.TrimSpace(tc.output), MaxOutput)
 			if got != tc.want || !utf8.ValidString(got) {
-				t.Errorf("got %d bytes, want %d: %q", len(got), len(tc.want), got)
+				t.Errorf("the output has %d bytes, want %d: %q", len(got), len(tc.want), got)
 			}
 		})
 	}

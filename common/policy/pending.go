@@ -9,8 +9,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// waitingReasons maps what the kubelet says of a container that does not start to the reason of the job. Waiting for a
-// reason that is not listed is the normal course of things.
+// waitingReasons maps the kubelet's reasons for a waiting container to reasons in the status of a job. All other
+// reasons are part of a normal start.
 var waitingReasons = map[string]string{
 	"ErrImagePull":               batchv1beta1.ReasonImagePull,
 	"ImagePullBackOff":           batchv1beta1.ReasonImagePull,
@@ -21,8 +21,8 @@ var waitingReasons = map[string]string{
 	"RunContainerError":          batchv1beta1.ReasonContainerConfig,
 }
 
-// WhyPending says why a pod does not run yet, as the reason and the message of a condition. It cuts what it quotes to
-// report.MaxNote.
+// WhyPending returns the reason and the message of a condition for a pod that does not run yet. It truncates quoted
+// messages to report.MaxNote.
 func WhyPending(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

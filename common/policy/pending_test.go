@@ -10,7 +10,7 @@ import (
 )
 
 func waits(container, reason string) corev1.ContainerStatus {
-	return waitsFor(container, reason, "says the kubelet")
+	return waitsFor(container, reason, "message of the kubelet")
 }
 
 func waitsFor(container, reason, message string) corev1.ContainerStatus {
@@ -36,67 +36,67 @@ func TestWhyPending(t *testing.T) {
 		wantReason  string
 		wantMessage string
 	}{
-		"nothing is known yet": {
+		"a new pod without conditions is starting": {
 			pod:         podIn(corev1.PodPending),
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
-		"no node can take it": {
+		"a pod that fits on no node is unschedulable": {
 			pod:         scheduled(podIn(corev1.PodPending), corev1.ConditionFalse),
 			wantReason:  batchv1beta1.ReasonUnschedulable,
 			wantMessage: "pod cannot be scheduled: 0/3 nodes are available",
 		},
-		"a node took it": {
+		"a pod that was scheduled is starting": {
 			pod:         scheduled(podIn(corev1.PodPending), corev1.ConditionTrue),
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
-		"a condition that is not about a node": {
+		"other false conditions of a pod do not count": {
 			pod: conditioned(podIn(corev1.PodPending),
 				corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: "not ready"}),
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
-		"a long message is cut": {
+		"a long message is truncated": {
 			pod:         podIn(corev1.PodPending, waitsFor("main", "ErrImagePull", strings.Repeat("x", 5000))),
 			wantReason:  batchv1beta1.ReasonImagePull,
 			wantMessage: "container main of pod cannot start: ErrImagePull: " + strings.Repeat("x", 1021) + "...",
 		},
-		"containers are created, which is the normal course": {
+		"a pod whose containers are being created is starting": {
 			pod:         podIn(corev1.PodPending, waits("main", "ContainerCreating")),
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
-		"init containers run, which is too": {
+		"a pod whose init containers run is starting": {
 			pod:         withInit(podIn(corev1.PodPending, waits("main", "PodInitializing")), runs("fetch")),
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
-		"an image cannot be pulled": {
+		"an image that cannot be pulled is reported": {
 			pod:         podIn(corev1.PodPending, runs("sidecar"), waits("main", "ImagePullBackOff")),
 			wantReason:  batchv1beta1.ReasonImagePull,
-			wantMessage: "container main of pod cannot start: ImagePullBackOff: says the kubelet",
+			wantMessage: "container main of pod cannot start: ImagePullBackOff: message of the kubelet",
 		},
-		"an image name is no such": {
+		"an invalid image name is reported": {
 			pod:         podIn(corev1.PodPending, waits("main", "InvalidImageName")),
 			wantReason:  batchv1beta1.ReasonImagePull,
-			wantMessage: "container main of pod cannot start: InvalidImageName: says the kubelet",
+			wantMessage: "container main of pod cannot start: InvalidImageName: message of the kubelet",
 		},
-		"a Secret is missing": {
+		"a missing Secret is reported": {
 			pod:         podIn(corev1.PodPending, waits("main", "CreateContainerConfigError")),
 			wantReason:  batchv1beta1.ReasonContainerConfig,
-			wantMessage: "container main of pod cannot start: CreateContainerConfigError: says the kubelet",
+			wantMessage: "container main of pod cannot start: CreateContainerConfigError: message of the kubelet",
 		},
-		"the command is not in the image": {
+		"a command that is not in the image is reported": {
 			pod:         podIn(corev1.PodPending, waits("main", "RunContainerError")),
 			wantReason:  batchv1beta1.ReasonContainerConfig,
-			wantMessage: "container main of pod cannot start: RunContainerError: says the kubelet",
+			wantMessage: "container main of pod cannot start: RunContainerError: message of the kubelet",
 		},
-		"an init container comes first": {
+		"an init container that cannot start is reported first": {
 			pod: withInit(podIn(corev1.PodPending, waits("main", "CreateContainerError")),
 				waits("fetch", "ErrImagePull")),
 			wantReason:  batchv1beta1.ReasonImagePull,
-			wantMessage: "container fetch of pod cannot start: ErrImagePull: says the kubelet",
+			wantMessage: "container fetch of pod cannot start: ErrImagePull: message of the kubelet",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

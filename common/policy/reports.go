@@ -8,51 +8,55 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// clockSkew is how much the clocks of two nodes may differ, rounding to seconds included, and their reports still be
-// compared.
+// clockSkew is the tolerated difference between the clocks of two nodes whose reports are compared, including rounding
+// to seconds.
 const clockSkew = time.Second
 
-// ReportsDue returns when all reports of what a failure did to the peers of a replica can be expected, and whether that
-// is yet to come. The kubelets may well report a peer, which died of the failure, before the replica that failed. The
-// window opens when the controller saw it: the clock of the node may be another, and the API server may not have taken
-// reports for a while. A controller whose clock was ahead may have seen it in the future, for which another does not
-// wait.
+// ReportsDue returns when all kubelets should have reported the failures that followed from a failure, and whether that
+// time is still to come. The wait is necessary because the failure of a peer can be reported before its root cause.
+//
+// The window begins when the controller saw the failure: the clock of the node might differ, and the API server might
+// have been unavailable for reports. ReportsDue does not wait if the controller saw the failure in the future. That can
+// happen if another controller, whose clock was ahead, recorded the time.
 func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 	due := seen.Add(window)
 	return due, now.Before(due) && !seen.After(now)
 }
 
-// lookInterval is how late a launcher may see that a process has ended: torchrun looks every 5 s before torch 2.4.
+// lookInterval is the maximum delay until a launcher sees that a process has ended. Before torch 2.4, torchrun polls
+// every 5 s.
 const lookInterval = 5 * time.Second
 
-// Precedes reports whether, of two failures in a collective, the second may have followed from the first. A process
-// that only lost its peers followed from any that did not. Otherwise the earlier precedes, by the seconds that kubelets
-// and launchers report: the peers of a member that was taken away, which is ignored, die of that; an exit code or a
-// signal that a lost peer does not explain is older than the launcher saw it. In the same second the one that was
-// killed precedes, then one with such an exit code, then one whose exception is known, then the one that its launcher
-// saw first. A time that is not known is the earliest.
+// Precedes reports whether failure b in a collective might have followed from failure a. It compares, in this order:
+//
+//  1. A failure that is not about lost peers precedes the failure of a process that only lost its peers.
+//  2. The earlier failure precedes. Times are compared in whole seconds, as kubelets and launchers report them. An
+//     unknown time is the earliest. An ignored failure counts as earlier by clockSkew, because peers of a member that
+//     was removed fail as a consequence. An exit code or a signal that a lost peer does not explain counts as earlier
+//     by lookInterval if a launcher reports it with a time, because the launcher might have seen it late.
+//  3. An ignored failure precedes.
+//  4. A process that was killed precedes.
+//  5. A failure with an exit code or a signal that a lost peer does not explain precedes.
+//  6. A failure whose exception is known precedes.
+//  7. The failure that its launcher saw first precedes.
 func Precedes(a, b Failure) bool {
-	return cmp.Or(
-		compare.FalseFirst(a.FollowsOn(), b.FollowsOn()),
-		a.earliest().Compare(b.earliest()),
-		compare.FalseFirst(!a.Ignored, !b.Ignored),
-		compare.FalseFirst(!a.killed(), !b.killed()),
-		compare.FalseFirst(!a.tells(), !b.tells()),
-		compare.FalseFirst(a.IsUnclear(), b.IsUnclear()),
-		a.seen().Compare(b.seen()),
-	) < 0
+	return cmp.Or(compare.FalseFirst(a.FollowsOn(), b.FollowsOn()), a.earliest().Compare(b.earliest()),
+		compare.FalseFirst(!a.Ignored, !b.Ignored), compare.FalseFirst(!a.killed(), !b.killed()),
+		compare.FalseFirst(!a.tells(), !b.tells()), compare.FalseFirst(a.IsUnclear(), b.IsUnclear()),
+		a.seen().Compare(b.seen())) < 0
 }
 
-// FollowsOn reports whether the failure followed from another one, as its output tells.
+// FollowsOn reports whether the output shows that the failure followed from another one.
 func (f Failure) FollowsOn() bool { return f.Report.LostPeers && !f.Ignored && !f.tells() }
 
-// tells reports whether an exit code or a signal tells that the failure did not follow from another one.
+// tells reports whether the exit code, which can stand for a signal, shows that the failure did not follow from another
+// one.
 func (f Failure) tells() bool { return launcher.Tells(f.Report.ExitCode) || launcher.Tells(f.ExitCode) }
 
-// IsUnclear reports whether more of the output may tell whether the failure followed from another one.
+// IsUnclear reports whether more of the output might show whether the failure followed from another one.
 func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.tells() }
 
-// earliest returns the second in which the failure may have happened.
+// earliest returns the earliest second in which the failure might have happened.
 func (f Failure) earliest() time.Time {
 	seen := f.seen().Truncate(time.Second)
 	switch {
@@ -65,17 +69,17 @@ func (f Failure) earliest() time.Time {
 	}
 }
 
-// timeZones is what the offsets of all time zones are multiples of.
+// timeZones is the unit of time zones: every offset from UTC is a multiple of it.
 const timeZones = 15 * time.Minute
 
-// seen returns when the launcher saw the failure, else when the kubelet saw the container end. A launcher may run on
-// for a while, to end the other processes. It does not say its time zone, so only the time within the quarter of an
-// hour before that end counts.
+// seen returns when the launcher saw the failure, or when the kubelet saw the container end if the launcher reports no
+// time. The launcher might run for a while after the failure to end the other processes. It does not report its time
+// zone, so its time is taken modulo 15 minutes and placed within the 15 minutes before the end of the container.
 func (f Failure) seen() time.Time {
 	if f.Report.Time.IsZero() || f.Time.IsZero() {
 		return f.Time
 	}
-	end := f.Time.Add(time.Second) // it is rounded down
+	end := f.Time.Add(time.Second) // f.Time is rounded down
 	before := end.Sub(f.Report.Time) % timeZones
 	if before < 0 {
 		before += timeZones
@@ -83,8 +87,7 @@ func (f Failure) seen() time.Time {
 	return end.Add(-before)
 }
 
-// killed reports whether SIGKILL ended the container or the process that failed first, an out-of-memory kill among
-// them.
+// killed reports whether SIGKILL ended the container or the process that failed first. Out-of-memory kills use SIGKILL.
 func (f Failure) killed() bool {
 	return f.ExitCode != nil && *f.ExitCode == exitKilled ||
 		f.Report.ExitCode != nil && (*f.Report.ExitCode == -signalKill || *f.Report.ExitCode == exitKilled)

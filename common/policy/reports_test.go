@@ -13,29 +13,31 @@ func TestReportsDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		// seen is how long ago we saw the failure.
+		// seen is the time since the controller saw the failure.
 		seen   time.Duration
 		window time.Duration
-		// want is how long from now to wait; 0 is not at all.
+		// want is the remaining time to wait; 0 means none.
 		want time.Duration
 	}{
-		"seen at this moment": {seen: 0, window: 2 * time.Second, want: 2 * time.Second},
-		"seen a moment ago": {
+		"the reports of a new failure are awaited for the whole window": {
+			seen: 0, window: 2 * time.Second, want: 2 * time.Second,
+		},
+		"the reports of a recent failure are awaited for the rest of the window": {
 			seen: 1500 * time.Millisecond, window: 2 * time.Second, want: 500 * time.Millisecond,
 		},
-		"all have reported":                         {seen: 2 * time.Second, window: 2 * time.Second},
-		"we were away since":                        {seen: time.Hour, window: 2 * time.Second},
-		"no window, no waiting":                     {seen: 0, window: 0},
-		"seen by a controller whose clock is ahead": {seen: -10 * time.Minute, window: 2 * time.Second},
+		"the reports are due at the end of the window":   {seen: 2 * time.Second, window: 2 * time.Second},
+		"the reports are due long after the window":      {seen: time.Hour, window: 2 * time.Second},
+		"a window of 0 disables waiting":                 {seen: 0, window: 0},
+		"a failure seen in the future is not waited for": {seen: -10 * time.Minute, window: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			due, waits := ReportsDue(now.Add(-tc.seen), now, tc.window)
 			if waits != (tc.want > 0) {
-				t.Errorf("waits: %t, want %t", waits, tc.want > 0)
+				t.Errorf("ReportsDue waits: %t, want %t", waits, tc.want > 0)
 			}
 			if waits && due.Sub(now) != tc.want {
-				t.Errorf("waits for %s, want %s", due.Sub(now), tc.want)
+				t.Errorf("ReportsDue waits for %s, want %s", due.Sub(now), tc.want)
 			}
 		})
 	}
@@ -55,101 +57,100 @@ func TestPrecedes(t *testing.T) {
 	sawAt := func(seen time.Time, second int) Failure {
 		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Report{Time: seen}}
 	}
-	// told is a failure in which the launcher told the exit code of the process that failed first.
-	told := func(code int32, second int) Failure {
+	// reported is a failure with an exit code that the launcher reported for the process that failed first.
+	reported := func(code int32, second int) Failure {
 		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Report{ExitCode: &code}}
 	}
 	lostPeers := func(f Failure) Failure {
 		f.Report.LostPeers = true
 		return f
 	}
-	sawTold := func(code int32, second int) Failure {
-		f := told(code, second)
+	sawAndReported := func(code int32, second int) Failure {
+		f := reported(code, second)
 		f.Report.Time = at(second)
 		return f
 	}
-	takenAway := func(second int) Failure { return Failure{Time: at(second), Ignored: true} }
+	disrupted := func(second int) Failure { return Failure{Time: at(second), Ignored: true} }
 	for name, tc := range map[string]struct{ first, second Failure }{
-		"the earlier of two failures":                         {exited(1, 10), exited(137, 11)},
-		"the one that was killed, in the same second":         {exited(137, 10), exited(1, 10)},
-		"a member that was taken away before its peer failed": {takenAway(10), exited(1, 20)},
-		"a member that was taken away as its peer failed":     {takenAway(10), exited(1, 9)},
-		"a failure well before a peer was taken away":         {exited(1, 10), takenAway(20)},
-		"a member that is gone, nobody knows since when": {
-			Failure{Ignored: true}, exited(1, 10),
-		},
-		"the member that was taken away first": {takenAway(10), takenAway(20)},
-		"torchrun's rank that was killed, though its peer's agent ended first": {
+		"the earlier of two failures precedes":                       {exited(1, 10), exited(137, 11)},
+		"a killed container precedes in the same second":             {exited(137, 10), exited(1, 10)},
+		"a disruption precedes a later failure of a peer":            {disrupted(10), exited(1, 20)},
+		"a disruption precedes a failure within the clock skew":      {disrupted(10), exited(1, 9)},
+		"a failure precedes a much later disruption of a peer":       {exited(1, 10), disrupted(20)},
+		"a disruption at an unknown time precedes any other failure": {Failure{Ignored: true}, exited(1, 10)},
+		"the earlier of two disruptions precedes":                    {disrupted(10), disrupted(20)},
+		"torch 1: a killed rank precedes, though the agent of its peer ended first": {
 			printed("torch1-signal-0", 12), printed("torch1-signal-1", 10),
 		},
-		"torchrun's rank that ended with an exit code of its own, later": {
+		"torch 1: a rank with its own exit code precedes, though it ended later": {
 			printed("torch1-3-0", 12), printed("torch1-3-1", 10),
 		},
-		"torchrun's rank whose recorded exception is not about peers, later": {
+		"torch 1: a recorded exception that is not about peers precedes, though it ended later": {
 			printed("torch1-recorded-1", 12), printed("torch1-recorded-0", 10),
 		},
-		"torch 2: the rank that was killed, though its peer's agent ended first": {
+		"torch 2: a killed rank precedes, though the agent of its peer ended first": {
 			printed("torch2-signal-1", 12), printed("torch2-signal-0", 10),
 		},
-		"torch 2: the rank that ended with an exit code of its own": {
+		"torch 2: a rank with its own exit code precedes": {
 			printed("torch2-3-1", 10), printed("torch2-3-0", 10),
 		},
-		"torch 2: the rank whose recorded exception is not about peers": {
+		"torch 2: a recorded exception that is not about peers precedes": {
 			printed("torch2-recorded-0", 10), printed("torch2-recorded-1", 10),
 		},
-		"torch 2: the rank whose agent saw it end first, by its log": {
+		"torch 2: the rank that was first to end by the log of its agent precedes": {
 			printed("torch2-exception-1", 10), printed("torch2-exception-0", 10),
 		},
-		"a rank without a launcher whose exception is not about peers": {
+		"without a launcher, an exception that is not about peers precedes": {
 			printed("plain1-exception-1", 12), printed("plain1-exception-0", 10),
 		},
-		"a member that was taken away before its peers lost it": {
-			takenAway(12), printed("plain1-exception-0", 10),
+		"a disruption precedes a peer that lost the connection": {
+			disrupted(12), printed("plain1-exception-0", 10),
 		},
-		"a killed container though its last output is about peers": {
+		"a killed container precedes, though its last output is about peers": {
 			Failure{ExitCode: new(int32(137)), Time: at(10), Report: launcher.Report{LostPeers: true}}, exited(1, 10),
 		},
-		"the one whose launcher saw it first, though it ended later": {
+		"the failure that its launcher saw first precedes, though its container ended later": {
 			sawAt(at(8), 12), sawAt(at(9), 11),
 		},
-		"the one whose launcher saw it first, in another time zone": {
+		"the failure that its launcher saw first precedes in another time zone": {
 			sawAt(at(8).Add(330*time.Minute), 12), sawAt(at(9).Add(330*time.Minute), 11),
 		},
-		"the one that its launcher saw within the second before": {
+		"the failure that its launcher saw first precedes within a second": {
 			sawAt(at(10).Add(300*time.Millisecond), 10), sawAt(at(10).Add(400*time.Millisecond), 10),
 		},
-		"a failure of a second before, whatever another launcher says of last year": {
+		"a failure precedes a later one whose launcher reports a time of last year": {
 			exited(1, 9), sawAt(at(10).AddDate(-1, 0, 0), 10),
 		},
-		"the one that was killed, before one with an exit code of its own":        {exited(137, 10), exited(3, 10)},
-		"the one whose process was killed by a signal, as its launcher counts it": {told(-9, 10), exited(3, 10)},
-		"the one whose process was killed, as a shell counts it":                  {told(137, 10), exited(3, 10)},
-		"the one with an exit code of its own, in the same second":                {exited(3, 10), exited(1, 10)},
-		"the one with an exit code of its own that the launcher told": {
-			lostPeers(told(3, 11)), lostPeers(exited(1, 10)),
+		"a killed container precedes one with its own exit code": {exited(137, 10), exited(3, 10)},
+		"a process that its launcher reports as killed precedes": {reported(-9, 10), exited(3, 10)},
+		"a process that a shell reports as killed precedes":      {reported(137, 10), exited(3, 10)},
+		"an own exit code precedes in the same second":           {exited(3, 10), exited(1, 10)},
+		"an own exit code that the launcher reports precedes": {
+			lostPeers(reported(3, 11)), lostPeers(exited(1, 10)),
 		},
-		"the one whose exception is known, in the same second": {
+		"a failure with a known exception precedes in the same second": {
 			exited(1, 10), Failure{ExitCode: new(int32(1)), Time: at(10), Report: launcher.Report{IsUnclear: true}},
 		},
-		"a member that was taken away though its last output is about peers": {
-			lostPeers(takenAway(10)), exited(1, 10),
+		"a disruption precedes, though the last output is about peers": {
+			lostPeers(disrupted(10)), exited(1, 10),
 		},
-		"an exit code of its own that the launcher may have seen late":        {sawTold(3, 14), exited(1, 10)},
-		"a failure before the time at which another launcher may have looked": {exited(1, 10), sawTold(3, 16)},
-		"a failure before an exit code that was told at no time":              {exited(1, 10), told(3, 12)},
-		"the one whose launcher saw it before its peer ended":                 {sawAt(at(9), 11), exited(1, 10)},
-		"the one whose launcher saw it before its peer ended, in a time zone ahead": {
+		"an own exit code that the launcher might have seen late precedes":      {sawAndReported(3, 14), exited(1, 10)},
+		"a failure precedes an exit code seen more than a poll interval later":  {exited(1, 10), sawAndReported(3, 16)},
+		"a failure precedes a later exit code that was reported without a time": {exited(1, 10), reported(3, 12)},
+		"a failure that its launcher saw before the peer ended precedes":        {sawAt(at(9), 11), exited(1, 10)},
+		"a failure that its launcher saw first precedes in a time zone ahead": {
 			sawAt(at(8).Add(330*time.Minute), 12), exited(1, 10),
 		},
-		"a failure before one that its launcher saw as it ended": {exited(1, 5), sawAt(at(11), 10)},
-		"a failure that was seen before its pod went, at no time": {
+		"a failure precedes a later one that its launcher saw as the container ended": {exited(1, 5), sawAt(at(11), 10)},
+		"a failure at an unknown time precedes": {
 			Failure{ExitCode: new(int32(1))}, exited(1, 10),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if !Precedes(tc.first, tc.second) || Precedes(tc.second, tc.first) {
-				t.Errorf("precedes: %t, is preceded: %t", Precedes(tc.first, tc.second), Precedes(tc.second, tc.first))
+				t.Errorf("the first precedes the second: %t, want true; the second precedes the first: %t, want false",
+					Precedes(tc.first, tc.second), Precedes(tc.second, tc.first))
 			}
 		})
 	}
@@ -163,21 +164,24 @@ func TestNeitherPrecedes(t *testing.T) {
 		return Failure{ExitCode: new(int32(1)), Time: at, Report: report}
 	}
 	for name, tc := range map[string]struct{ a, b Failure }{
-		"two failures that are alike":        {exited(1), exited(1)},
-		"two that were killed":               {exited(137), exited(137)},
-		"two with an exit code of their own": {exited(3), exited(3)},
-		"two with outputs that may tell more": {
+		"neither of two equal failures precedes":              {exited(1), exited(1)},
+		"neither of two killed containers precedes":           {exited(137), exited(137)},
+		"neither of two containers with exit code 3 precedes": {exited(3), exited(3)},
+		"neither of two unclear failures precedes": {
 			printed(launcher.Report{IsUnclear: true}), printed(launcher.Report{IsUnclear: true}),
 		},
-		"an exit code, whoever tells it, and another": {printed(launcher.Report{ExitCode: new(int32(3))}), exited(5)},
-		"two failures at no time, of which one launcher told a time": {
+		"an exit code of the container and one of the launcher are equivalent": {
+			printed(launcher.Report{ExitCode: new(int32(3))}), exited(5),
+		},
+		"the launcher's time does not count if the end of the container is unknown": {
 			Failure{ExitCode: new(int32(1)), Report: launcher.Report{Time: at}}, Failure{ExitCode: new(int32(1))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if Precedes(tc.a, tc.b) || Precedes(tc.b, tc.a) {
-				t.Errorf("precedes: %t, is preceded: %t", Precedes(tc.a, tc.b), Precedes(tc.b, tc.a))
+				t.Errorf("a precedes b: %t, b precedes a: %t; want false for both",
+					Precedes(tc.a, tc.b), Precedes(tc.b, tc.a))
 			}
 		})
 	}
@@ -190,13 +194,13 @@ func TestIsUnclear(t *testing.T) {
 		failure Failure
 		want    bool
 	}{
-		"an output that may tell more": {
+		"a failure with an incomplete output is unclear": {
 			failure: Failure{ExitCode: new(int32(1)), Report: unclear}, want: true,
 		},
-		"an output that tells all":                   {failure: Failure{ExitCode: new(int32(1))}},
-		"a disruption, whatever the output may tell": {failure: Failure{Report: unclear, Ignored: true}},
-		"an exit code that tells enough":             {failure: Failure{ExitCode: new(int32(137)), Report: unclear}},
-		"an exit code of the launcher that tells enough": {
+		"a complete output is clear":                {failure: Failure{ExitCode: new(int32(1))}},
+		"a disruption is clear without the output":  {failure: Failure{Report: unclear, Ignored: true}},
+		"exit code 137 is clear without the output": {failure: Failure{ExitCode: new(int32(137)), Report: unclear}},
+		"signal 9 that the launcher reports is clear": {
 			failure: Failure{ExitCode: new(int32(1)), Report: launcher.Report{IsUnclear: true, ExitCode: new(int32(-9))}},
 		},
 	} {

@@ -7,19 +7,19 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// retryableExitCodes are the exit codes that RestartPolicyExitCode restarts: SIGINT, SIGKILL (an out-of-memory kill
-// among them), SIGUSR1, by which a program asks for a restart itself, and SIGTERM.
+// retryableExitCodes are the exit codes after which RestartPolicyExitCode restarts a replica. They stand for SIGINT,
+// SIGKILL (including out-of-memory kills), SIGUSR1 (with which a program requests its restart) and SIGTERM.
 var retryableExitCodes = []int32{130, exitKilled, 138, 143}
 
-// exitKilled is the exit code of a container that SIGKILL ended.
 const (
+	// exitKilled is the exit code of a container that SIGKILL ended.
 	exitKilled = 128 + signalKill
 	signalKill = 9
 )
 
-// Restarts says whether a replica of the given policy that ended is restarted; it succeeded if there is no failure. A
-// failure that is ignored, or without an exit code, is not the program's own verdict, so RestartPolicyExitCode restarts
-// it.
+// Restarts reports whether the policy restarts a replica that ended. A nil failure means that the replica succeeded.
+// RestartPolicyExitCode restarts a replica after a failure that is ignored or has no exit code, because the program did
+// not decide to exit.
 func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:
@@ -34,7 +34,8 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	}
 }
 
-// Scope returns what a failure of the job restarts, unless a rendezvous depends on it; see FailureScope.
+// Scope returns the restart scope of the job. It is the scope in its run policy, or its default if none is set.
+// FailureScope also considers the rendezvous.
 func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
 	if spec.RunPolicy.RestartScope != "" {
 		return spec.RunPolicy.RestartScope
@@ -42,9 +43,10 @@ func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
 	return spec.DefaultRestartScope
 }
 
-// FailureScope returns what one failure restarts, of the leader or of another replica, if its policy restarts it. A
-// rendezvous ends with its leader, and when a member gives up, which it says by an exit code of its own. One that was
-// killed or taken away can be replaced alone.
+// FailureScope returns the restart scope of one failure of a replica with the given policy; leads reports whether the
+// replica is the leader. A rendezvous ends when its leader fails, or when a member gives up and exits by itself. All
+// replicas then restart, if the policy restarts the replica and the run policy sets no scope. A member that was killed
+// or disrupted can be replaced alone.
 func FailureScope(
 	spec framework.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure,
 ) batchv1beta1.RestartScope {
@@ -55,10 +57,10 @@ func FailureScope(
 	return Scope(spec)
 }
 
-// firstSignalCode is the least exit code of a container that a signal ended, as a shell counts them.
+// firstSignalCode is the lowest exit code that means, by the convention of shells, that a signal ended the process.
 const firstSignalCode = 128
 
-// gaveUp says that the main container ended with an exit code of its own.
+// gaveUp reports whether the main container exited with an error by itself, and not by a signal.
 func (f Failure) gaveUp() bool {
 	return !f.Ignored && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode
 }

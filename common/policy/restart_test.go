@@ -28,36 +28,36 @@ func TestRestarts(t *testing.T) {
 		outcome Outcome
 		want    bool
 	}{
-		"Always restarts a success":             {always, succeeded, true},
-		"Always restarts a failure":             {always, failed(1), true},
-		"OnFailure leaves a success":            {onFailure, succeeded, false},
-		"OnFailure restarts a failure":          {onFailure, failed(1), true},
-		"OnFailure restarts one without a code": {onFailure, noCode, true},
-		"Never leaves a success":                {never, succeeded, false},
-		"Never leaves a failure":                {never, failed(137), false},
-		"Never leaves a disruption": {
+		"Always restarts after a success":                         {always, succeeded, true},
+		"Always restarts after a failure":                         {always, failed(1), true},
+		"OnFailure does not restart after a success":              {onFailure, succeeded, false},
+		"OnFailure restarts after a failure":                      {onFailure, failed(1), true},
+		"OnFailure restarts after a failure without an exit code": {onFailure, noCode, true},
+		"Never does not restart after a success":                  {never, succeeded, false},
+		"Never does not restart after a failure":                  {never, failed(137), false},
+		"Never does not restart after a disruption": {
 			never,
 			Outcome{Disruption: batchv1beta1.ReasonPreempted, Failure: &Failure{ExitCode: ptr.To[int32](143), Ignored: true}},
 			false,
 		},
-		"ExitCode leaves a success":                  {exitCode, succeeded, false},
-		"ExitCode leaves 1":                          {exitCode, failed(1), false},
-		"ExitCode leaves 129":                        {exitCode, failed(129), false},
-		"ExitCode restarts 130, SIGINT":              {exitCode, failed(130), true},
-		"ExitCode leaves 134, SIGABRT":               {exitCode, failed(134), false},
-		"ExitCode restarts 137, SIGKILL":             {exitCode, failed(137), true},
-		"ExitCode restarts 138, the user's own":      {exitCode, failed(138), true},
-		"ExitCode leaves 139, SIGSEGV":               {exitCode, failed(139), false},
-		"ExitCode restarts 143, SIGTERM":             {exitCode, failed(143), true},
-		"ExitCode leaves 255":                        {exitCode, failed(255), false},
-		"ExitCode restarts a failure without a code": {exitCode, noCode, true},
-		"ExitCode restarts a failure that counts and has no code": {
+		"ExitCode does not restart after a success":              {exitCode, succeeded, false},
+		"ExitCode does not restart after 1":                      {exitCode, failed(1), false},
+		"ExitCode does not restart after 129":                    {exitCode, failed(129), false},
+		"ExitCode restarts after 130, SIGINT":                    {exitCode, failed(130), true},
+		"ExitCode does not restart after 134, SIGABRT":           {exitCode, failed(134), false},
+		"ExitCode restarts after 137, SIGKILL":                   {exitCode, failed(137), true},
+		"ExitCode restarts after 138, SIGUSR1":                   {exitCode, failed(138), true},
+		"ExitCode does not restart after 139, SIGSEGV":           {exitCode, failed(139), false},
+		"ExitCode restarts after 143, SIGTERM":                   {exitCode, failed(143), true},
+		"ExitCode does not restart after 255":                    {exitCode, failed(255), false},
+		"ExitCode restarts after a failure without an exit code": {exitCode, noCode, true},
+		"ExitCode restarts after a counted failure without an exit code": {
 			exitCode, Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{}}, true,
 		},
-		"ExitCode restarts a disruption, whatever it exits by": {
+		"ExitCode restarts after a disruption, whatever the exit code": {
 			exitCode, Outcome{Failure: &Failure{ExitCode: ptr.To[int32](1), Ignored: true}}, true,
 		},
-		"a policy that is not set is Never": {"", failed(1), false},
+		"an unset policy is Never": {"", failed(1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,10 +75,10 @@ func TestScope(t *testing.T) {
 		scopeReplica = batchv1beta1.RestartScopeReplica
 	)
 	for name, tc := range map[string]struct{ set, byDefault, want batchv1beta1.RestartScope }{
-		"the default of the kind":           {byDefault: scopeJob, want: scopeJob},
-		"another default of the kind":       {byDefault: scopeReplica, want: scopeReplica},
-		"the run policy wins":               {set: scopeReplica, byDefault: scopeJob, want: scopeReplica},
-		"the run policy wins the other way": {set: scopeJob, byDefault: scopeReplica, want: scopeJob},
+		"the default of the kind can be Job":            {byDefault: scopeJob, want: scopeJob},
+		"the default of the kind can be Replica":        {byDefault: scopeReplica, want: scopeReplica},
+		"Replica in the run policy overrides a default": {set: scopeReplica, byDefault: scopeJob, want: scopeReplica},
+		"Job in the run policy overrides a default":     {set: scopeJob, byDefault: scopeReplica, want: scopeJob},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func TestFailureScope(t *testing.T) {
 	collective := framework.JobSpec{DefaultRestartScope: job}
 	independent := framework.JobSpec{DefaultRestartScope: replica}
 	rendezvous := framework.JobSpec{DefaultRestartScope: replica, Rendezvous: true}
-	told := framework.JobSpec{
+	userScope := framework.JobSpec{
 		DefaultRestartScope: replica, Rendezvous: true, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
 	}
 	for name, tc := range map[string]struct {
@@ -114,35 +114,41 @@ func TestFailureScope(t *testing.T) {
 		failure Failure
 		want    batchv1beta1.RestartScope
 	}{
-		"a member of a collective takes all":       {spec: collective, failure: exited(137), want: job},
-		"a replica of others takes nobody":         {spec: independent, failure: exited(1), want: replica},
-		"nor does their leader":                    {spec: independent, leads: true, failure: exited(1), want: replica},
-		"a rendezvous ends when a member gives up": {spec: rendezvous, failure: exited(1), want: job},
-		"not when one ends by a code that signals begin with": {
+		"a member of a collective restarts the job": {spec: collective, failure: exited(137), want: job},
+		"an independent replica restarts alone":     {spec: independent, failure: exited(1), want: replica},
+		"the leader of independent replicas restarts alone": {
+			spec: independent, leads: true, failure: exited(1), want: replica,
+		},
+		"a rendezvous member that gives up restarts the job": {spec: rendezvous, failure: exited(1), want: job},
+		"a rendezvous member that exits with 128 restarts alone": {
 			spec: rendezvous, failure: exited(128), want: replica,
 		},
-		"not when one is killed": {spec: rendezvous, failure: exited(137), want: replica},
-		"not when one is preempted, whatever it exits by": {
+		"a rendezvous member that is killed restarts alone": {spec: rendezvous, failure: exited(137), want: replica},
+		"a rendezvous member that is preempted restarts alone, whatever its exit code": {
 			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica,
 		},
-		"not when one could not start": {spec: rendezvous, failure: Failure{}, want: replica},
-		"not when one could not prepare itself": {
+		"a rendezvous member that could not start restarts alone": {spec: rendezvous, failure: Failure{}, want: replica},
+		"a rendezvous member whose init container failed restarts alone": {
 			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Init: true}, want: replica,
 		},
-		"it ends with its leader, who is killed": {spec: rendezvous, leads: true, failure: exited(137), want: job},
-		"or preempted": {
+		"a rendezvous leader that is killed restarts the job": {
+			spec: rendezvous, leads: true, failure: exited(137), want: job,
+		},
+		"a rendezvous leader that is preempted restarts the job": {
 			spec: rendezvous, leads: true, failure: Failure{Ignored: true}, want: job,
 		},
-		"what is not restarted takes nobody": {
+		"a rendezvous member that is not restarted does not restart the job": {
 			spec: rendezvous, restart: batchv1beta1.RestartPolicyNever, failure: exited(1), want: replica,
 		},
-		"it is as the user says": {spec: told, leads: true, failure: exited(1), want: replica},
+		"a scope that the user sets overrides the rendezvous": {
+			spec: userScope, leads: true, failure: exited(1), want: replica,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			restart := cmp.Or(tc.restart, onFailure)
 			if got := FailureScope(tc.spec, restart, tc.leads, tc.failure); got != tc.want {
-				t.Errorf("it restarts the %s, want %s", got, tc.want)
+				t.Errorf("the failure restarts the %s, want the %s", got, tc.want)
 			}
 		})
 	}

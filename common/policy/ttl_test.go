@@ -19,12 +19,14 @@ func TestExpiry(t *testing.T) {
 		want     time.Time
 		wantOK   bool
 	}{
-		"no limit":                 {finished: &finished},
-		"a job that has not ended": {ttl: ptr.To[int32](5)},
-		"some seconds after the end": {
+		"a job without a TTL does not expire":         {finished: &finished},
+		"a job that has not finished does not expire": {ttl: ptr.To[int32](5)},
+		"a job with a TTL of 5 s expires 5 s after it finished": {
 			ttl: ptr.To[int32](5), finished: &finished, want: finished.Add(5 * time.Second), wantOK: true,
 		},
-		"0 is at once": {ttl: ptr.To[int32](0), finished: &finished, want: finished.Time, wantOK: true},
+		"a job with a TTL of 0 expires immediately": {
+			ttl: ptr.To[int32](0), finished: &finished, want: finished.Time, wantOK: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

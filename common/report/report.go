@@ -1,5 +1,5 @@
-// Package report holds what controllers tell their users: events, refusals, and messages that fit where they are
-// written. Everything here is pure, so that package plan can use it.
+// Package report contains the events and errors that controllers report to users, and limits the length of messages.
+// All functions are pure, so that package plan can use them.
 package report
 
 import (
@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// MaxNote is the longest message that an event takes, in bytes.
+	// MaxNote is the maximum length of the message of an event, in bytes.
 	MaxNote = 1024
-	// MaxMessage is the longest message that a controller writes into a condition, in bytes: twice what the kubelet
-	// keeps of what a container leaves. The API server takes 32768, but every cache of the object keeps it too.
+	// MaxMessage is the maximum length of a message that a controller writes into a condition, in bytes. It is twice the
+	// length that the kubelet allows for a termination message. The API server accepts 32768 bytes, but every cache of the
+	// object keeps the message in memory.
 	MaxMessage = 8192
 )
 
@@ -27,22 +28,22 @@ func Truncated(message string, most int) string {
 	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }
 
-// Event is something that happened to an object. Its users read it as a Kubernetes event, administrators as a line of
-// the log.
+// Event is something that happened to an object. Users see it as a Kubernetes event, administrators as a log line.
 type Event struct {
 	// Type, Reason and Action are those of the Kubernetes event. The reason is also the message of the log line.
 	Type, Reason, Action string
-	// Message is only for users, who may read the object. It may quote the output of a program, or what the API server
-	// says about a template. Either may hold a secret, so the message is never logged.
+	// Message is only for users who can read the object. It can quote the output of a program, or an error of the API
+	// server about a template. Both can contain a secret, so the message is never logged.
 	Message string
 	// Facts are the keys and values of the log line.
 	Facts []any
 }
 
-// RefusedError is the error of an object that the controller cannot have until somebody changes something: the API
-// server rejects it, its name is taken, its CRD is missing, it cannot be read, or its template is faulty.
+// RefusedError is the error of an object that the controller cannot create, change or read until somebody fixes the
+// cause. For example, the API server rejects the object, its name is taken, its CRD is not installed, or its template
+// is invalid.
 type RefusedError struct {
-	// Reason for the condition of the owner, such as NameConflict or CreateFailed.
+	// Reason is the reason for the condition of the owner, such as NameConflict or CreateFailed.
 	Reason string
 	// Err is the cause.
 	Err error
@@ -54,9 +55,9 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// NameConflict returns the error of an owner that needs an object whose name is taken. The owner is named as its users
-// know it, such as "the job". The object that exists may belong to another one, which the message then names: whoever
-// deletes it hurts that one.
+// NameConflict returns the error of an owner that needs an object whose name is taken. The message uses the given name
+// of the owner, for example "the job". If the existing object has a controller, the message names the controller, so
+// that users do not delete an object that is in use.
 func NameConflict(owner, object string, existing metav1.Object) *RefusedError {
 	err := fmt.Errorf("%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", owner, object)
 	if other := metav1.GetControllerOfNoCopy(existing); other != nil {
@@ -67,5 +68,6 @@ func NameConflict(owner, object string, existing metav1.Object) *RefusedError {
 	return &RefusedError{Reason: batchv1beta1.ReasonNameConflict, Err: err}
 }
 
-// maxName is the longest name that Kubernetes gives to an object. The API server does not limit those of owners.
+// maxName is the maximum length of the name of a Kubernetes object. The API server does not limit the names in owner
+// references.
 const maxName = 253

@@ -8,24 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestNameConflictNamesWhoseTheObjectIs(t *testing.T) {
+func TestNameConflictNamesTheController(t *testing.T) {
 	t.Parallel()
 	isController := true
 	for name, tc := range map[string]struct {
 		owners []metav1.OwnerReference
 		want   string
 	}{
-		"nobody's": {want: "the job needs pod a-0, but one exists that is not the job's: delete it or rename the job"},
-		"another job's": {
+		"an object without an owner can be deleted": {
+			want: "the job needs pod a-0, but one exists that is not the job's: delete it or rename the job",
+		},
+		"an object of another job names that job": {
 			owners: []metav1.OwnerReference{{Kind: "DeepSpeedJob", Name: "b", UID: "1-2", Controller: &isController}},
 			want: "the job needs pod a-0, but one exists that belongs to DeepSpeedJob b (UID 1-2): " +
 				"rename the job, or delete that DeepSpeedJob",
 		},
-		"one that has an owner which does not control it": {
+		"an owner that is not the controller is not named": {
 			owners: []metav1.OwnerReference{{Kind: "DeepSpeedJob", Name: "b", UID: "1-2"}},
 			want:   "the job needs pod a-0, but one exists that is not the job's: delete it or rename the job",
 		},
-		"one whose owner has an impossible name": {
+		"a name of a controller that is too long is truncated": {
 			owners: []metav1.OwnerReference{{Kind: "K", Name: strings.Repeat("b", 300), UID: "1-2", Controller: &isController}},
 			want: "the job needs pod a-0, but one exists that belongs to K " + strings.Repeat("b", 250) + "... (UID 1-2): " +
 				"rename the job, or delete that K",
@@ -48,10 +50,10 @@ func TestTruncated(t *testing.T) {
 		most    int
 		want    string
 	}{
-		"what fits stays":                  {message: "abcdef", most: 6, want: "abcdef"},
-		"what does not says so":            {message: "abcdefg", most: 6, want: "abc..."},
-		"no character is cut in two":       {message: "aééb", most: 5, want: "a..."},
-		"nor is one dropped that is whole": {message: "éaaaa", most: 5, want: "é..."},
+		"a message that fits is unchanged":   {message: "abcdef", most: 6, want: "abcdef"},
+		"a truncated message ends with dots": {message: "abcdefg", most: 6, want: "abc..."},
+		"no character is split":              {message: "aééb", most: 5, want: "a..."},
+		"a character that fits is kept":      {message: "éaaaa", most: 5, want: "é..."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

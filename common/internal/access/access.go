@@ -1,8 +1,8 @@
-// Package access lets a peer use an HTTP handler only if the API server authenticates the peer by its bearer token and
-// authorizes it.
+// Package access protects an HTTP handler. The API server authenticates each peer by its bearer token and authorizes
+// it.
 //
 // The filter of controller-runtime (pkg/metrics/filters) does the same with k8s.io/apiserver, which adds 20 MB to the
-// binary of each controller. This package needs only client-go. It also limits how many requests to the API server
+// binary of each controller. This package needs only client-go. It also limits the requests to the API server that
 // peers without a valid token can cause.
 package access
 
@@ -30,23 +30,23 @@ import (
 
 // Limits of a Filter.
 const (
-	// AllowedTTL is how long a token that was allowed is not reviewed again.
+	// AllowedTTL is how long the filter remembers that a token was allowed.
 	AllowedTTL = time.Minute
-	// RefusedTTL is how long a token that was refused is not reviewed again.
+	// RefusedTTL is how long the filter remembers that a token was refused.
 	RefusedTTL = 10 * time.Second
-	// MaxAnswers is how many tokens that were allowed a filter remembers, and how many that were refused.
+	// MaxAnswers is how many allowed tokens a filter remembers. It remembers the same number of refused tokens.
 	MaxAnswers = 256
 	// Timeout is how long a request may wait for its turn and for the review of its token.
 	Timeout = 5 * time.Second
-	// Rate is how many tokens are reviewed in a second, on average. A review is one request to the API server, and a
-	// second one if the token is valid.
+	// Rate is the average number of reviews per second. A review is one request to the API server, and a second one if
+	// the token is valid.
 	Rate = 5
-	// Burst is how many tokens are reviewed at once after a time without reviews.
+	// Burst is how many reviews can follow each other without delay after a time without reviews.
 	Burst = 5
 )
 
 // Filter reviews the tokens of peers, one after another. IP addresses of peers take turns, so that a peer that sends
-// many tokens delays no other peer for long.
+// many tokens does not delay other peers for long.
 type Filter struct {
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface
@@ -62,8 +62,8 @@ type Filter struct {
 	refused answers
 }
 
-// New returns a filter that asks the API server of a configuration. A peer needs the right to get the path, as a
-// nonResourceURL. The filter does not use the rate limit of the configuration, as it has its own.
+// New returns a filter that sends reviews to the API server of the configuration. RBAC must allow a peer to get the
+// path as a nonResourceURL. The filter has its own rate limit and ignores the rate limit of the configuration.
 func New(config *rest.Config, path string, logger logr.Logger) (*Filter, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -93,9 +93,9 @@ func newFilter(
 	}
 }
 
-// Protect returns a handler that calls the given one only for peers that are allowed. Others get status 401 if the
-// token is missing or not valid, 403 if its user has no right to the path, and 503 if the API server did not answer in
-// time.
+// Protect returns a handler that calls the given handler only for peers that are allowed. Other peers get status 401 if
+// the token is missing or not valid, 403 if the user of the token has no access to the path, and 503 if the API server
+// did not answer in time.
 func (f *Filter) Protect(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		status := f.statusOf(request)
@@ -110,7 +110,7 @@ func (f *Filter) Protect(handler http.Handler) http.Handler {
 	})
 }
 
-// statusOf returns 200 if a request is allowed, and otherwise the status to answer it with.
+// statusOf returns 200 if a request is allowed, and otherwise the status of the response.
 func (f *Filter) statusOf(request *http.Request) int {
 	token := bearerToken(request)
 	if token == "" {
@@ -131,12 +131,12 @@ func (f *Filter) statusOf(request *http.Request) int {
 	case <-ctx.Done():
 		return http.StatusServiceUnavailable
 	}
-	if status, ok := f.remembered(hash); ok { // another request had the same token
+	if status, ok := f.remembered(hash); ok { // another request reviewed the same token
 		return status
 	}
 	status, err := f.review(ctx, token)
 	if err != nil {
-		if request.Context().Err() == nil { // the peer waits for an answer
+		if request.Context().Err() == nil { // the peer still waits for an answer
 			f.report(err, token)
 		}
 		return http.StatusServiceUnavailable
@@ -146,7 +146,7 @@ func (f *Filter) statusOf(request *http.Request) int {
 	return status
 }
 
-// bearerToken returns the token of a request. Empty means none.
+// bearerToken returns the bearer token of a request. Empty means none.
 func bearerToken(request *http.Request) string {
 	scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
@@ -164,7 +164,8 @@ func addressOf(request *http.Request) string {
 	return host
 }
 
-// review asks the API server who has a token, and then whether that user has the right. It returns 200, 401 or 403.
+// review asks the API server which user has a token, and then whether the user has access to the path. It returns 200,
+// 401 or 403.
 func (f *Filter) review(ctx context.Context, token string) (int, error) {
 	question := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	reviewed, err := f.tokens.Create(ctx, question, metav1.CreateOptions{})
@@ -192,15 +193,15 @@ func (f *Filter) review(ctx context.Context, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
-// report logs an error, unless the one before was the same: peers decide how many there are. An error of the API server
-// might quote the token.
+// report logs an error, unless the previous error was the same, because peers can cause any number of errors. It
+// removes the token, which an error of the API server can contain.
 func (f *Filter) report(err error, token string) {
 	text := strings.ReplaceAll(err.Error(), token, "(token)")
 	if text == f.reported {
 		return
 	}
 	f.reported = text
-	f.logger.Error(errors.New(text), "the API server cannot review a peer, which is refused")
+	f.logger.Error(errors.New(text), "Failed to review a token; the peer is refused")
 }
 
 // remembered returns the answer to a token, if it was reviewed recently.
@@ -214,7 +215,7 @@ func (f *Filter) remembered(hash key) (status int, ok bool) {
 	return f.refused.get(hash, now)
 }
 
-// remember keeps an answer. Tokens that are refused cannot displace those that are allowed.
+// remember stores an answer. Refused tokens cannot displace allowed tokens.
 func (f *Filter) remember(hash key, status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -225,15 +226,16 @@ func (f *Filter) remember(hash key, status int) {
 	kept.add(hash, status, time.Now())
 }
 
-// key is the hash of a token, so that the filter keeps no tokens.
+// key is the hash of a token. The filter does not store tokens.
 type key [sha256.Size]byte
 
+// answer is the result of a review.
 type answer struct {
 	status  int
 	expires time.Time
 }
 
-// answers are at most MaxAnswers. Each holds for the ttl.
+// answers holds up to MaxAnswers answers. Each expires after the ttl.
 type answers struct {
 	ttl time.Duration
 	of  map[key]answer

@@ -28,13 +28,18 @@ import (
 
 const path = "/metrics"
 
-// apiServer is one that knows some users by their tokens. Those whose name begins with prometheus have the right.
+// apiServer authenticates tokens of the form "token of NAME". It allows access to users whose names begin with
+// "prometheus", and denies access to users whose names end with "denied".
 type apiServer struct {
-	mu       sync.Mutex
-	reviewed []string                              // tokens, in the order of their reviews
-	asked    []authorizationv1.SubjectAccessReview // about rights
-	err      error                                 // of the next reviews, nil for none
-	answer   chan struct{}                         // a review waits until it can receive; nil: no review waits
+	mu sync.Mutex
+	// reviewed holds the tokens in the order of their reviews.
+	reviewed []string
+	// asked holds the reviews of access.
+	asked []authorizationv1.SubjectAccessReview
+	// err is the error of the next reviews. Nil means no error.
+	err error
+	// answer blocks each review until it can receive a value. If answer is nil, no review blocks.
+	answer chan struct{}
 }
 
 func (s *apiServer) filter(logger logr.Logger) *Filter {
@@ -47,7 +52,7 @@ func (s *apiServer) fail(err error) {
 	s.err = err
 }
 
-// reviews returns how many tokens were reviewed.
+// reviews returns the number of reviewed tokens.
 func (s *apiServer) reviews() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +110,7 @@ func (r accessReviews) Create(
 	return answer, r.s.err
 }
 
-// scrape asks for metrics from an IP address, and returns the answer.
+// scrape requests metrics from an IP address and returns the response.
 func scrape(ctx context.Context, f *Filter, address, authorization string) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	request.RemoteAddr = address + ":1234"
@@ -119,7 +124,7 @@ func scrape(ctx context.Context, f *Filter, address, authorization string) *http
 	return recorder
 }
 
-// status returns the status of the answer to a scrape with a token.
+// status returns the response status of a scrape with a token.
 func status(t *testing.T, f *Filter, token string) int {
 	t.Helper()
 	return scrape(t.Context(), f, "10.0.0.1", "Bearer "+token).Code
@@ -141,14 +146,14 @@ func TestOnlyAllowedPeersGetMetrics(t *testing.T) {
 		authorization string
 		want          result
 	}{
-		"a peer without a token gets 401":             {"", unauthorized},
-		"a peer with an empty token gets 401":         {"Bearer ", unauthorized},
-		"a peer with a password gets 401":             {"Basic dG9rZW4gb2YgcHJvbWV0aGV1cw==", unauthorized},
-		"a token that is not valid gets 401":          {"Bearer forged", rejected},
-		"a user without the right gets 403":           {"Bearer token of a tenant", forbidden},
-		"a user with a right that is denied gets 403": {"Bearer token of prometheus denied", forbidden},
-		"a user with the right gets metrics":          {"Bearer token of prometheus", result{200, "metrics", "", 1}},
-		"the scheme may be in lower case":             {"bearer token of prometheus", result{200, "metrics", "", 1}},
+		"a peer without a token gets 401":        {"", unauthorized},
+		"a peer with an empty token gets 401":    {"Bearer ", unauthorized},
+		"a peer with a password gets 401":        {"Basic dG9rZW4gb2YgcHJvbWV0aGV1cw==", unauthorized},
+		"a token that is not valid gets 401":     {"Bearer forged", rejected},
+		"a user without access gets 403":         {"Bearer token of a tenant", forbidden},
+		"a user whose access is denied gets 403": {"Bearer token of prometheus denied", forbidden},
+		"a user with access gets metrics":        {"Bearer token of prometheus", result{200, "metrics", "", 1}},
+		"the scheme is not case-sensitive":       {"bearer token of prometheus", result{200, "metrics", "", 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +167,7 @@ func TestOnlyAllowedPeersGetMetrics(t *testing.T) {
 	}
 }
 
-func TestAPIServerIsAskedAboutTheUserOfTheToken(t *testing.T) {
+func TestAccessReviewIsAboutTheUserOfTheToken(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{}
 	status(t, server.filter(logr.Discard()), "token of prometheus")
@@ -171,19 +176,19 @@ func TestAPIServerIsAskedAboutTheUserOfTheToken(t *testing.T) {
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 	}}}
 	if diff := cmp.Diff(want, server.asked); diff != "" {
-		t.Errorf("unexpected question (-want +got):\n%s", diff)
+		t.Errorf("unexpected access review (-want +got):\n%s", diff)
 	}
 }
 
-func TestAnAnswerHoldsForSomeTime(t *testing.T) {
+func TestAnAnswerIsRememberedUntilItExpires(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		token string
 		ttl   time.Duration
 	}{
-		"a token that is allowed":                 {"token of prometheus", AllowedTTL},
-		"a token that is not valid":               {"forged", RefusedTTL},
-		"a token of a user who has not the right": {"token of a tenant", RefusedTTL},
+		"an allowed token is remembered":                 {"token of prometheus", AllowedTTL},
+		"an invalid token is remembered":                 {"forged", RefusedTTL},
+		"a token of a user without access is remembered": {"token of a tenant", RefusedTTL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,7 +199,8 @@ func TestAnAnswerHoldsForSomeTime(t *testing.T) {
 				time.Sleep(tc.ttl - time.Nanosecond)
 				again := status(t, f, tc.token)
 				if got := server.reviews(); got != 1 || again != first {
-					t.Errorf("within %s there are %d reviews, want 1, and status %d after %d", tc.ttl, got, again, first)
+					t.Errorf("within %s the token was reviewed %d times, want 1, and the status changed from %d to %d",
+						tc.ttl, got, first, again)
 				}
 				time.Sleep(time.Nanosecond)
 				status(t, f, tc.token)
@@ -206,20 +212,20 @@ func TestAnAnswerHoldsForSomeTime(t *testing.T) {
 	}
 }
 
-func TestATokenThatLosesItsRightIsRefusedAfterTheTime(t *testing.T) {
+func TestAnAllowedTokenIsRefusedAfterAllowedTTLIfReviewsFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{}
 		f := server.filter(logr.Discard())
 		got := []int{status(t, f, "token of prometheus")}
-		server.fail(errors.New("the API server is away"))
+		server.fail(errors.New("the API server is down"))
 		got = append(got, status(t, f, "token of prometheus"))
 		time.Sleep(AllowedTTL)
 		got = append(got, status(t, f, "token of prometheus"))
 		server.fail(nil)
 		got = append(got, status(t, f, "token of prometheus"))
 		if diff := cmp.Diff([]int{200, 200, 503, 200}, got); diff != "" {
-			t.Errorf("unexpected answers (-want +got):\n%s", diff)
+			t.Errorf("unexpected statuses (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -227,7 +233,7 @@ func TestATokenThatLosesItsRightIsRefusedAfterTheTime(t *testing.T) {
 func TestFilterRemembersALimitedNumberOfTokens(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]int{
-		"tokens that are allowed": http.StatusOK, "tokens that are refused": http.StatusForbidden,
+		"allowed tokens are limited": http.StatusOK, "refused tokens are limited": http.StatusForbidden,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,20 +250,20 @@ func TestFilterRemembersALimitedNumberOfTokens(t *testing.T) {
 				}
 				for i := range MaxAnswers + surplus {
 					if _, got := f.remembered(hash(i)); got != (i >= surplus) {
-						t.Errorf("token %d of %d is remembered: %t", i, MaxAnswers+surplus, got)
+						t.Errorf("token %d of %d is remembered: %t, want %t", i, MaxAnswers+surplus, got, i >= surplus)
 					}
 				}
 				time.Sleep(AllowedTTL)
 				f.remember(hash(0), code)
 				if got := len(f.allowed.of) + len(f.refused.of); got != 1 {
-					t.Errorf("%d tokens are remembered when all but one have expired", got)
+					t.Errorf("%d tokens are remembered after all but one have expired, want 1", got)
 				}
 			})
 		})
 	}
 }
 
-func TestTokensThatAreRefusedDisplaceNoneThatIsAllowed(t *testing.T) {
+func TestRefusedTokensDoNotDisplaceAllowedTokens(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{}
 	f := server.filter(logr.Discard())
@@ -266,21 +272,21 @@ func TestTokensThatAreRefusedDisplaceNoneThatIsAllowed(t *testing.T) {
 		f.remember(sha256.Sum256(fmt.Append(nil, i)), http.StatusForbidden)
 	}
 	if got := status(t, f, "token of prometheus"); got != http.StatusOK || server.reviews() != 1 {
-		t.Errorf("got status %d and %d reviews, want 200 without another review", got, server.reviews())
+		t.Errorf("got status %d after %d reviews, want 200 after 1", got, server.reviews())
 	}
 }
 
-func TestFilterKeepsNoToken(t *testing.T) {
+func TestFilterStoresNoTokens(t *testing.T) {
 	t.Parallel()
 	f := (&apiServer{}).filter(logr.Discard())
 	status(t, f, "token of prometheus")
 	status(t, f, "forged")
 	if text := fmt.Sprintf("%+v", f); strings.Contains(text, "prometheus") || strings.Contains(text, "forged") {
-		t.Errorf("the filter keeps a token: %s", text)
+		t.Errorf("the filter stores a token: %s", text)
 	}
 }
 
-func TestRequestsWithOneTokenShareAReview(t *testing.T) {
+func TestRequestsWithTheSameTokenShareAReview(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answer: make(chan struct{})}
@@ -314,7 +320,7 @@ func TestOneTokenIsReviewedAtATime(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := server.reviews(); got != 1 {
-			t.Errorf("%d tokens are reviewed at once, want 1", got)
+			t.Errorf("%d tokens are reviewed at the same time, want 1", got)
 		}
 	})
 }
@@ -337,7 +343,7 @@ func TestRateOfReviewsIsLimited(t *testing.T) {
 	})
 }
 
-func TestAPeerIsNotDelayedByAnotherThatSendsManyTokens(t *testing.T) {
+func TestAPeerThatSendsManyTokensDoesNotDelayOtherPeers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := (&apiServer{}).filter(logr.Discard())
@@ -355,12 +361,12 @@ func TestAPeerIsNotDelayedByAnotherThatSendsManyTokens(t *testing.T) {
 	})
 }
 
-func TestAPeerGetsAnAnswerInTime(t *testing.T) {
+func TestAPeerGetsAnAnswerWithinTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, peers := range map[string]int{
-		"the API server does not answer": 1,
-		"others wait for the API server": Burst,
-		"many others ask":                100,
+		"one peer gets an answer if the API server does not respond": 1,
+		"a burst of peers gets an answer":                            Burst,
+		"many peers get an answer":                                   100,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -377,7 +383,7 @@ func TestAPeerGetsAnAnswerInTime(t *testing.T) {
 					}
 				}
 				if took := time.Since(begin); took != Timeout {
-					t.Errorf("it took %s, want %s", took, Timeout)
+					t.Errorf("the answers took %s, want %s", took, Timeout)
 				}
 			})
 		})
@@ -399,12 +405,12 @@ func TestAReviewEndsWithTheRequest(t *testing.T) {
 		leave()
 		<-ended
 		if log.Len() > 0 {
-			t.Errorf("a peer that leaves makes a line of log: %s", &log)
+			t.Errorf("a peer that disconnects causes a log line: %s", &log)
 		}
 	})
 }
 
-// logTo returns a logger that writes all that it is told.
+// logTo returns a logger that writes messages of all levels to a buffer.
 func logTo(log *bytes.Buffer) logr.Logger {
 	return funcr.New(func(_, args string) { fmt.Fprintln(log, args) }, funcr.Options{Verbosity: 10})
 }
@@ -422,36 +428,36 @@ func TestAnErrorIsLoggedOnceAndWithoutTheToken(t *testing.T) {
 				t.Errorf("got status %d, want 503", got)
 			}
 		}
-		fails(fmt.Errorf("webhook does not like %q", token))
-		fails(fmt.Errorf("webhook does not like %q", token))
-		fails(errors.New("the API server is away"))
+		fails(fmt.Errorf("webhook rejects %q", token))
+		fails(fmt.Errorf("webhook rejects %q", token))
+		fails(errors.New("the API server is down"))
 		server.fail(nil)
 		status(t, f, token)
 		time.Sleep(AllowedTTL)
-		fails(errors.New("the API server is away"))
+		fails(errors.New("the API server is down"))
 		var got []string
 		for line := range strings.Lines(log.String()) {
 			_, after, _ := strings.Cut(line, `"error"=`)
 			got = append(got, strings.TrimSpace(after))
 		}
-		away := `"the API server is away"`
-		if diff := cmp.Diff([]string{`"webhook does not like \"(token)\""`, away, away}, got); diff != "" {
+		down := `"the API server is down"`
+		if diff := cmp.Diff([]string{`"webhook rejects \"(token)\""`, down, down}, got); diff != "" {
 			t.Errorf("unexpected errors in the log (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestNobodyIsAllowedWhileTheAPIServerIsAway(t *testing.T) {
+func TestNobodyIsAllowedIfReviewsFail(t *testing.T) {
 	t.Parallel()
-	away := httptest.NewServer(http.NotFoundHandler())
-	away.Close()
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
 	forbids := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "no right to create reviews", http.StatusForbidden)
+		http.Error(w, "no permission to create reviews", http.StatusForbidden)
 	}))
 	t.Cleanup(forbids.Close)
 	for name, url := range map[string]string{
-		"the API server is away":                            away.URL,
-		"the controller has no right to ask the API server": forbids.URL,
+		"nobody is allowed if the API server is down":                           down.URL,
+		"nobody is allowed if the controller has no permission to send reviews": forbids.URL,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -464,7 +470,7 @@ func TestNobodyIsAllowedWhileTheAPIServerIsAway(t *testing.T) {
 				t.Errorf("got status %d, want 503", got)
 			}
 			if text := log.String(); text == "" || strings.Contains(text, "token of") {
-				t.Errorf("want a line of log without the token: %q", text)
+				t.Errorf("the log is %q, want one error without the token", text)
 			}
 		})
 	}

@@ -1,7 +1,7 @@
-// Package compare has comparisons that package cmp lacks.
+// Package compare contains comparison functions that package cmp lacks.
 package compare
 
-// FalseFirst orders false before true, as cmp.Compare does with what is ordered.
+// FalseFirst is like cmp.Compare for bool. It orders false before true.
 func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:

@@ -10,14 +10,14 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// ownedByJob returns the references of an object that the job controls.
+// ownedByJob returns the owner references of an object that the job controls.
 func ownedByJob() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true),
 	}}
 }
 
-// Group returns a PodGroup of the job, of one role, that no scheduler has looked at yet.
+// Group returns a PodGroup of the job with one role and without a status.
 func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedulerv1beta1.PodGroup {
 	g := &schedulerv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -42,7 +42,7 @@ func Group(minMember int32, options ...func(*schedulerv1beta1.PodGroup)) *schedu
 // GroupOption changes a PodGroup.
 type GroupOption = func(*schedulerv1beta1.PodGroup)
 
-// WithCondition sets a condition of the group, for its current spec.
+// WithCondition sets a condition of the group and the observed generation.
 func WithCondition(conditionType string, status metav1.ConditionStatus, reason, message string) GroupOption {
 	return func(g *schedulerv1beta1.PodGroup) {
 		g.Status.ObservedGeneration = g.Generation
@@ -53,27 +53,27 @@ func WithCondition(conditionType string, status metav1.ConditionStatus, reason, 
 	}
 }
 
-// Admitted admits the group.
+// Admitted sets the condition Admitted of the group to True.
 var Admitted = WithCondition("Admitted", metav1.ConditionTrue, "Admitted", "")
 
-// Edited changes the spec of the group after its status was written.
+// Edited makes the status of the group outdated, as after a change of its spec.
 func Edited(g *schedulerv1beta1.PodGroup) { g.Generation++ }
 
-// ForeignGroup takes the group away from the job.
+// ForeignGroup removes the owner of the group, so that it does not belong to the job.
 func ForeignGroup(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
 
-// DeletingGroup marks the group as one that is being deleted.
+// DeletingGroup sets the deletion timestamp of the group.
 func DeletingGroup(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(Now)) }
 
-// ElasticGroup makes the group one of an elastic job.
+// ElasticGroup makes the group the group of an elastic job.
 func ElasticGroup(g *schedulerv1beta1.PodGroup) { g.Spec.Roles[0].MinMember = 1 }
 
-// Gated marks a pod as one that the scheduler does not see yet.
+// Gated marks a pod as held back by a scheduling gate.
 func Gated(p *corev1.Pod) {
 	p.Status.Conditions[len(p.Status.Conditions)-1].Reason = corev1.PodReasonSchedulingGated
 }
 
-// Board returns the TensorBoard of the job, with an image.
+// Board returns the TensorBoard of the job with the given image.
 func Board(image string, options ...func(*tensorboardv1beta1.TensorBoard)) *tensorboardv1beta1.TensorBoard {
 	t := &tensorboardv1beta1.TensorBoard{
 		ObjectMeta: metav1.ObjectMeta{
@@ -91,21 +91,21 @@ func Board(image string, options ...func(*tensorboardv1beta1.TensorBoard)) *tens
 	return t
 }
 
-// ForeignBoard takes the TensorBoard away from the job.
+// ForeignBoard removes the owner of the TensorBoard, so that it does not belong to the job.
 func ForeignBoard(t *tensorboardv1beta1.TensorBoard) { t.OwnerReferences = nil }
 
 // Suspended suspends the TensorBoard.
 func Suspended(t *tensorboardv1beta1.TensorBoard) { t.Spec.Suspend = true }
 
-// DeletingBoard marks the TensorBoard as one that is being deleted.
+// DeletingBoard sets the deletion timestamp of the TensorBoard.
 func DeletingBoard(t *tensorboardv1beta1.TensorBoard) { t.DeletionTimestamp = new(metav1.NewTime(Now)) }
 
-// FailedBoard marks the TensorBoard as one that needs help.
+// FailedBoard sets the phase of the TensorBoard to Failed.
 func FailedBoard(t *tensorboardv1beta1.TensorBoard) {
 	t.Status.Phase = tensorboardv1beta1.TensorBoardFailed
 }
 
-// WithReady sets the condition Ready of the TensorBoard.
+// WithReady sets the conditions of the TensorBoard, including the given condition Ready.
 func WithReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
 	return func(t *tensorboardv1beta1.TensorBoard) {
 		t.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{
@@ -119,7 +119,7 @@ func WithReady(status metav1.ConditionStatus, reason, message string) func(*tens
 	}
 }
 
-// Reported returns the status of a TensorBoard that exists.
+// Reported returns the dependent status of an existing TensorBoard after a change.
 func Reported(change func(*batchv1beta1.DependentStatus)) *batchv1beta1.DependentStatus {
 	status := &batchv1beta1.DependentStatus{
 		Name:   "tensorboard",
@@ -138,10 +138,10 @@ func Reported(change func(*batchv1beta1.DependentStatus)) *batchv1beta1.Dependen
 	return status
 }
 
-// Unchanged leaves a status as it is.
+// Unchanged does not change a status.
 func Unchanged(*batchv1beta1.DependentStatus) {}
 
-// Warning returns the status of a TensorBoard that cannot be had.
+// Warning returns the dependent status of a TensorBoard that cannot be created, changed or read.
 func Warning(action, reason, note string) *batchv1beta1.DependentStatus {
 	return &batchv1beta1.DependentStatus{Name: "tensorboard", Reason: reason, Action: action, Note: note, Type: "Warning"}
 }

@@ -19,10 +19,10 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Builder builds the Job of a job named "job". Its status grows by showing it pods, as in a cluster.
+// Builder builds a plan.Job named "job". Its status is the result of reconciles, as in a cluster.
 type Builder struct{ plan.Job }
 
-// NewJob returns a new job without a status. Its first role leads. It restarts as one unless told otherwise.
+// NewJob returns a new job without a status. The leader is in its first role. Its restart scope is Job.
 func NewJob(roles ...framework.Role) *Builder {
 	b := &Builder{plan.Job{
 		Namespace:      "ns",
@@ -38,7 +38,7 @@ func NewJob(roles ...framework.Role) *Builder {
 	return b
 }
 
-// Role returns a role of replicas that are restarted on failure.
+// Role returns a role with the restart policy OnFailure.
 func Role(roleType string, replicas int32) framework.Role {
 	return framework.Role{
 		Type:          roleType,
@@ -50,31 +50,31 @@ func Role(roleType string, replicas int32) framework.Role {
 	}
 }
 
-// Restarting returns a role with another restart policy.
+// Restarting returns the role with another restart policy.
 func Restarting(r framework.Role, restartPolicy batchv1beta1.RestartPolicy) framework.Role {
 	r.RestartPolicy = restartPolicy
 	return r
 }
 
-// Scope sets what restarts when a replica fails.
+// Scope sets the restart scope.
 func (b *Builder) Scope(scope batchv1beta1.RestartScope) *Builder {
 	b.Spec.RunPolicy.RestartScope = scope
 	return b
 }
 
-// Window sets how long the reports of peers are waited for.
+// Window sets how long the controller waits for failures of peers.
 func (b *Builder) Window(window time.Duration) *Builder {
 	b.FailureWindow = window
 	return b
 }
 
-// Paused sets whether the user asks for a pause.
+// Paused sets whether the job is paused.
 func (b *Builder) Paused(enabled bool) *Builder {
 	b.Spec.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: enabled}}
 	return b
 }
 
-// Elastic lets the job, of one role, scale from a least number of replicas to 8, and expects some of them now.
+// Elastic makes a job with one role elastic. It sets the minimum and the expected number of replicas. The maximum is 8.
 func (b *Builder) Elastic(least, expected int32) *Builder {
 	b.Spec.Elastic = &batchv1beta1.ElasticConfig{
 		Enabled: true, MinReplicas: &least, MaxReplicas: new(int32(8)), ExpectedReplicas: &expected,
@@ -84,66 +84,66 @@ func (b *Builder) Elastic(least, expected int32) *Builder {
 	return b
 }
 
-// BackoffLimit sets how many failures the job survives.
+// BackoffLimit sets the backoff limit.
 func (b *Builder) BackoffLimit(limit int32) *Builder {
 	b.Spec.RunPolicy.BackoffLimit = &limit
 	return b
 }
 
-// Deadline sets how many seconds after its start the job must have finished.
+// Deadline sets the active deadline in seconds.
 func (b *Builder) Deadline(seconds int64) *Builder {
 	b.Spec.RunPolicy.ActiveDeadlineSeconds = &seconds
 	return b
 }
 
-// CleanUp sets which pods are deleted after the end.
+// CleanUp sets the clean-up policy.
 func (b *Builder) CleanUp(cleanUp batchv1beta1.CleanUpPolicy) *Builder {
 	b.Spec.RunPolicy.CleanUpPolicy = cleanUp
 	return b
 }
 
-// GivePeers sets how long the peers of a leader that succeeded may take to end.
+// GivePeers sets how long peers may run after the leader succeeded.
 func (b *Builder) GivePeers(grace time.Duration) *Builder {
 	b.PeerGrace = grace
 	return b
 }
 
-// TTL is how long, in seconds, the job stays after its end.
+// TTL sets how many seconds the job is kept after it finished.
 func (b *Builder) TTL(seconds int32) *Builder {
 	b.Spec.RunPolicy.TTLSecondsAfterFinished = &seconds
 	return b
 }
 
-// LoseNodesAfter sets how long the pods of lost nodes stay.
+// LoseNodesAfter sets how long pods on lost nodes are kept.
 func (b *Builder) LoseNodesAfter(delay time.Duration) *Builder {
 	b.NodeLostDelay = delay
 	return b
 }
 
-// Refusing makes the framework refuse every template, with a message.
+// Refusing makes the framework refuse every template with the given error message.
 func (b *Builder) Refusing(message string) *Builder {
 	b.Wire = func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return errors.New(message) }
 	return b
 }
 
-// Saw lets the job be reconciled some time before Now, when these were its pods, and keeps the status that came of it.
+// Saw reconciles the job with the given pods at a time before Now, and keeps the resulting status.
 func (b *Builder) Saw(before time.Duration, pods ...*corev1.Pod) *Builder {
 	b.Status = b.DecideAt(Now.Add(-before), Seeing(pods...)).Status
 	return b
 }
 
-// Sees reconciles the job at Now, with these pods.
+// Sees reconciles the job with the given pods at Now.
 func (b *Builder) Sees(pods ...*corev1.Pod) plan.Decision {
 	return b.DecideAt(Now, Seeing(pods...))
 }
 
-// SawIn reconciles the job a minute before Now on an observation, and keeps the status that came of it.
+// SawIn reconciles the job with an observation one minute before Now, and keeps the resulting status.
 func (b *Builder) SawIn(seen plan.Observation) *Builder {
 	b.Status = b.DecideAt(Now.Add(-time.Minute), seen).Status
 	return b
 }
 
-// InQueue makes the job schedule its replicas as a gang, from queue lab.
+// InQueue makes the replicas of the job a gang in the queue lab.
 func (b *Builder) InQueue() *Builder {
 	b.Spec.Scheduler = &batchv1beta1.SchedulePolicy{
 		T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab", Priority: new(int32(10))},
@@ -152,7 +152,8 @@ func (b *Builder) InQueue() *Builder {
 	return b
 }
 
-// DecideAt decides about the job at a time. A job in a queue has no PodGroup unless one is seen.
+// DecideAt returns the decision about the job at a time. If the job is in a queue and the observation has no admission,
+// the job has no PodGroup.
 func (b *Builder) DecideAt(now time.Time, seen plan.Observation) plan.Decision {
 	if b.Spec.T9kScheduler() != nil && seen.Admission == nil {
 		seen.Admission = dependents.PodGroup{}
@@ -160,7 +161,7 @@ func (b *Builder) DecideAt(now time.Time, seen plan.Observation) plan.Decision {
 	return plan.Decide(b.Job, seen, now)
 }
 
-// Seeing returns an observation of pods and the Service.
+// Seeing returns an observation with the given pods and the Service.
 func Seeing(pods ...*corev1.Pod) plan.Observation {
 	seen := plan.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
 	for _, p := range pods {
@@ -169,29 +170,31 @@ func Seeing(pods ...*corev1.Pod) plan.Observation {
 	return seen
 }
 
-// Grouped returns an observation of a PodGroup, nil for none, and pods.
+// Grouped returns an observation with a PodGroup, pods and the Service. A nil PodGroup means that there is none.
 func Grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) plan.Observation {
 	seen := Seeing(pods...)
 	seen.Admission = dependents.PodGroup{Object: g}
 	return seen
 }
 
-// ErrNotInstalled is the problem of a job whose PodGroup cannot be had.
+// ErrNotInstalled is the error of a job in a cluster without the CRD of PodGroups.
 var ErrNotInstalled = &report.RefusedError{
 	Reason: batchv1beta1.ReasonNotInstalled, Err: errors.New("podgroups are not installed"),
 }
 
-// Summary is what most tests want to know of a decision.
+// Summary is the part of a decision that most tests check.
 type Summary struct {
 	Phase  batchv1beta1.JobPhase
 	Reason string
 	// Backoff is status.backoffCount, Attempt is status.attempt.
 	Backoff, Attempt int32
-	// Failures of the status: replica, exit code, and whether it counted.
+	// Failures are the failures in the status: the replica, the exit code, and whether the failure counted.
 	Failures []string
-	// Deletes and Creates are the pods, created ones with their attempt.
-	Deletes, Creates []string
-	// WakeIn is how long from now the job sleeps; 0 is for ever.
+	// Deletes are the names of the pods to delete.
+	Deletes []string
+	// Creates are the names and attempts of the pods to create.
+	Creates []string
+	// WakeIn is how long from Now the job is requeued. 0 means no requeue.
 	WakeIn time.Duration
 }
 
@@ -227,21 +230,21 @@ func PodsToCreate(d plan.Decision) []*corev1.Pod {
 	for i := range d.Creates {
 		pod, err := d.Creates[i].Build()
 		if err != nil {
-			panic(fmt.Sprintf("Decide has checked the templates, but: %v", err))
+			panic(fmt.Sprintf("a template fails although Decide has checked it: %v", err))
 		}
 		pods = append(pods, pod)
 	}
 	return pods
 }
 
-// SameCreations compares pods to create by what is built.
+// SameCreations compares creations by the pods that they build.
 var SameCreations = cmp.Comparer(func(a, b plan.Creation) bool {
 	podA, errA := a.Build()
 	podB, errB := b.Build()
 	return a.Size == b.Size && cmp.Equal(podA, podB) && (errA == nil) == (errB == nil)
 })
 
-// Created is how a summary tells a pod of an attempt.
+// Created returns the entry of a pod in Summary.Creates.
 func Created(name, attempt string) string { return fmt.Sprintf("%s (attempt %s)", name, attempt) }
 
 // Names returns the names of pods.
@@ -253,5 +256,5 @@ func Names(pods []*corev1.Pod) []string {
 	return list
 }
 
-// WithoutFacts compares events as users see them. The kit checks the facts, which are for the log.
+// WithoutFacts compares events without the facts for the log, which the kit checks.
 var WithoutFacts = cmpopts.IgnoreFields(report.Event{}, "Facts")

@@ -1,5 +1,5 @@
-// Package jobtest builds the objects of one job, as the tests of its controller need them: pods in any state, its
-// TensorBoard and its PodGroup.
+// Package jobtest builds the objects of one job for the tests of its controller: pods in any state, its TensorBoard and
+// its PodGroup.
 package jobtest
 
 import (
@@ -28,7 +28,7 @@ const MainContainer = "main"
 // PodOption changes a pod.
 type PodOption func(*corev1.Pod)
 
-// Pod returns a pod of the first attempt that waits for a node.
+// Pod returns a pending pod of the first attempt without a node.
 func Pod(name string, options ...PodOption) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,10 +47,10 @@ func Pod(name string, options ...PodOption) *corev1.Pod {
 // Ago returns a time before Now.
 func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
 
-// Again makes the pod one that was created after so many restarts of all replicas together.
+// Again sets the attempt of a pod that was created after a number of restarts of all replicas together.
 func Again(times int32) PodOption { return Of(strconv.Itoa(int(times))) }
 
-// AgainAlone makes the pod one that was created after so many restarts of its replica by itself.
+// AgainAlone sets the attempt of a pod that was created after a number of restarts of only its replica.
 func AgainAlone(times int32) PodOption {
 	if times == 0 {
 		return Of("0")
@@ -58,7 +58,7 @@ func AgainAlone(times int32) PodOption {
 	return Of("0." + strconv.Itoa(int(times)))
 }
 
-// Of sets the attempt label of the pod, and its UID.
+// Of sets the attempt label of the pod and its UID.
 func Of(attempt string) PodOption {
 	return func(p *corev1.Pod) {
 		p.Labels[batchv1beta1.LabelAttempt] = attempt
@@ -66,21 +66,21 @@ func Of(attempt string) PodOption {
 	}
 }
 
-// OnNode puts the pod on a node.
+// OnNode assigns the pod to a node.
 func OnNode(node string) PodOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 
-// Running lets the main container run and be ready.
+// Running makes the main container running and ready.
 func Running(p *corev1.Pod) { kubelet.Run(p, p.Spec.NodeName, Now.Add(-time.Hour)) }
 
-// Exited ends the main container, and with it the pod, at Now.
+// Exited terminates the main container and the pod at Now.
 func Exited(code int32) PodOption { return ExitedAgo(code, 0) }
 
-// ExitedAgo ends the main container, and with it the pod, some time before Now.
+// ExitedAgo terminates the main container and the pod at a time before Now.
 func ExitedAgo(code int32, before time.Duration) PodOption {
 	return func(p *corev1.Pod) { kubelet.Exit(p, code, "", Now.Add(-before)) }
 }
 
-// Printed sets the last output of the main container, which has ended.
+// Printed sets the termination message of the main container.
 func Printed(output string) PodOption {
 	return func(p *corev1.Pod) {
 		for i := range p.Status.ContainerStatuses {
@@ -91,7 +91,7 @@ func Printed(output string) PodOption {
 	}
 }
 
-// SidecarRunning adds a second container that keeps the pod running, whatever the main container does.
+// SidecarRunning adds a running sidecar, which keeps the pod running after the main container has ended.
 func SidecarRunning(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
@@ -99,32 +99,32 @@ func SidecarRunning(p *corev1.Pod) {
 	})
 }
 
-// Deleting marks the pod as one whose deletion somebody asked for at Now.
+// Deleting marks the pod as deleted at Now, with a grace period of 30 seconds.
 func Deleting(p *corev1.Pod) {
 	p.DeletionGracePeriodSeconds = ptr.To[int64](30)
 	p.DeletionTimestamp = new(metav1.NewTime(Now.Add(30 * time.Second)))
 }
 
-// Disrupted marks the pod as one that Kubernetes itself ends.
+// Disrupted marks the pod as preempted.
 func Disrupted(p *corev1.Pod) { kubelet.Preempt(p, Now) }
 
-// OnLostNode marks the pod as one whose node does not answer.
+// OnLostNode marks the node of the pod as lost.
 func OnLostNode(p *corev1.Pod) { kubelet.LoseNode(p, Now) }
 
-// Rejected marks the pod as one that the kubelet refused before it started any container.
+// Rejected marks the pod as rejected by the kubelet before any container was started.
 func Rejected(p *corev1.Pod) { kubelet.Reject(p, p.Spec.NodeName) }
 
-// Unreachable marks the pod as one whose state cannot be obtained.
+// Unreachable sets the phase of the pod to Unknown.
 func Unreachable(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }
 
-// Unschedulable marks the pod as one that fits no node.
+// Unschedulable marks the pod as unschedulable.
 func Unschedulable(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available",
 	})
 }
 
-// Diff reports a difference as an error of the test.
+// Diff reports a difference between want and got as an error of the test.
 func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	t.Helper()
 	if d := cmp.Diff(want, got, options...); d != "" {
@@ -132,24 +132,24 @@ func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// AllocatesLinearly reports whether the allocations of a function grow with the number of replicas and no faster, and
-// what it measured.
+// AllocatesLinearly reports whether the allocations of a function grow at most linearly with the number of replicas. It
+// also returns the measured values for a message.
 func AllocatesLinearly(run func(replicas int32) func()) (linear bool, measured string) {
-	// The names of higher replicas are longer, and the sizes of maps are powers of 2.
+	// The margin allows for longer names of replicas with a higher index, and for sizes of maps, which are powers of 2.
 	const few, many, margin = 100, 1000, 1.5
 	objectsOfFew, bytesOfFew := allocated(run(few))
 	objects, bytes := allocated(run(many))
 	const limit = margin * many / few
 	linear = objects <= limit*objectsOfFew && bytes <= limit*bytesOfFew
-	return linear, fmt.Sprintf("%d replicas cost %.0f allocations of %.0f bytes, %d cost %.0f of %.0f",
+	return linear, fmt.Sprintf("%d replicas need %.0f allocations of %.0f bytes in total, %d need %.0f of %.0f",
 		few, objectsOfFew, bytesOfFew, many, objects, bytes)
 }
 
-// allocated returns how many objects, and how many bytes, a function allocates.
+// allocated returns how many objects and how many bytes a function allocates.
 func allocated(run func()) (objects, bytes float64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	objects = testing.AllocsPerRun(1, run) // which runs it once more, to warm up
+	objects = testing.AllocsPerRun(1, run) // runs the function twice, the first time to warm up
 	runtime.ReadMemStats(&after)
 	return objects, float64(after.TotalAlloc-before.TotalAlloc) / 2
 }

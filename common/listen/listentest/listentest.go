@@ -1,4 +1,4 @@
-// Package listentest does to an HTTP server what any peer can do that reaches it.
+// Package listentest contains clients that test the limits of an HTTP server.
 package listentest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Dial connects from an address of its own, such as 127.0.77.1, to a server, as a pod does.
+// Dial connects to a server from a separate IP address, such as 127.0.77.1, as a pod does.
 func Dial(t testing.TB, from, server string) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -25,13 +25,13 @@ func Dial(t testing.TB, from, server string) net.Conn {
 // Get returns a request for a path.
 func Get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
 
-// Large returns the beginning of a request whose header has more bytes than a server with a limit reads.
+// Large returns the beginning of a request whose header exceeds the limit of a server.
 func Large(limit int) string {
-	const begin, beyond = "GET /", 4 << 10 // net/http reads so much beyond its limit
+	const begin, beyond = "GET /", 4 << 10 // net/http reads 4 KiB beyond its limit
 	return begin + strings.Repeat("x", limit+beyond-len(begin))
 }
 
-// Ask sends a request, and returns the status of the answer.
+// Ask sends a request and returns the status code of the response.
 func Ask(t testing.TB, c net.Conn, request string) int {
 	t.Helper()
 	if _, err := io.WriteString(c, request); err != nil {
@@ -45,8 +45,8 @@ func Ask(t testing.TB, c net.Conn, request string) int {
 	return response.StatusCode
 }
 
-// Crowd opens many connections from one address and sends nothing. It returns when the server has closed all that it
-// does not keep.
+// Crowd opens many connections from one address without sending requests. It returns when the server has closed all of
+// them except the given number.
 func Crowd(t testing.TB, server string, kept int) {
 	t.Helper()
 	many := 5*kept + 100
