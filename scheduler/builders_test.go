@@ -17,7 +17,7 @@ func cpu(quantity string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}
 }
 
-// newGroup makes a group of the queue "lab" that needs so many pods, is admitted if asked, and has the pods.
+// newGroup returns an admitted group in the queue "lab" that needs the given number of pods and has the given pods.
 func newGroup(name string, needed int32, pods ...*corev1.Pod) groupView {
 	g := groupView{
 		Group: &v1beta1.PodGroup{
@@ -34,25 +34,25 @@ func newGroup(name string, needed int32, pods ...*corev1.Pod) groupView {
 	return g
 }
 
-// unselected puts the group into a namespace that the queue does not select.
+// unselected returns the group as if the queue did not select its namespace.
 func (g groupView) unselected() groupView {
 	g.Selected, g.Admission.Status = false, metav1.ConditionFalse
 	return g
 }
 
-// ofClass lets the engine have the group with a PriorityClass.
+// ofClass returns the group with a PriorityClass in force.
 func (g groupView) ofClass(class string) groupView {
 	g.ClassInForce = class
 	return g
 }
 
-// ofOneClass lets the engine schedule only pods with the PriorityClass of the group.
+// ofOneClass returns the group as if the engine scheduled only pods with the PriorityClass of the group.
 func (g groupView) ofOneClass() groupView {
 	g.NeedsOneClass = true
 	return g
 }
 
-// withRoles lets the group need so many pods of a role.
+// withRoles returns the group with the given roles.
 func (g groupView) withRoles(roles ...v1beta1.PodGroupRole) groupView {
 	g.Group.Spec.Roles = roles
 	return g
@@ -68,7 +68,7 @@ func (g groupView) after(d time.Duration) groupView {
 	return g
 }
 
-// newPod makes a pod of one CPU that was created an hour ago, and changes it.
+// newPod returns a pod that requests one CPU and was created an hour ago, with the given changes.
 func newPod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
@@ -97,7 +97,7 @@ func deleting(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now)
 
 func failed(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }
 
-// ofCPUs lets the pod request so much.
+// ofCPUs returns a change to a pod that requests this quantity of CPUs.
 func ofCPUs(quantity string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpu(quantity) }
 }
@@ -106,12 +106,12 @@ func grouped(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodScheduling
 
 func extra(pod *corev1.Pod) { pod.Annotations = map[string]string{v1beta1.AnnotationExtra: "true"} }
 
-// released lets the controller have removed the gate.
+// released marks the pod as released: the controller has removed its gate.
 func released(pod *corev1.Pod) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.AnnotationReleased, "true")
 }
 
-// onNode names a node, as whoever creates a pod may do.
+// onNode sets spec.nodeName only, as anybody who creates a pod can do.
 func onNode(pod *corev1.Pod) { pod.Spec.NodeName = "node-1" }
 
 func bound(pod *corev1.Pod) {

@@ -13,40 +13,42 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// engine is the scheduler that places the pods: what it can do for groups and queues is up to it.
+// engine is the scheduler that places the pods. Engines differ in the features of groups and queues that they support.
 type engine interface {
-	// hindrance returns why the engine cannot schedule groups, of those that are there, by namespace; "" is all of them.
-	// What the objects of a tenant show of the engine is no evidence for the groups of another tenant.
-	hindrance(ctx context.Context, there []groupView) (map[string]hindrance, error)
-	// gates says whether the pods of a queue must be gated, for the queue to decide when or where they are scheduled. Nil
-	// is no queue.
+	// blockers returns why the engine cannot schedule the given groups, by namespace. The key "" is for all namespaces.
+	// Objects of one tenant must not affect the groups of another tenant, so a problem that they show blocks only their
+	// namespace.
+	blockers(ctx context.Context, groups []groupView) (map[string]blocker, error)
+	// gates reports whether the pods of a queue need the scheduling gate, so that the controller decides when or where
+	// they are scheduled. Nil means that the queue does not exist.
 	gates(queue *v1beta1.Queue) bool
-	// priorityClass is the class of the group's pods, by which the engine knows their priority.
+	// priorityClass returns the PriorityClass for the pods of a group. It stands for their priority in the engine.
 	priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass
-	// needsOneClass reports whether the engine schedules only pods that have the PriorityClass of their group.
+	// needsOneClass reports whether the engine schedules only pods with the PriorityClass of their group.
 	needsOneClass() bool
-	// queueLimits are conditions that say what the engine cannot do of a queue's spec.
+	// queueLimits returns conditions about the parts of a queue's spec that the engine does not support.
 	queueLimits(queue *v1beta1.Queue) []metav1.Condition
-	// groupLimits are conditions that say what the engine cannot do of a group's spec.
+	// groupLimits returns conditions about the parts of a group's spec that the engine does not support.
 	groupLimits(g groupView) []metav1.Condition
-	// syncGroup makes the engine's own group what ours is. Pods are those of the group, class is the PriorityClass of new
-	// ones. It returns the one that the group has, which stays: that of the pods that were there before it.
+	// syncGroup creates or updates the engine's group for a PodGroup with these pods. A new group gets the given
+	// PriorityClass, or that of its pods if it has pods already. syncGroup returns the PriorityClass of the engine's
+	// group, which never changes.
 	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error)
-	// syncQueue makes the engine's own queue what ours is. There is a queue in the view.
+	// syncQueue creates or updates the engine's queue. The view must have a queue.
 	syncQueue(ctx context.Context, view queueView) error
 }
 
-// hindrance is why an engine cannot schedule groups; empty if it can.
-type hindrance struct {
+// blocker is why an engine cannot schedule groups. Empty if it can.
+type blocker struct {
 	Message string
-	// LookIn is when to find out again; 0 is not without a reason.
-	LookIn time.Duration
+	// RequeueAfter is after how long to check again. 0 means never.
+	RequeueAfter time.Duration
 }
 
-// hindered is a hindrance that an administrator may remove at any time.
-func hindered(message string) hindrance { return hindrance{message, 30 * time.Second} }
+// newBlocker returns a blocker that is checked again soon, because an administrator can remove it at any time.
+func newBlocker(message string) blocker { return blocker{message, 30 * time.Second} }
 
-// newEngine returns the engine of a name. It returns an error if there is none.
+// newEngine returns the engine of the given name. It returns an error if the name is not that of an engine.
 func newEngine(name string, c client.Client, reader client.Reader, clock clock.PassiveClock) (engine, error) {
 	switch name {
 	case "native":
@@ -58,10 +60,10 @@ func newEngine(name string, c client.Client, reader client.Reader, clock clock.P
 	}
 }
 
-// isConfined says that a queue is for some nodes only.
+// isConfined reports whether a queue restricts its pods to some nodes.
 func isConfined(queue *v1beta1.Queue) bool { return len(requirementsOf(queue.Spec.NodeSelector)) > 0 }
 
-// notSupported is a condition about what a spec asks for and the engine does not do.
+// notSupported returns a condition about a part of a spec that the engine does not support.
 func notSupported(condition, message string) metav1.Condition {
 	return metav1.Condition{
 		Type: condition, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNotSupportedByEngine, Message: message,

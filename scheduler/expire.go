@@ -15,11 +15,11 @@ import (
 // groupOfJobs is the API group of the kinds of jobs.
 const groupOfJobs = "batch.tensorstack.dev"
 
-// endDelay is how long the controller of a job has to end the job, once the group has the condition
-// MaxDurationExceeded. Then the pods are deleted. A controller of an earlier version does not know the condition.
+// endDelay is how long the job controller has to end the job after the group has the condition MaxDurationExceeded.
+// Then the pods are deleted, since a job controller of an earlier version does not support the condition.
 const endDelay = 30 * time.Second
 
-// maxDuration returns how long groups of the queue may be on nodes. Nil means for ever.
+// maxDuration returns how long groups of the queue can be on nodes. Nil means no limit.
 func (view queueView) maxDuration() *v1beta1.Duration {
 	if view.Queue == nil {
 		return nil
@@ -27,20 +27,20 @@ func (view queueView) maxDuration() *v1beta1.Duration {
 	return view.Queue.Spec.MaxDuration
 }
 
-// isOfJob reports whether a job controls the group, which can end.
+// isOfJob reports whether a job controls the group. Other owners, such as TensorBoards, cannot end.
 func (g groupView) isOfJob() bool {
 	owner := metav1.GetControllerOf(g.Group)
 	if owner == nil {
 		return false
 	}
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	//equivalent:always err == nil => a version that cannot be read has no group
+	//equivalent:always err == nil => a version that cannot be parsed has no group
 	return err == nil && version.Group == groupOfJobs
 }
 
-// scheduledTime returns when the group was scheduled for the first time. Nil means that it was not, or that no
-// maxDuration counts from then. If the group was created when its pods were on nodes already, it is the time of the
-// first of them: a tenant may delete a group.
+// scheduledTime returns when the group was scheduled for the first time. Nil means that the group was not scheduled, or
+// that the queue has no maxDuration. The time is when the first pod was bound, even if that was before the group was
+// created: a tenant can delete a group and create it again.
 func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
 	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime
@@ -56,7 +56,7 @@ func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Durat
 	return &first
 }
 
-// exceeded returns the condition MaxDurationExceeded if it is True, and otherwise nil.
+// exceeded returns the condition MaxDurationExceeded if it is True. Otherwise it returns nil.
 func (g groupView) exceeded(scheduled *metav1.Time, most *v1beta1.Duration, now time.Time) *metav1.Condition {
 	if most == nil || scheduled == nil || !g.isOfJob() || now.Before(scheduled.Add(most.Length())) {
 		return nil
@@ -68,7 +68,7 @@ func (g groupView) exceeded(scheduled *metav1.Time, most *v1beta1.Duration, now 
 	}
 }
 
-// expire finds the pods that are on nodes for longer than the queue allows, and when the next ones are.
+// expire adds the pods to delete because they exceed maxDuration of the queue, and when the next pods will exceed it.
 func (d *decision) expire(view queueView, now time.Time) {
 	most := view.maxDuration()
 	if most == nil {
@@ -84,7 +84,7 @@ func (d *decision) expire(view queueView, now time.Time) {
 	}
 }
 
-// expirePods takes the pods that have existed for longer than that.
+// expirePods adds the pods that are at least as old as the given length.
 func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time.Time) {
 	for _, pod := range pods {
 		switch left := pod.CreationTimestamp.Add(length).Sub(now); {
@@ -92,22 +92,22 @@ func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time
 		case left <= 0:
 			d.Expired = append(d.Expired, pod)
 		default:
-			d.wakeIn(left)
+			d.requeueWithin(left)
 		}
 	}
 }
 
-// expireGroup takes the pods of a job whose time is over, if its controller has not ended the job in time. It counts
-// from when the condition was recorded, which the controller of the job may have seen.
+// expireGroup adds the pods of a job that exceeded maxDuration, if the job controller does not end the job within
+// endDelay. The delay starts when the condition is written, since the job controller cannot see it earlier.
 func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	recorded := meta.FindStatusCondition(g.Group.Status.Conditions, v1beta1.ConditionMaxDurationExceeded)
 	switch {
 	case now.Before(end):
-		d.wakeIn(end.Sub(now))
+		d.requeueWithin(end.Sub(now))
 	case recorded == nil:
-		d.wakeIn(endDelay)
+		d.requeueWithin(endDelay)
 	case now.Before(recorded.LastTransitionTime.Add(endDelay)):
-		d.wakeIn(recorded.LastTransitionTime.Add(endDelay).Sub(now))
+		d.requeueWithin(recorded.LastTransitionTime.Add(endDelay).Sub(now))
 	default:
 		for _, pod := range g.Pods {
 			if !isDone(pod) && pod.DeletionTimestamp.IsZero() {
@@ -117,10 +117,10 @@ func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	}
 }
 
-// wakeIn has the queue looked at again in so long, or sooner.
-func (d *decision) wakeIn(left time.Duration) {
-	//equivalent:boundary of left < d.WakeIn => what is equal may replace the other
-	if d.WakeIn == 0 || left < d.WakeIn {
-		d.WakeIn = left
+// requeueWithin requeues the queue after the given time or sooner.
+func (d *decision) requeueWithin(left time.Duration) {
+	//equivalent:boundary of left < d.RequeueAfter => if both are equal, either can be used
+	if d.RequeueAfter == 0 || left < d.RequeueAfter {
+		d.RequeueAfter = left
 	}
 }

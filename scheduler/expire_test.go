@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-func TestPodsOfGroupsWithoutAJobExpire(t *testing.T) {
+func TestPodsOfGroupsWithoutJobExpireByAge(t *testing.T) {
 	t.Parallel()
 	limit := v1beta1.Duration("1h30m")
 	queue := newQueue(func(s *v1beta1.QueueSpec) { s.MaxDuration = &limit })
@@ -25,17 +25,17 @@ func TestPodsOfGroupsWithoutAJobExpire(t *testing.T) {
 		newGroup("a", 2, old, young, ended), newGroup("foreign", 1, old).unselected(),
 	}}, false, nil, now)
 	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
-		t.Errorf("unexpected pods expire: %v", d.Expired)
+		t.Errorf("the pods %v expire, want only a-0", podNames(d.Expired))
 	}
-	if d.WakeIn != 10*time.Minute {
-		t.Errorf("the next look is in %s, want 10m", d.WakeIn)
+	if d.RequeueAfter != 10*time.Minute {
+		t.Errorf("the queue is requeued after %s, want 10m", d.RequeueAfter)
 	}
 }
 
 // ago is a time before now.
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// onNodeFor has a scheduler have bound the pod so long ago.
+// onNodeFor returns a change to a pod that runs, and that a scheduler bound the given time ago.
 func onNodeFor(d time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		running(pod)
@@ -46,7 +46,7 @@ func onNodeFor(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
-// ofKind lets an object of a kind of an API control the group.
+// ofKind returns the group with a controller of the given API version and kind.
 func (g groupView) ofKind(version, kind string) groupView {
 	g.Group.OwnerReferences = []metav1.OwnerReference{
 		{APIVersion: version, Kind: kind, Name: g.Group.Name, UID: "owner", Controller: new(true)},
@@ -54,13 +54,13 @@ func (g groupView) ofKind(version, kind string) groupView {
 	return g
 }
 
-// scheduledFor has the group have been scheduled so long ago for the first time.
+// scheduledFor returns the group as scheduled for the first time the given time ago.
 func (g groupView) scheduledFor(d time.Duration) groupView {
 	g.Group.Status.ScheduledTime = new(ago(d))
 	return g
 }
 
-// exceededFor has the group have the condition MaxDurationExceeded for so long.
+// exceededFor returns the group with the condition MaxDurationExceeded, which became True the given time ago.
 func (g groupView) exceededFor(d time.Duration) groupView {
 	meta.SetStatusCondition(&g.Group.Status.Conditions, metav1.Condition{
 		Type: v1beta1.ConditionMaxDurationExceeded, Status: metav1.ConditionTrue,
@@ -69,50 +69,50 @@ func (g groupView) exceededFor(d time.Duration) groupView {
 	return g
 }
 
-func TestMaxDurationOfAQueue(t *testing.T) {
+func TestMaxDurationOfQueue(t *testing.T) {
 	t.Parallel()
 	const jobs = "batch.tensorstack.dev/v1beta1"
 	limit := v1beta1.Duration("1h")
 	type result struct {
-		Scheduled *metav1.Time
-		Exceeded  string
-		Status    metav1.ConditionStatus
-		Reason    string
-		Expired   []string
-		WakeIn    time.Duration
+		Scheduled    *metav1.Time
+		Exceeded     string
+		Status       metav1.ConditionStatus
+		Reason       string
+		Expired      []string
+		RequeueAfter time.Duration
 	}
 	young := newPod(onNodeFor(time.Minute))
 	for name, tc := range map[string]struct {
 		group groupView
 		// orphans are pods of the queue whose group is gone.
 		orphans []*corev1.Pod
-		// unlimited has the queue allow any time.
+		// unlimited removes maxDuration from the queue.
 		unlimited bool
 		want      result
 	}{
-		"a group of a job that is not scheduled has all its time, however old its pods are": {
+		"the time of a job does not start before its group is scheduled, however old its pods are": {
 			group: newGroup("a", 2, newPod(gated), newPod(gated)).ofKind(jobs, "DeepSpeedJob"),
 		},
-		"the time counts from when the first pod was on a node": {
+		"the time starts when the first pod was bound": {
 			group: newGroup("a", 2, young, newPod(onNodeFor(50*time.Minute))).ofKind(jobs, "DeepSpeedJob"),
-			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueAfter: 10 * time.Minute},
 		},
-		"the time counts from the first pod, wherever it is in the list": {
+		"the time starts when the first pod was bound, in whatever order the pods are listed": {
 			group: newGroup("a", 2, newPod(onNodeFor(50*time.Minute)), young).ofKind(jobs, "DeepSpeedJob"),
-			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueAfter: 10 * time.Minute},
 		},
-		"the time counts from when a pod was bound, and from no other condition": {
+		"other conditions of pods do not start the time": {
 			group: newGroup("a", 1, newPod(onNodeFor(10*time.Minute), func(pod *corev1.Pod) {
 				pod.Status.Conditions = append(pod.Status.Conditions,
 					corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)},
 					corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Hour)})
 			})).ofKind(jobs, "DeepSpeedJob"),
-			want: result{Scheduled: new(ago(10 * time.Minute)), WakeIn: 50 * time.Minute},
+			want: result{Scheduled: new(ago(10 * time.Minute)), RequeueAfter: 50 * time.Minute},
 		},
-		"in a queue without a limit no time is recorded": {
+		"no scheduledTime is recorded in a queue without maxDuration": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob"), unlimited: true,
 		},
-		"a limit that was removed since ends nothing": {
+		"a job continues if maxDuration was removed": {
 			group:     newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(2 * time.Hour),
 			unlimited: true,
 			want:      result{Scheduled: new(ago(2 * time.Hour))},
@@ -122,37 +122,37 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 			orphans: []*corev1.Pod{newPod(onNodeFor(time.Hour), func(pod *corev1.Pod) { pod.Name = "orphan" })},
 			want:    result{Expired: []string{"orphan"}},
 		},
-		"a pod that is being deleted does not expire": {
+		"a pod that is being deleted is not deleted again": {
 			group: newGroup("a", 1, newPod(onNodeFor(time.Hour), deleting)),
 			want:  result{Scheduled: new(ago(time.Hour))},
 		},
-		"the queue is looked at again when the next pod expires, whichever it is": {
+		"the queue is requeued when the next pod expires": {
 			group: newGroup("a", 3,
 				newPod(onNodeFor(10*time.Minute)), newPod(onNodeFor(25*time.Minute)), newPod(onNodeFor(5*time.Minute))),
-			want: result{Scheduled: new(ago(25 * time.Minute)), WakeIn: 10 * time.Minute},
+			want: result{Scheduled: new(ago(25 * time.Minute)), RequeueAfter: 10 * time.Minute},
 		},
-		"restarts of pods give no more time": {
+		"restarts of pods do not extend the time": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(50 * time.Minute),
-			want:  result{Scheduled: new(ago(50 * time.Minute)), WakeIn: 10 * time.Minute},
+			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueAfter: 10 * time.Minute},
 		},
-		"a group of a job whose time is over says so before pods are deleted": {
+		"MaxDurationExceeded becomes True before any pod is deleted": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(time.Hour),
 			want: result{
-				Scheduled: new(ago(time.Hour)), WakeIn: 30 * time.Second,
+				Scheduled: new(ago(time.Hour)), RequeueAfter: 30 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
 				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
 		},
-		"the controller of the job has half a minute to end it": {
+		"the job controller has half a minute to end the job": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").
 				scheduledFor(2 * time.Hour).exceededFor(20 * time.Second),
 			want: result{
-				Scheduled: new(ago(2 * time.Hour)), WakeIn: 10 * time.Second,
+				Scheduled: new(ago(2 * time.Hour)), RequeueAfter: 10 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
 				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
 		},
-		"then the pods are deleted": {
+		"the pods of a job are deleted if the job does not end within half a minute": {
 			group: newGroup("a", 3, young, newPod(succeeded), newPod(running, deleting)).ofKind(jobs, "DeepSpeedJob").
 				scheduledFor(2 * time.Hour).exceededFor(30 * time.Second),
 			want: result{
@@ -161,10 +161,10 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
 		},
-		"pods of a TensorBoard, which does not end, expire one by one": {
+		"pods of a TensorBoard expire one by one, since a TensorBoard cannot end": {
 			group: newGroup("a", 2, young, newPod(onNodeFor(time.Hour))).ofKind("tensorstack.dev/v1beta1", "TensorBoard"),
 			want: result{
-				Scheduled: new(ago(time.Hour)), Expired: []string{"a-1"}, WakeIn: 58 * time.Minute,
+				Scheduled: new(ago(time.Hour)), Expired: []string{"a-1"}, RequeueAfter: 58 * time.Minute,
 			},
 		},
 	} {
@@ -175,7 +175,7 @@ func TestMaxDurationOfAQueue(t *testing.T) {
 				queue.Spec.MaxDuration = nil
 			}
 			d := plan(queueView{Queue: queue, Groups: []groupView{tc.group}, Orphans: tc.orphans}, false, nil, now)
-			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, WakeIn: d.WakeIn}
+			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, RequeueAfter: d.RequeueAfter}
 			if c := meta.FindStatusCondition(d.Groups["team/a"].Conditions, v1beta1.ConditionMaxDurationExceeded); c != nil {
 				got.Exceeded, got.Status, got.Reason = c.Message, c.Status, c.Reason
 			}

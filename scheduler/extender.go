@@ -21,54 +21,55 @@ import (
 	"tensorstack.dev/jobs/common/listen"
 )
 
-// What anybody in the cluster may ask of the extender at once: it has no way to tell Volcano from others.
+// Limits of requests to the extender. It cannot distinguish Volcano from other clients in the cluster.
 const (
-	// maxQuestion is more than the pods of one node, which a question is about, take as JSON: 5 KiB each, as measured.
+	// maxQuestion is the maximum size of a question in bytes. A question lists the pods of one node, and a pod takes about
+	// 5 KiB as JSON.
 	maxQuestion = 4 << 20
-	// maxEvictees is more than the pods that one node can have.
+	// maxEvictees is the maximum number of pods in a question. It is more than the pods that one node can have.
 	maxEvictees = 1000
-	// maxAskers is how many may be connected at once, each with a question in memory. One is answered at a time: Volcano
-	// asks one after another.
+	// maxAskers is the maximum number of connections, each with a question in memory. Questions are answered one at a
+	// time, which suffices because Volcano asks them one after another.
 	maxAskers = 16
 )
 
-// permit is how an answer says that the victims in it may be evicted. None of them is none.
+// permit is the status of an answer whose victims may be evicted. Without victims, no pod may be evicted.
 const permit = 1
 
-// task is what matters of a pod that Volcano tells of.
+// task is a pod in a question of Volcano, with only the fields that the extender reads.
 type task struct {
 	UID types.UID
-	// Job is the namespace and name of the pod's group as Volcano knows it, from whose queue it takes what the pod gets.
-	// That is an annotation: the pod's labels may name another group, or another queue.
+	// Job is the namespace and name of the pod's group. Volcano charges the resources of the pod to the queue of that
+	// group. Volcano reads the group from an annotation, so the labels of the pod can name another group or queue.
 	Job string
 }
 
-// question is what Volcano asks: which of the pods on a node may be evicted for one that waits.
+// question is a request of Volcano: which of the pods on a node can be evicted for a waiting pod.
 type question struct {
 	Evictor  task         `json:"evictor"`
 	Evictees boundedTasks `json:"evictees"`
 }
 
-// boundedTasks are those of a question, at most maxEvictees.
+// boundedTasks are the evictees of a question. There can be at most maxEvictees.
 type boundedTasks []task
 
-// UnmarshalJSON is part of json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler.
 func (t *boundedTasks) UnmarshalJSON(text []byte) (err error) {
 	*t, err = bounded.List[task](text, maxEvictees, "evictees")
 	return err
 }
 
-// answer tells Volcano which they are.
+// answer is the response to a question: the evictees that may be evicted.
 type answer struct {
 	Status  int    `json:"status"`
 	Victims []task `json:"victims"`
 }
 
-// observer reads what there is of a queue.
+// observer returns a snapshot of a queue.
 type observer func(ctx context.Context, queue string) (queueView, error)
 
-// extender answers the plugin of that name of Volcano, which by itself takes resources back by other rules than those
-// of our queues. It answers from the cache and changes nothing.
+// extender is the server for Volcano's plugin extender. It decides which pods Volcano can evict, because Volcano's own
+// rules for reclaiming resources are not the rules of our queues. It reads only from the cache and changes nothing.
 type extender struct {
 	client  client.Client
 	observe observer
@@ -80,8 +81,8 @@ func newExtender(c client.Client, observe observer) *extender {
 	return &extender{client: c, observe: observe, answering: make(chan struct{}, 1)}
 }
 
-// server returns a server for every copy of the controller, not only the one that leads. It returns an error if it
-// cannot listen.
+// server returns a server that runs in every replica of the controller, not only in the leader. It returns an error if
+// it cannot listen on the address.
 func (e *extender) server(ctx context.Context, address string) (*manager.Server, error) {
 	listener, err := listen.TCP(ctx, address, maxAskers)
 	if err != nil {
@@ -99,17 +100,17 @@ func (e *extender) handler() http.Handler {
 	return mux
 }
 
-// read reads a question.
+// read reads the body of a question.
 func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
 }
 
 func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
-	// The question is read first, so that nobody waits for a peer that sends slowly.
-	//attack:questions are read one by one => e.answering <- struct{}{}; body, err := read(w, r); <-e.answering
+	// Questions are read concurrently, so that a slow client does not delay others.
+	//attack:questions are read one at a time => e.answering <- struct{}{}; body, err := read(w, r); <-e.answering
 	body, err := read(w, r)
 	if err != nil {
-		http.Error(w, "the question cannot be read: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	select {
@@ -120,21 +121,21 @@ func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 	}
 	var q question
 	if err := json.Unmarshal(body, &q); err != nil {
-		http.Error(w, "the body is not a question of Volcano's plugin extender: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "decoding the request of Volcano's plugin extender: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	victims, err := e.victims(r.Context(), q)
 	if err != nil {
-		logf.FromContext(r.Context()).Error(err, "deciding whose pods may be evicted", "group", q.Evictor.Job)
-		http.Error(w, "the queues could not be read", http.StatusInternalServerError)
+		logf.FromContext(r.Context()).Error(err, "Cannot decide which pods may be evicted", "group", q.Evictor.Job)
+		http.Error(w, "reading queues failed", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer{Status: permit, Victims: victims}) // who asked has gone if that fails
+	_ = json.NewEncoder(w).Encode(answer{Status: permit, Victims: victims}) // fails only if the client is gone
 }
 
-// victims returns the evictees that may be evicted. What nobody may be evicted for is not looked at more closely, since
-// Volcano asks about every pod that waits, and each node, all the time.
+// victims returns the evictees that can be evicted. The queue of the evictor is observed last, and only if there are
+// candidates, since Volcano continuously asks about every waiting pod and every node.
 func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 	queue, err := e.queueOf(ctx, q.Evictor)
 	if queue == nil || err != nil {
@@ -163,7 +164,7 @@ func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 	return victims, nil
 }
 
-// queueOf returns the queue of a pod's group, nil if there is no such group or queue.
+// queueOf returns the queue of a pod's group. Nil if the group or the queue does not exist.
 func (e *extender) queueOf(ctx context.Context, t task) (*v1beta1.Queue, error) {
 	namespace, name, _ := strings.Cut(t.Job, "/")
 	var group v1beta1.PodGroup
@@ -179,14 +180,14 @@ func (e *extender) queueOf(ctx context.Context, t task) (*v1beta1.Queue, error) 
 	return &queue, nil
 }
 
-// givesWay says that pods of a queue may be evicted for those of another.
+// givesWay reports whether pods of a queue can be evicted for pods of another queue.
 func givesWay(queue, other *v1beta1.Queue) bool {
 	return ptr.Deref(queue.Spec.Preemptible, true) && queue.Spec.Priority < other.Spec.Priority
 }
 
-// mayTake says that it would be of use to a pod, and right, if others were evicted for it: it is one of its group,
-// which its queue has admitted, and what the group needs fits the quota. The quota is looked at here since Volcano
-// would evict for a pod as long as the queue has something left of any resource.
+// mayTake reports whether other pods can be evicted for a pod. It must be an ungated pod of an admitted group, and the
+// pods that the group needs must fit the quota. The quota is checked here because Volcano would evict pods as long as
+// the queue has some of any resource left.
 func mayTake(view queueView, evictor task) bool {
 	for _, g := range view.Groups {
 		if g.key() != evictor.Job {

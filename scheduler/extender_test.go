@@ -25,7 +25,7 @@ import (
 	"tensorstack.dev/jobs/common/listen/listentest"
 )
 
-func TestWhichQueueGivesWay(t *testing.T) {
+func TestQueuesThatGiveWay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		priority    int32
@@ -33,26 +33,26 @@ func TestWhichQueueGivesWay(t *testing.T) {
 		other       int32
 		want        bool
 	}{
-		"a queue of a smaller priority": {priority: 1, other: 2, want: true},
-		"a queue of a smaller priority that says so": {
+		"a queue with a lower priority gives way": {priority: 1, other: 2, want: true},
+		"a preemptible queue with a lower priority gives way": {
 			priority: 1, preemptible: new(true), other: 2, want: true,
 		},
-		"not a queue of a smaller priority that is not preemptible": {priority: 1, preemptible: new(false), other: 2},
-		"not a queue of the same priority":                          {priority: 2, other: 2},
-		"not a queue of a greater priority":                         {priority: 3, other: 2},
+		"a queue that is not preemptible does not give way": {priority: 1, preemptible: new(false), other: 2},
+		"a queue with the same priority does not give way":  {priority: 2, other: 2},
+		"a queue with a higher priority does not give way":  {priority: 3, other: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority, s.Preemptible = tc.priority, tc.preemptible })
 			other := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = tc.other })
 			if got := givesWay(queue, other); got != tc.want {
-				t.Errorf("got %t, want %t", got, tc.want)
+				t.Errorf("givesWay returned %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestWhoMayTakeRoom(t *testing.T) {
+func TestPodsThatOthersCanBeEvictedFor(t *testing.T) {
 	t.Parallel()
 	withUID := func(uid types.UID) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.UID = uid } }
 	waiting := newGroup("a", 2, newPod(withUID("one")), newPod(withUID("two")))
@@ -62,28 +62,32 @@ func TestWhoMayTakeRoom(t *testing.T) {
 		uid    types.UID
 		want   bool
 	}{
-		"a pod of a group that waits": {queue: newQueue(nil), groups: []groupView{waiting}, uid: "one", want: true},
-		"not a pod of another group":  {queue: newQueue(nil), groups: []groupView{waiting}, uid: "other"},
-		"not a pod of a group that is gone": {
+		"pods can be evicted for a pod of a waiting group": {
+			queue: newQueue(nil), groups: []groupView{waiting}, uid: "one", want: true,
+		},
+		"no pod is evicted for a pod that is not in the group": {
+			queue: newQueue(nil), groups: []groupView{waiting}, uid: "other",
+		},
+		"no pod is evicted for a pod whose group is gone": {
 			queue: newQueue(nil), groups: []groupView{newGroup("b", 1, newPod(withUID("one")))}, uid: "one",
 		},
-		"nobody in a queue that is gone": {groups: []groupView{waiting}, uid: "one"},
-		"nobody in a queue that is closed": {
+		"no pod is evicted for a queue that is gone": {groups: []groupView{waiting}, uid: "one"},
+		"no pod is evicted for a closed queue": {
 			queue: newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }), groups: []groupView{waiting}, uid: "one",
 		},
-		"a group whose pods all fit a quota": {
+		"pods can be evicted for a group that fits the quota": {
 			queue: newQueue(cpuQuota("3")), groups: []groupView{waiting, newGroup("b", 1, newPod(running))}, uid: "one",
 			want: true,
 		},
-		"not a group of which some would not": {
+		"no pod is evicted for a group that does not fit the quota": {
 			queue: newQueue(cpuQuota("2")), groups: []groupView{waiting, newGroup("b", 1, newPod(running))}, uid: "one",
 		},
-		"not a namespace that the queue does not take": {
+		"no pod is evicted for a namespace that the queue does not select": {
 			queue: newQueue(nil), groups: []groupView{
 				func() groupView { g := waiting; g.Selected = false; return g }(),
 			}, uid: "one",
 		},
-		"not a pod that is held back": {
+		"no pod is evicted for a gated pod": {
 			queue: newQueue(nil), groups: []groupView{newGroup("a", 1, newPod(gated, withUID("one")))}, uid: "one",
 		},
 	} {
@@ -100,7 +104,8 @@ func cpuQuota(quantity string) func(*v1beta1.QueueSpec) {
 	return func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: cpu(quantity)} }
 }
 
-// newTestExtender knows a group of each of the queues low, high and kept, and fails to observe the queue "unreadable".
+// newTestExtender returns an extender for the queues low, high, kept and unreadable, each with one group. It fails to
+// observe the queue unreadable.
 func newTestExtender(t *testing.T) *extender {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -124,19 +129,20 @@ func newTestExtender(t *testing.T) *extender {
 		queue string,
 	) (queueView, error) {
 		if queue == "unreadable" {
-			return queueView{}, errors.New("the cache is empty")
+			return queueView{}, errors.New("reading the cache failed")
 		}
 		return views[queue], nil
 	})
 }
 
-// asks is what Volcano asks about a pod of a group, and pods of low and kept. It says more of pods than is read.
+// asks returns a question about a pod of the group and about evictees in low, in kept and in no group. It has fields
+// that the extender must ignore.
 func asks(group string) string {
 	return `{"evictor": {"UID": "` + group + `", "Job": "team/` + group + `", "Name": "x", "Pod": {"metadata": {"labels": {"scheduler.tensorstack.dev/queue": "high"}}}},
 		"evictees": [{"UID": "1", "Job": "team/low"}, {"UID": "2", "Job": "team/kept"}, {"UID": "3", "Job": "team/gone"}, {"UID": "4", "Job": ""}]}`
 }
 
-func TestAnswersToVolcano(t *testing.T) {
+func TestAnswersOfTheExtender(t *testing.T) {
 	t.Parallel()
 	handler := newTestExtender(t).handler()
 	for name, tc := range map[string]struct {
@@ -144,17 +150,17 @@ func TestAnswersToVolcano(t *testing.T) {
 		wantStatus int
 		want       []task
 	}{
-		"a greater queue may have pods of a smaller one that is preemptible": {
+		"pods of a preemptible queue with a lower priority are victims": {
 			body: asks("high"), wantStatus: 200, want: []task{{"1", "team/low"}},
 		},
-		"a queue may have none of its own":           {body: asks("low"), wantStatus: 200},
-		"a pod of no group of ours may have none":    {body: asks("gone"), wantStatus: 200},
-		"a queue that cannot be read gets no answer": {body: asks("unreadable"), wantStatus: 500},
-		"what is no question gets none":              {body: `{"evictor": 1}`, wantStatus: 400},
-		"nor does one of more pods than a node has": {
+		"pods of the same queue are no victims":                     {body: asks("low"), wantStatus: 200},
+		"there are no victims for a pod without a PodGroup":         {body: asks("gone"), wantStatus: 200},
+		"the request fails if the queue cannot be read":             {body: asks("unreadable"), wantStatus: 500},
+		"a body that is not a question of Volcano is a bad request": {body: `{"evictor": 1}`, wantStatus: 400},
+		"a question with too many pods is a bad request": {
 			body: `{"evictees": [{}` + strings.Repeat(",{}", maxEvictees) + `]}`, wantStatus: 400,
 		},
-		"nor does one that is too long": {
+		"a question that is too large is a bad request": {
 			body: `{"evictor": {"Name": "` + strings.Repeat("x", maxQuestion) + `"}}`, wantStatus: 400,
 		},
 	} {
@@ -180,7 +186,7 @@ func TestAnswersToVolcano(t *testing.T) {
 	}
 }
 
-// slow is the body of a question that is never sent as a whole.
+// slow is the body of a question whose client never sends all of it.
 type slow struct {
 	begun chan<- struct{}
 	end   <-chan struct{}
@@ -192,7 +198,7 @@ func (s slow) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-func TestVolcanoDoesNotWaitForAPeerThatSendsSlowly(t *testing.T) {
+func TestSlowClientsDoNotDelayVolcano(t *testing.T) {
 	t.Parallel()
 	handler := newTestExtender(t).handler()
 	ask := func(body io.Reader) int {
@@ -211,13 +217,13 @@ func TestVolcanoDoesNotWaitForAPeerThatSendsSlowly(t *testing.T) {
 	peer.Wait()
 }
 
-func TestTheExtenderIsThereWhilePeersHoldConnections(t *testing.T) {
+func TestTheExtenderAnswersWhileClientsHoldAllConnections(t *testing.T) {
 	t.Parallel()
 	s, err := newTestExtender(t).server(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Server.ReadTimeout = time.Hour // nothing ends by itself
+	s.Server.ReadTimeout = time.Hour // connections are not closed by a timeout
 	go func() { _ = s.Server.Serve(s.Listener) }()
 	t.Cleanup(func() { _ = s.Server.Close() })
 	address := s.Listener.Addr().String()
@@ -227,9 +233,9 @@ func TestTheExtenderIsThereWhilePeersHoldConnections(t *testing.T) {
 		request string
 		want    int
 	}{
-		"Volcano":                       {fmt.Sprintf(post, len(asks("high")), asks("high")), http.StatusOK},
-		"a peer with a large header":    {listentest.Large(listen.MaxHeader), http.StatusRequestHeaderFieldsTooLarge},
-		"a peer that asks other things": {listentest.Get("/"), http.StatusNotFound},
+		"Volcano gets an answer":    {fmt.Sprintf(post, len(asks("high")), asks("high")), http.StatusOK},
+		"a large header is refused": {listentest.Large(listen.MaxHeader), http.StatusRequestHeaderFieldsTooLarge},
+		"other paths are not found": {listentest.Get("/"), http.StatusNotFound},
 	} {
 		if got := listentest.Ask(t, listentest.Dial(t, "127.0.77.1", address), tc.request); got != tc.want {
 			t.Errorf("%s: got status %d, want %d", name, got, tc.want)

@@ -18,16 +18,16 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestPlanKeepsItsPromisesWhateverTenantsCreate(t *testing.T) {
+func TestPlanHoldsItsInvariantsWhateverTenantsCreate(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, planKeepsItsPromises)
+	rapid.Check(t, planHoldsItsInvariants)
 }
 
-func FuzzPlan(f *testing.F) { f.Fuzz(rapid.MakeFuzz(planKeepsItsPromises)) }
+func FuzzPlan(f *testing.F) { f.Fuzz(rapid.MakeFuzz(planHoldsItsInvariants)) }
 
-// planKeepsItsPromises checks what a queue promises to its tenants: it keeps its quota and releases only pods of
-// admitted groups. Groups of namespaces that it does not select change nothing, nor does the order of the objects.
-func planKeepsItsPromises(t *rapid.T) {
+// planHoldsItsInvariants checks that a queue never exceeds its quota and releases only gated pods of admitted groups.
+// Groups in namespaces that the queue does not select must change nothing, and neither must the order of the objects.
+func planHoldsItsInvariants(t *rapid.T) {
 	view := drawView(t)
 	decide := func(groups ...groupView) decision {
 		seen := view
@@ -38,7 +38,7 @@ func planKeepsItsPromises(t *rapid.T) {
 
 	used := usage(view.Groups, view.Orphans, mayHoldNode)
 	if over := lacking(quotaOf(view.Queue), used, sumOf(d.Release)); over != "" {
-		t.Errorf("the pods that are released exceed the quota of %s", over)
+		t.Errorf("the released pods exceed the quota of %s", over)
 	}
 	released := map[*corev1.Pod]bool{}
 	for _, pod := range d.Release {
@@ -51,12 +51,13 @@ func planKeepsItsPromises(t *rapid.T) {
 		isAdmitted := view.admission(g).Status == metav1.ConditionTrue
 		for _, pod := range g.Pods {
 			if released[pod] && (!isAdmitted || !isGated(pod)) {
-				t.Errorf("pod %s is released; its group is admitted: %t, it has the gate: %t", pod.Name, isAdmitted, isGated(pod))
+				t.Errorf("pod %s is released although its group is admitted: %t, and it is gated: %t",
+					pod.Name, isAdmitted, isGated(pod))
 			}
 		}
 		for _, c := range d.Groups[g.key()].Conditions {
 			if len(c.Message) > report.MaxMessage {
-				t.Errorf("the message of %s has %d bytes", c.Type, len(c.Message))
+				t.Errorf("the message of condition %s has %d bytes, want at most %d", c.Type, len(c.Message), report.MaxMessage)
 			}
 		}
 	}
@@ -67,14 +68,14 @@ func planKeepsItsPromises(t *rapid.T) {
 		cmp.Diff(others.Queue, d.Queue),
 	} {
 		if diff != "" {
-			t.Errorf("groups of other namespaces change something (-without them +with them):\n%s", diff)
+			t.Errorf("groups in namespaces that are not selected change the decision (-without them +with them):\n%s", diff)
 		}
 	}
 	shuffled := slices.Clone(view.Groups)
 	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))
 	order.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	if diff := cmp.Diff(namesOf(d.Release), namesOf(decide(shuffled...).Release)); diff != "" {
-		t.Errorf("the order of the groups matters (-one +another):\n%s", diff)
+		t.Errorf("the order of the groups changes the released pods (-original +shuffled):\n%s", diff)
 	}
 }
 
@@ -87,7 +88,7 @@ func namesOf(pods []*corev1.Pod) []string {
 	return names
 }
 
-// drawView draws a queue with groups as anybody may create them.
+// drawView draws a queue with groups and pods that tenants can create.
 func drawView(t *rapid.T) queueView {
 	quantity := rapid.SampledFrom([]string{"0", "1", "3", "100m", "1k", "9E"})
 	names := rapid.SampledFrom([]corev1.ResourceName{corev1.ResourceCPU, "nvidia.com/gpu", corev1.ResourcePods})

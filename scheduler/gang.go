@@ -8,13 +8,13 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// need is how many pods a group needs at once: of each role, and in all.
+// need is how many pods a group needs, in total and of each role.
 type need struct {
 	Min   int
 	Roles map[string]int
 }
 
-// needOf reads a group's need. Less than the sum of the roles in all counts as that sum.
+// needOf returns the need of a group. The total is at least the sum of the roles.
 func needOf(spec v1beta1.PodGroupSpec) need {
 	n := need{Min: int(spec.MinMember), Roles: map[string]int{}}
 	sum := 0
@@ -26,7 +26,7 @@ func needOf(spec v1beta1.PodGroupSpec) need {
 	return n
 }
 
-// without returns what is left to need beside pods.
+// without returns what is still needed in addition to the given pods.
 func (n need) without(pods []*corev1.Pod) need {
 	left := need{Min: max(0, n.Min-len(pods)), Roles: map[string]int{}}
 	there := map[string]int{}
@@ -39,7 +39,7 @@ func (n need) without(pods []*corev1.Pod) need {
 	return left
 }
 
-// hasRoles says that not any pods will do which are as many as needed.
+// hasRoles reports whether pods of specific roles are needed.
 func (n need) hasRoles() bool {
 	for _, min := range n.Roles {
 		if min > 0 {
@@ -49,11 +49,11 @@ func (n need) hasRoles() bool {
 	return false
 }
 
-// isMet says that nothing is needed.
+// isMet reports whether no pods are needed.
 func (n need) isMet() bool { return n.Min == 0 && !n.hasRoles() }
 
-// pick returns pods that meet the need, of the first that will do, and the others. It returns no pods if they do not
-// suffice.
+// pick returns the first pods that meet the need, and the other pods. If the pods cannot meet the need, pick returns
+// none and all pods as others.
 func (n need) pick(pods []*corev1.Pod) (picked, others []*corev1.Pod) {
 	left := need{Min: n.Min, Roles: maps.Clone(n.Roles)}
 	taken := make([]bool, len(pods))

@@ -20,24 +20,24 @@ func TestNeed(t *testing.T) {
 		want    need
 		wantMet bool
 	}{
-		"a group needs its members": {min: 3, want: need{Min: 3, Roles: map[string]int{}}},
-		"a group that needs nothing": {
+		"a group without roles needs minMember pods": {min: 3, want: need{Min: 3, Roles: map[string]int{}}},
+		"a group with minMember 0 needs no pods": {
 			roles: []v1beta1.PodGroupRole{{Name: "master"}}, want: need{Roles: map[string]int{"master": 0}}, wantMet: true,
 		},
-		"a group needs as many pods as its roles together": {
+		"a group needs at least the sum of its roles": {
 			min: 1, roles: roles, want: need{Min: 3, Roles: map[string]int{"master": 1, "worker": 2}},
 		},
-		"a group may need more pods than its roles": {
+		"a group can need more pods than the sum of its roles": {
 			min: 5, roles: roles, want: need{Min: 5, Roles: map[string]int{"master": 1, "worker": 2}},
 		},
-		"a pod counts for its role and for the whole": {
+		"a pod counts for its role and for the total": {
 			roles: roles, present: []*corev1.Pod{worker}, want: need{Min: 2, Roles: map[string]int{"master": 1, "worker": 1}},
 		},
-		"enough pods of the wrong role do not do": {
+		"the need is not met if pods of one role are missing": {
 			roles: roles, present: []*corev1.Pod{worker, worker, worker, other},
 			want: need{Min: 0, Roles: map[string]int{"master": 1, "worker": 0}},
 		},
-		"enough pods of each role do": {
+		"the need is met by enough pods of each role": {
 			roles: roles, present: []*corev1.Pod{worker, worker, master},
 			want: need{Min: 0, Roles: map[string]int{"master": 0, "worker": 0}}, wantMet: true,
 		},
@@ -49,7 +49,7 @@ func TestNeed(t *testing.T) {
 				t.Errorf("unexpected need (-want +got):\n%s", diff)
 			}
 			if got.isMet() != tc.wantMet {
-				t.Errorf("the need is met: %t, want %t", got.isMet(), tc.wantMet)
+				t.Errorf("isMet returned %t, want %t", got.isMet(), tc.wantMet)
 			}
 		})
 	}
@@ -69,34 +69,34 @@ func TestPick(t *testing.T) {
 		need       need
 		want, left []string
 	}{
-		"nothing is needed": {left: []string{"x", "w0", "w1", "w2", "m"}},
-		"without roles the first are taken": {
+		"no pods are picked if none are needed": {left: []string{"x", "w0", "w1", "w2", "m"}},
+		"the first pods are picked if there are no roles": {
 			need: need{Min: 2}, want: []string{"x", "w0"}, left: []string{"w1", "w2", "m"},
 		},
-		"roles come first, and no more of a role than it needs": {
+		"pods of needed roles are picked first, no more than each role needs": {
 			need: need{Min: 2, Roles: map[string]int{"master": 1, "worker": 1}},
 			want: []string{"w0", "m"}, left: []string{"x", "w1", "w2"},
 		},
-		"what is needed besides the roles is taken of the others": {
+		"the first of the other pods are picked for the rest of the total": {
 			need: need{Min: 3, Roles: map[string]int{"worker": 1}},
 			want: []string{"w0", "x", "w1"}, left: []string{"w2", "m"},
 		},
-		"a role that needs nothing has no precedence": {
+		"a role that needs no pods has no precedence": {
 			need: need{Min: 1, Roles: map[string]int{"worker": 0}}, want: []string{"x"}, left: []string{"w0", "w1", "w2", "m"},
 		},
-		"too few of a role": {
+		"no pods are picked if there are too few of a role": {
 			need: need{Min: 2, Roles: map[string]int{"master": 2}}, left: []string{"x", "w0", "w1", "w2", "m"},
 		},
-		"too few in all": {need: need{Min: 6}, left: []string{"x", "w0", "w1", "w2", "m"}},
+		"no pods are picked if there are too few in total": {need: need{Min: 6}, left: []string{"x", "w0", "w1", "w2", "m"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			picked, others := tc.need.pick(pods)
 			if diff := cmp.Diff(tc.want, podNames(picked)); diff != "" {
-				t.Errorf("unexpected pods are picked (-want +got):\n%s", diff)
+				t.Errorf("unexpected picked pods (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.left, podNames(others)); diff != "" {
-				t.Errorf("unexpected pods are left (-want +got):\n%s", diff)
+				t.Errorf("unexpected other pods (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -14,10 +14,10 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// States of a group, as the metrics count them. docs/metrics.md describes them for those who watch them.
+// States of groups in the metrics. docs/metrics.md documents them.
 const (
 	stateQueued     = "Queued"     // not admitted by its queue
-	stateScheduling = "Scheduling" // admitted, and waiting for its pods or for nodes
+	stateScheduling = "Scheduling" // admitted, but waiting for its pods or for nodes
 	stateScheduled  = "Scheduled"  // the pods that it needs are on nodes
 )
 
@@ -25,16 +25,17 @@ var (
 	descGroups = prometheus.NewDesc("tensorstack_pod_groups", "PodGroups by queue and state.",
 		[]string{"queue", "state"}, nil)
 	descAllocated = prometheus.NewDesc("tensorstack_queue_allocated",
-		"What the pods of a queue on nodes have requested and not given back.", []string{"queue", "resource"}, nil)
-	descQuota = prometheus.NewDesc("tensorstack_queue_quota", "The most that a queue may have allocated.",
+		"Resources requested by the pods of a queue that are on nodes and have not ended.",
 		[]string{"queue", "resource"}, nil)
+	descQuota = prometheus.NewDesc("tensorstack_queue_quota",
+		"Quota of a queue: the most of a resource that its pods can have allocated.", []string{"queue", "resource"}, nil)
 )
 
-// collector tells what queues hold and what waits in them, from the cache, whenever it is asked. It implements
-// prometheus.Collector.
+// collector implements prometheus.Collector. It computes the metrics of queues and groups from the cache at each
+// scrape.
 type collector struct {
 	reader client.Reader
-	// elected is closed once this process leads. Of several copies one counts, or sums would be wrong.
+	// elected is closed once this process is the leader. Only the leader reports, so that sums over replicas are correct.
 	elected <-chan struct{}
 }
 
@@ -62,7 +63,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	var groups v1beta1.PodGroupList
 	for _, list := range []client.ObjectList{&queues, &groups} {
 		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			ctrllog.Log.Error(err, "reading queues and groups for the metrics")
+			ctrllog.Log.Error(err, "Cannot read queues and groups for the metrics")
 			return
 		}
 	}
@@ -79,7 +80,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	for i := range groups.Items {
 		k := key{groups.Items[i].Spec.Queue, stateOf(&groups.Items[i])}
-		// Anybody may name any queue. A name of a queue that does not exist would be a series of its own.
+		// Any tenant can name any queue. Without this, each name of a queue that does not exist would be a new time series.
 		if _, known := count[key{k.queue, stateQueued}]; !known || !isSelected(&groups.Items[i]) {
 			k.queue = ""
 		}
@@ -103,6 +104,7 @@ func isSelected(group *v1beta1.PodGroup) bool {
 	return admitted == nil || admitted.Reason != v1beta1.ReasonNamespaceNotSelected
 }
 
+// stateOf returns the state of a group in the metrics.
 func stateOf(group *v1beta1.PodGroup) string {
 	switch conditions := group.Status.Conditions; {
 	case !meta.IsStatusConditionTrue(conditions, v1beta1.ConditionAdmitted):

@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// groupIn makes a group of a queue with those conditions True.
+// groupIn returns a group in a queue. The given conditions are True.
 func groupIn(queue, name string, conditions ...string) *v1beta1.PodGroup {
 	group := &v1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Spec: v1beta1.PodGroupSpec{MinMember: 1, Queue: queue},
@@ -39,7 +39,7 @@ func collectorOf(t *testing.T, objects ...client.Object) *collector {
 	return &collector{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), elected: leads}
 }
 
-func TestMetricsTellWhatQueuesHoldAndWhatWaits(t *testing.T) {
+func TestMetricsOfQueuesAndGroups(t *testing.T) {
 	t.Parallel()
 	lab := &v1beta1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: "lab"},
@@ -73,11 +73,11 @@ tensorstack_pod_groups{queue="",state="Queued"} 3
 tensorstack_pod_groups{queue="lab",state="Queued"} 1
 tensorstack_pod_groups{queue="lab",state="Scheduled"} 2
 tensorstack_pod_groups{queue="lab",state="Scheduling"} 1
-# HELP tensorstack_queue_allocated What the pods of a queue on nodes have requested and not given back.
+# HELP tensorstack_queue_allocated Resources requested by the pods of a queue that are on nodes and have not ended.
 # TYPE tensorstack_queue_allocated gauge
 tensorstack_queue_allocated{queue="lab",resource="cpu"} 1.5
 tensorstack_queue_allocated{queue="lab",resource="nvidia.com/gpu"} 12
-# HELP tensorstack_queue_quota The most that a queue may have allocated.
+# HELP tensorstack_queue_quota Quota of a queue: the most of a resource that its pods can have allocated.
 # TYPE tensorstack_queue_quota gauge
 tensorstack_queue_quota{queue="lab",resource="memory"} 1024
 tensorstack_queue_quota{queue="lab",resource="nvidia.com/gpu"} 16
@@ -87,15 +87,15 @@ tensorstack_queue_quota{queue="lab",resource="nvidia.com/gpu"} 16
 	}
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {
-		t.Errorf("unexpected problems: %v %v", problems, err)
+		t.Errorf("linting the metrics found %v, error: %v", problems, err)
 	}
 }
 
-func TestOnlyTheLeaderTellsMetrics(t *testing.T) {
+func TestOnlyTheLeaderReportsMetrics(t *testing.T) {
 	t.Parallel()
 	c := collectorOf(t, groupIn("lab", "waits"))
 	c.elected = make(chan struct{})
 	if n := testutil.CollectAndCount(c); n != 0 {
-		t.Errorf("a copy that stands by tells %d metrics", n)
+		t.Errorf("a replica that is not the leader reports %d metrics, want none", n)
 	}
 }

@@ -27,27 +27,27 @@ type native struct {
 	clock  clock.PassiveClock
 }
 
-// tellDelay is how long after pods were bound kube-scheduler has told so of their group.
-const tellDelay = 10 * time.Second
+// reportDelay is how long kube-scheduler can take to report that a group is scheduled, after its first pod was bound.
+const reportDelay = 10 * time.Second
 
-// hindrance also finds out whether the feature gate is off at kube-scheduler alone: then the API has all that is
-// needed, and pods of groups are bound one by one all the same. Only what it does not say of groups shows that.
+// blockers also detects that the feature gate is off only in kube-scheduler. Then the API server has everything that
+// groups need, but kube-scheduler binds their pods one by one. The only sign is that kube-scheduler does not report a
+// group as scheduled although its pods are bound.
 //
-// Pods that name their node look as if they were bound, whoever makes them. So groups without a word from
-// kube-scheduler speak only for their namespace. Nobody but kube-scheduler can write that word, so that it speaks for
-// all.
-func (e *native) hindrance(ctx context.Context, there []groupView) (map[string]hindrance, error) {
+// Anybody can create a pod with spec.nodeName, which looks like a bound pod. So a group without a report affects only
+// the groups of its namespace. Only kube-scheduler can write the report, so a single report clears all namespaces.
+func (e *native) blockers(ctx context.Context, groups []groupView) (map[string]blocker, error) {
 	kind := schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, "v1beta1")
 	if meta.IsNoMatchError(err) {
-		return map[string]hindrance{"": hindered("the API server does not serve scheduling.k8s.io/v1beta1: " +
-			"turn on the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true")}, nil
+		return map[string]blocker{"": newBlocker("the API server does not serve scheduling.k8s.io/v1beta1: " +
+			"enable the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true")}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	silent := map[string]hindrance{}
-	for _, g := range there {
+	silent := map[string]blocker{}
+	for _, g := range groups {
 		if boundSince(g.Pods).IsZero() {
 			continue
 		}
@@ -60,25 +60,25 @@ func (e *native) hindrance(ctx context.Context, there []groupView) (map[string]h
 		case meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
 			return nil, nil
 		case silent[g.Group.Namespace].Message == "":
-			meaning := e.hindranceOfSilence(boundSince(g.Pods))
-			//attack:a group that kube-scheduler does not report holds up all => silent[""] = meaning
+			meaning := e.blockerIfUnreported(boundSince(g.Pods))
+			//attack:a group that kube-scheduler does not report blocks all namespaces => silent[""] = meaning
 			silent[g.Group.Namespace] = meaning
 		}
 	}
 	return silent, nil
 }
 
-// hindranceOfSilence returns what it means that kube-scheduler has said nothing of a group whose first pod was bound at
-// that time.
-func (e *native) hindranceOfSilence(bound time.Time) hindrance {
-	if left := bound.Add(tellDelay).Sub(e.clock.Now()); left > 0 {
-		return hindrance{LookIn: left}
+// blockerIfUnreported returns what follows if kube-scheduler has not reported a group whose first pod was bound at the
+// given time.
+func (e *native) blockerIfUnreported(bound time.Time) blocker {
+	if left := bound.Add(reportDelay).Sub(e.clock.Now()); left > 0 {
+		return blocker{RequeueAfter: left}
 	}
-	return hindered("kube-scheduler binds the pods of groups one by one: " +
-		"turn on the feature gate GenericWorkload there as at the API server")
+	return newBlocker("kube-scheduler binds the pods of groups one by one: " +
+		"enable the feature gate GenericWorkload in kube-scheduler too, as in the API server")
 }
 
-// boundSince returns when the first pod in a group of kube-scheduler's was bound; zero if none is.
+// boundSince returns when the first pod that is in a group of kube-scheduler was bound. Zero if no such pod is bound.
 func boundSince(pods []*corev1.Pod) time.Time {
 	var first time.Time
 	for _, pod := range pods {
@@ -93,13 +93,13 @@ func boundSince(pods []*corev1.Pod) time.Time {
 	return first
 }
 
-// gates: kube-scheduler keeps no quota.
+// gates is part of engine. kube-scheduler supports neither quotas nor the nodes of queues.
 func (e *native) gates(queue *v1beta1.Queue) bool {
 	return queue != nil && (isConfined(queue) || len(quotaOf(queue)) > 0)
 }
 
-// priorityClass lets the groups of a queue of a greater priority go first, whatever their own. It is fixed once
-// kube-scheduler knows the group.
+// priorityClass is part of engine. A group of a queue with a higher priority goes first, whatever the priorities of the
+// groups. The class is fixed once kube-scheduler has the group.
 func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	const ofGroups = 101 // from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
@@ -107,31 +107,35 @@ func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) pr
 	return priorityClass{Name: name, Value: value, Preemption: corev1.PreemptNever}
 }
 
-// needsOneClass: kube-scheduler tries no pod of a group while one has another priority than the group.
+// needsOneClass is part of engine. kube-scheduler tries no pod of a group while one of its pods has another priority
+// than the group.
 func (e *native) needsOneClass() bool { return true }
 
 func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 	limits := []metav1.Condition{notSupported(
 		v1beta1.ConditionFairShareHonoured,
-		"kube-scheduler does not know queues: of those of the same priority, groups go by their own priorities and ages, not by the queues' shares",
+		"kube-scheduler does not support queues: groups of queues with the same priority are ordered by the priority and "+
+			"age of the groups, not by the shares of the queues",
 	)}
 	if queue.Spec.Priority > 0 {
 		limits = append(limits, notSupported(v1beta1.ConditionPriorityHonoured,
-			"groups of queues of a greater priority go first, but kube-scheduler takes nothing back from other queues for them"))
+			"groups of queues with a higher priority go first, but kube-scheduler reclaims no resources from other queues"))
 	}
 	if queue.Spec.Closed {
 		limits = append(limits, notSupported(v1beta1.ConditionClosedHonoured,
-			"no more pods are let through, but kube-scheduler may still place those that were"))
+			"no more pods are released, but kube-scheduler can still place the pods that were released before"))
 	}
 	return limits
 }
 
-// groupLimits: a group that was made by hand may have more pods in kube-scheduler's group than it needs. Jobs do not.
+// groupLimits is part of engine. A group that was created by hand can have more pods in kube-scheduler's group than it
+// needs. The groups of jobs never do.
 func (e *native) groupLimits(g groupView) []metav1.Condition {
 	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
 		return []metav1.Condition{notSupported(
 			v1beta1.ConditionRolesHonoured,
-			"kube-scheduler knows no roles: of more pods than minMember it takes any. Make no more pods than are needed until they are on nodes",
+			"kube-scheduler does not support roles: of more pods than minMember it places any. Create only as many pods as "+
+				"the group needs, and more when those are on nodes",
 		)}
 	}
 	return nil
@@ -139,7 +143,7 @@ func (e *native) groupLimits(g groupView) []metav1.Condition {
 
 func (e *native) syncQueue(context.Context, queueView) error { return nil }
 
-// countGrouped counts the pods in a group of kube-scheduler's that may yet do their part.
+// countGrouped counts the pods in a group of kube-scheduler that have not ended.
 func countGrouped(pods []*corev1.Pod) int {
 	grouped := 0
 	for _, pod := range pods {
@@ -150,10 +154,12 @@ func countGrouped(pods []*corev1.Pod) int {
 	return grouped
 }
 
-// minCount is how many pods kube-scheduler needs of a group. It counts those that are active, so that those which have
-// succeeded are no longer needed; a job controller says so by itself. And it knows nothing of pods that are on nodes
-// outside its group, since the job could do without them: they stand in for those that the job no longer has, as when
-// it was scaled down.
+// minCount returns the minCount of kube-scheduler's group. It is lower than minMember in two cases:
+//
+//   - Pods have succeeded. kube-scheduler counts only active pods. The groups of jobs are an exception, because the job
+//     controller lowers minMember itself.
+//   - The group has too few pods, and extra pods are on nodes. Extra pods are not in kube-scheduler's group. They
+//     replace pods that the job no longer has, for example after it was scaled down.
 func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	needed := needOf(group.Spec).Min
 	if metav1.GetControllerOf(group) == nil {
@@ -171,8 +177,8 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	return max(1, int32(needed)) //nolint:gosec // at most 64 roles of 2000
 }
 
-// dropped returns a pod that was to be in a group of kube-scheduler's and is not; nil if there is none. That is what
-// the API server does without a word while its feature gate is off.
+// dropped returns a pod that was created with a group of kube-scheduler and does not have it. Nil if there is none. The
+// API server drops the field without an error while its feature gate is off.
 func dropped(pods []*corev1.Pod) *corev1.Pod {
 	for _, pod := range activeByAge(pods) {
 		if pod.Annotations[gang.AnnotationGroup] != "" && !isGrouped(pod) && !isExtra(pod) {
@@ -182,13 +188,13 @@ func dropped(pods []*corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// syncGroup lets kube-scheduler know of the group.
+// syncGroup is part of engine.
 func (e *native) syncGroup(
 	ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string,
 ) (string, error) {
 	if pod := dropped(pods); pod != nil {
 		return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
-			"the API server has dropped spec.schedulingGroup of pod %s: its feature gate GenericWorkload was off", pod.Name)}
+			"the API server dropped spec.schedulingGroup of pod %s: its feature gate GenericWorkload was off", pod.Name)}
 	}
 	want := &schedulingv1beta1.PodGroup{
 		ObjectMeta: engineMeta(group),
@@ -211,7 +217,7 @@ func (e *native) syncGroup(
 	case metav1.IsControlledBy(&there, group):
 	case !there.DeletionTimestamp.IsZero():
 		return "", &report.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
-			"podgroup %s of kube-scheduler, which was an earlier group's, goes when its pods have ended", there.Name)}
+			"podgroup %s of kube-scheduler belongs to an earlier group and is deleted when its pods have ended", there.Name)}
 	default:
 		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io", &there)
 	}
@@ -222,7 +228,7 @@ func (e *native) syncGroup(
 	changed.Spec.SchedulingPolicy = want.Spec.SchedulingPolicy
 	if err := e.client.Patch(ctx, changed,
 		client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
-		return "", fmt.Errorf("changing podgroup %s of kube-scheduler: %w", want.Name, err)
+		return "", fmt.Errorf("updating podgroup %s of kube-scheduler: %w", want.Name, err)
 	}
 	return there.Spec.PriorityClassName, nil
 }
@@ -234,7 +240,7 @@ func gangOf(group *schedulingv1beta1.PodGroup) schedulingv1beta1.GangSchedulingP
 	return *group.Spec.SchedulingPolicy.Gang
 }
 
-// engineMeta names an engine's group like ours, and lets it go with ours.
+// engineMeta returns the metadata of an engine's group. The group has the name of ours, which owns it.
 func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: group.Name, Namespace: group.Namespace,

@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestMinCountOfKubeScheduler(t *testing.T) {
+func TestMinCount(t *testing.T) {
 	t.Parallel()
 	inGroup, onNode := newPod(grouped), newPod(grouped, running)
 	done := newPod(grouped, succeeded)
@@ -29,26 +29,26 @@ func TestMinCountOfKubeScheduler(t *testing.T) {
 		pods  []*corev1.Pod
 		want  int32
 	}{
-		"as many as the group needs": {
+		"minCount is minMember while no pod has ended": {
 			min: 4, pods: []*corev1.Pod{inGroup, inGroup}, want: 4,
 		},
-		"a group that needs none": {want: 1},
-		"those that have succeeded are not needed any more": {
+		"minCount is at least 1": {want: 1},
+		"succeeded pods are subtracted": {
 			min: 3, pods: []*corev1.Pod{done, onNode, inGroup}, want: 2,
 		},
-		"but a job says so by itself": {
+		"succeeded pods of a job are not subtracted, since its controller lowers minMember": {
 			min: 3, ofJob: true, pods: []*corev1.Pod{done, onNode, inGroup}, want: 3,
 		},
-		"pods beside the group do not matter while it has enough": {
+		"extra pods do not count while the group has enough other pods": {
 			min: 2, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra)}, want: 2,
 		},
-		"they stand in for those that the job no longer has": {
+		"extra pods on nodes replace pods that the job no longer has": {
 			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(running, extra), newPod(running, extra)}, want: 2,
 		},
-		"but only if they are on nodes": {
+		"extra pods without a node replace no pods": {
 			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated, extra)}, want: 3,
 		},
-		"a gang that is made pod by pod is not complete before its last one": {
+		"minCount is minMember while the pods of a gang are being created": {
 			min: 4, ofJob: true, pods: []*corev1.Pod{inGroup}, want: 4,
 		},
 	} {
@@ -65,8 +65,8 @@ func TestMinCountOfKubeScheduler(t *testing.T) {
 	}
 }
 
-// The feature gate may be off at the API server again, which then drops the group of a pod without a word.
-func TestPodsThatLackTheirGroup(t *testing.T) {
+// If the feature gate was turned off again, the API server drops the group of a pod without an error.
+func TestPodsWithADroppedGroupAreDetected(t *testing.T) {
 	t.Parallel()
 	ofJob := func(pod *corev1.Pod) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, gang.AnnotationGroup, "a")
@@ -75,10 +75,10 @@ func TestPodsThatLackTheirGroup(t *testing.T) {
 		pod  *corev1.Pod
 		want bool
 	}{
-		"a pod in a group of kube-scheduler's":      {pod: newPod(grouped, ofJob)},
-		"a pod that was to be in one and is not":    {pod: newPod(ofJob), want: true},
-		"a pod that its group can do without":       {pod: newPod(extra, ofJob)},
-		"a pod that was and has ended is of no use": {pod: newPod(succeeded, ofJob)},
+		"a pod that has its group is fine":               {pod: newPod(grouped, ofJob)},
+		"a pod that should have a group has lost it":     {pod: newPod(ofJob), want: true},
+		"an extra pod needs no group of kube-scheduler":  {pod: newPod(extra, ofJob)},
+		"a pod that has ended no longer needs its group": {pod: newPod(succeeded, ofJob)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,8 @@ func TestPodsThatLackTheirGroup(t *testing.T) {
 	}
 }
 
-// The pods of a group must be of one class: that of those that were there before it, whatever becomes of its priority.
+// All pods of a group must have the same class. Pods that exist before the group decide the class, and it never
+// changes.
 func TestPriorityClassOfAGroupStays(t *testing.T) {
 	t.Parallel()
 	e := &native{client: newTestClient(t)}
@@ -109,7 +110,7 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 		{name: "a", priority: 80, want: "t9k-native-272"},
 		{name: "pods-first", priority: 70, pods: []*corev1.Pod{byHand}, want: ""},
 		{name: "pods-first", priority: 70, want: ""},
-		{name: "pods-of-a-greater-priority", priority: 70, pods: ofClass("t9k-native-1000"), wantErr: true},
+		{name: "pods-of-a-higher-priority", priority: 70, pods: ofClass("t9k-native-1000"), wantErr: true},
 		{name: "pods-of-another-engine", priority: 70, pods: ofClass("t9k-volcano-100"), wantErr: true},
 		{name: "pods-of-the-group", priority: 70, pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272"},
 		{name: "a", priority: 80, pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272"},
@@ -119,13 +120,13 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 		got, err := e.syncGroup(t.Context(), group, step.pods, e.priorityClass(queue, group).Name)
 		_, isRefused := errors.AsType[*report.RefusedError](err)
 		if isRefused != step.wantErr || !isRefused && err != nil || got != step.want {
-			t.Errorf("%s, of priority %d: got class %q (%v), want %q", step.name, step.priority, got, err, step.want)
+			t.Errorf("group %s with priority %d: got class %q (%v), want %q", step.name, step.priority, got, err, step.want)
 		}
 	}
 }
 
-// Whether kube-scheduler knows groups shows only in what it does.
-func TestSilenceOfKubeScheduler(t *testing.T) {
+// That kube-scheduler does not support groups shows only in that it does not report them.
+func TestGroupsThatKubeSchedulerDoesNotReport(t *testing.T) {
 	t.Parallel()
 	boundFor := func(age time.Duration) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -148,43 +149,43 @@ func TestSilenceOfKubeScheduler(t *testing.T) {
 	}
 	const scheduled = schedulingv1beta1.PodGroupInitiallyScheduled
 	for name, tc := range map[string]struct {
-		there   []groupView
+		groups  []groupView
 		objects []client.Object
-		want    map[string]time.Duration // when to find out again
+		want    map[string]time.Duration // after how long to check again
 	}{
-		"it is no evidence if no pod of a group is bound": {
-			there: []groupView{newGroup("a", 1, newPod(grouped))}, objects: []client.Object{known("a")},
+		"a group without bound pods need not be reported": {
+			groups: []groupView{newGroup("a", 1, newPod(grouped))}, objects: []client.Object{known("a")},
 		},
-		"it is no evidence for ten seconds": {
-			there: []groupView{in("a", 4*time.Second)}, objects: []client.Object{known("a")},
+		"kube-scheduler has ten seconds to report a group": {
+			groups: []groupView{in("a", 4*time.Second)}, objects: []client.Object{known("a")},
 			want: map[string]time.Duration{"a": 6 * time.Second},
 		},
-		"it holds up the groups of the namespace, and no others": {
-			there:   []groupView{in("a", time.Minute), newGroup("b", 1, newPod(grouped))},
+		"a group that is not reported blocks only the groups of its namespace": {
+			groups:  []groupView{in("a", time.Minute), newGroup("b", 1, newPod(grouped))},
 			objects: []client.Object{known("a"), known("b")},
 			want:    map[string]time.Duration{"a": 30 * time.Second},
 		},
-		"it holds up nobody once kube-scheduler has spoken of any group": {
-			there:   []groupView{in("a", time.Minute), in("b", time.Minute)},
+		"no namespace is blocked once kube-scheduler has reported any group": {
+			groups:  []groupView{in("a", time.Minute), in("b", time.Minute)},
 			objects: []client.Object{known("a"), known("b", scheduled)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := &native{client: newTestClient(t, tc.objects...), clock: testclock.NewFakePassiveClock(now)}
-			hindrances, err := e.hindrance(t.Context(), tc.there)
+			blockers, err := e.blockers(t.Context(), tc.groups)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := map[string]time.Duration{}
-			for namespace, h := range hindrances {
-				got[namespace] = h.LookIn
-				if isFound := h.LookIn == 30*time.Second; isFound != (h.Message != "") {
-					t.Errorf("unexpected message for namespace %s: %q", namespace, h.Message)
+			for namespace, b := range blockers {
+				got[namespace] = b.RequeueAfter
+				if isFound := b.RequeueAfter == 30*time.Second; isFound != (b.Message != "") {
+					t.Errorf("unexpected message for namespace %s: %q", namespace, b.Message)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("unexpected hindrances (-want +got):\n%s", diff)
+				t.Errorf("unexpected blockers (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// release lets a pod be scheduled, on the nodes of its queue. Both is one write: the API server lets a pod be narrowed
-// down to nodes only while it is gated.
+// release removes the gate of a pod and restricts the pod to the nodes of its queue. Both changes must be in the same
+// write, because the API server allows changes of the node affinity only while a pod is gated.
 func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
 	if pod.Annotations[annotationAbridged] != "" {
 		full := &corev1.Pod{}
@@ -24,7 +24,7 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 			return client.IgnoreNotFound(err)
 		}
 		if full.ResourceVersion != pod.ResourceVersion {
-			return nil // the change wakes the queue, once the cache has it
+			return nil // the watch event of the change requeues the queue
 		}
 		pod = full
 	}
@@ -40,8 +40,8 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 	return nil
 }
 
-// ungated returns a pod without the gate, narrowed down to the nodes of its queue. It has the label of the queue, which
-// counts it until it ends, also if its group is deleted.
+// ungated returns a copy of a pod without the gate, restricted to the nodes of its queue. The copy has the label of the
+// queue, so that it counts against the quota until it ends, even if its group is deleted.
 func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
 	ungated := pod.DeepCopy()
 	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates,
@@ -54,7 +54,7 @@ func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
 	return ungated
 }
 
-// requirementsOf writes a label selector as what node affinities are made of, in a fixed order.
+// requirementsOf returns the requirements of a label selector, for a node affinity. Their order is fixed.
 func requirementsOf(selector *metav1.LabelSelector) []corev1.NodeSelectorRequirement {
 	if selector == nil {
 		return nil
@@ -66,7 +66,7 @@ func requirementsOf(selector *metav1.LabelSelector) []corev1.NodeSelectorRequire
 		})
 	}
 	for _, e := range selector.MatchExpressions {
-		// The operators of label selectors are some of those for nodes, by the same names.
+		// The operators of label selectors are a subset of the operators of node selectors.
 		all = append(all, corev1.NodeSelectorRequirement{
 			Key: e.Key, Operator: corev1.NodeSelectorOperator(e.Operator), Values: e.Values,
 		})
@@ -74,7 +74,7 @@ func requirementsOf(selector *metav1.LabelSelector) []corev1.NodeSelectorRequire
 	return all
 }
 
-// confine narrows a pod down to nodes that meet the requirements, besides its own.
+// confine restricts a pod to nodes that meet the requirements, in addition to its own.
 func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement) {
 	if len(requirements) == 0 {
 		return
@@ -93,10 +93,10 @@ func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement)
 		}
 		return
 	}
-	// One of the terms must be met.
+	// The terms are alternatives, so each term gets the requirements.
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
-		// else it matches no node, and the API server lets nobody change that
+		// An empty term matches no node, and the API server rejects changes of such a term.
 		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
 			term.MatchExpressions = append(term.MatchExpressions, requirements...)
 		}

@@ -25,16 +25,18 @@ func TestConfine(t *testing.T) {
 		terms    []corev1.NodeSelectorTerm
 		want     []corev1.NodeSelectorTerm
 	}{
-		"a queue for all nodes":        {},
-		"a pod that would go anywhere": {selector: pool, want: []corev1.NodeSelectorTerm{term(in("pool", "training"))}},
-		"a pod with terms of its own, of which one must be met": {
+		"a queue without a nodeSelector leaves the pod alone": {},
+		"a pod without terms gets one": {
+			selector: pool, want: []corev1.NodeSelectorTerm{term(in("pool", "training"))},
+		},
+		"each term of the pod gets the requirements, since terms are alternatives": {
 			selector: pool,
 			terms:    []corev1.NodeSelectorTerm{term(in("zone", "a")), term(in("zone", "b"))},
 			want: []corev1.NodeSelectorTerm{
 				term(in("zone", "a"), in("pool", "training")), term(in("zone", "b"), in("pool", "training")),
 			},
 		},
-		"a pod with a term that names nodes as well as labels": {
+		"a term with fields keeps them": {
 			selector: pool,
 			terms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{in("zone", "a")},
@@ -45,7 +47,7 @@ func TestConfine(t *testing.T) {
 				MatchFields:      []corev1.NodeSelectorRequirement{in("metadata.name", "node-1")},
 			}},
 		},
-		"a queue whose nodes are selected by expressions": {
+		"matchExpressions of the queue become requirements": {
 			selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "gpu", Operator: metav1.LabelSelectorOpExists},
 				{Key: "zone", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"a", "b"}},
@@ -55,7 +57,7 @@ func TestConfine(t *testing.T) {
 				corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a", "b"}},
 			)},
 		},
-		"a term that no node meets, which the API server lets nobody change": {
+		"an empty term stays empty, since the API server rejects changes of it": {
 			selector: pool, terms: []corev1.NodeSelectorTerm{term()}, want: []corev1.NodeSelectorTerm{term()},
 		},
 	} {
@@ -87,10 +89,10 @@ func TestUngated(t *testing.T) {
 		queue *v1beta1.Queue
 		want  map[string]string
 	}{
-		"a pod has the label of the queue that has let it through": {
+		"a released pod has the label of its queue": {
 			queue: newQueue(nil), want: map[string]string{v1beta1.LabelQueue: "lab"},
 		},
-		"a name that is longer than a label is none": {queue: long, want: map[string]string{}},
+		"a queue whose name is too long for a label sets none": {queue: long, want: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,13 +101,13 @@ func TestUngated(t *testing.T) {
 				t.Errorf("unexpected labels (-want +got):\n%s", diff)
 			}
 			if isGated(got) || !wasReleased(got) {
-				t.Errorf("the pod has the gates %v and the annotations %v", got.Spec.SchedulingGates, got.Annotations)
+				t.Errorf("the pod must be released, but has gates %v and annotations %v", got.Spec.SchedulingGates, got.Annotations)
 			}
 		})
 	}
 }
 
-func TestUngatedPodsGoToTheNodesOfTheirQueueAndKeepOtherGates(t *testing.T) {
+func TestReleasedPodsAreConfinedToTheNodesOfTheirQueueAndKeepOtherGates(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(func(s *v1beta1.QueueSpec) {
 		s.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}

@@ -15,64 +15,65 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// queueView is what there is of a queue and of all that it is to schedule.
+// queueView is a snapshot of a queue and its PodGroups.
 type queueView struct {
-	// Queue is nil if there is none of the name.
+	// Queue is nil if no Queue has the name, or the Queue is being deleted.
 	Queue  *v1beta1.Queue
 	Groups []groupView
-	// Orphans are pods of the queue on nodes whose group is gone: they have what they have until they end.
+	// Orphans are pods of the queue that hold a node and whose group is gone or belongs to another queue. They count until
+	// they end.
 	Orphans []*corev1.Pod
-	// Hindrance is why the engine cannot schedule any group.
-	Hindrance hindrance
-	// LookIn is when to look at the queue again though nothing wakes it; 0 is not.
-	LookIn time.Duration
+	// Blocker is why the engine cannot schedule any group. Empty if it can.
+	Blocker blocker
+	// RequeueAfter is after how long to requeue the queue. 0 means never.
+	RequeueAfter time.Duration
 }
 
-// groupView is what there is of a PodGroup.
+// groupView is a snapshot of a PodGroup and its pods.
 type groupView struct {
 	Group *v1beta1.PodGroup
-	// Pods of the group that are not being deleted for long.
+	// Pods of the group, including those that are being deleted.
 	Pods []*corev1.Pod
-	// Selected says that the queue takes groups of this namespace.
+	// Selected reports whether the queue selects the namespace of the group.
 	Selected bool
-	// Limits are conditions that say what the engine cannot do of the group's spec.
+	// Limits are conditions about the parts of the group's spec that the engine does not support.
 	Limits []metav1.Condition
-	// Class is the PriorityClass that the engine knows the group's priority by.
+	// Class is the PriorityClass that stands for the group's priority in the engine.
 	Class priorityClass
-	// ClassInForce is the PriorityClass that the engine has for the group, which its new pods must have.
+	// ClassInForce is the PriorityClass that the engine's group has. New pods of the group must have it.
 	ClassInForce string
-	// NeedsOneClass reports whether the engine schedules only pods that have the class in force.
+	// NeedsOneClass reports whether the engine schedules only pods with the class in force.
 	NeedsOneClass bool
-	// Hindrance says why the engine cannot know of the group or schedule it, empty if it can.
-	Hindrance string
-	// Unknown says that it is not known whether the engine knows of the group.
+	// Blocker is why the engine cannot schedule the group. Empty if it can.
+	Blocker string
+	// Unknown reports whether syncing the group with the engine failed, so that the state of the engine is not known.
 	Unknown bool
-	// Admission is the condition Admitted, as plan decides it.
+	// Admission is the condition Admitted. It is set by plan.
 	Admission metav1.Condition
 }
 
-// isAdmitted says that the group may have pods.
+// isAdmitted reports whether the group may have pods.
 func (g groupView) isAdmitted() bool {
 	return g.Admission.Status == metav1.ConditionTrue && !g.Unknown
 }
 
 func (g groupView) key() string { return g.Group.Namespace + "/" + g.Group.Name }
 
-// decision is what to do about a queue.
+// decision is the statuses to write and the pods to change, for a queue and its groups.
 type decision struct {
-	// Statuses of the groups, by their keys.
+	// Groups are the new statuses of the groups, by key.
 	Groups map[string]v1beta1.PodGroupStatus
-	// Queue is the status of the queue, if there is one.
+	// Queue is the new status of the queue. It is unset if there is no queue.
 	Queue v1beta1.QueueStatus
-	// Release are pods that may be scheduled from now on.
+	// Release are the pods to remove the gate from.
 	Release []*corev1.Pod
-	// Expired are pods that are older than the queue allows.
+	// Expired are the pods to delete because maxDuration of the queue is exceeded.
 	Expired []*corev1.Pod
-	// WakeIn is when the next pod expires; 0 is never.
-	WakeIn time.Duration
+	// RequeueAfter is after how long the next pod expires. 0 means never.
+	RequeueAfter time.Duration
 }
 
-// plan decides about a queue. It is a pure function.
+// plan returns what to do about a queue. It is a pure function.
 func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) decision {
 	d := decision{Groups: map[string]v1beta1.PodGroupStatus{}}
 	view.Groups = slices.Clone(view.Groups)
@@ -100,12 +101,12 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	return d
 }
 
-// selected returns the groups of namespaces that the queue selects. Anybody may create a group that names the queue.
+// selected returns the groups in namespaces that the queue selects. Groups in other namespaces can name the queue too.
 func (view queueView) selected() []groupView {
 	return slices.DeleteFunc(slices.Clone(view.Groups), func(g groupView) bool { return !g.Selected })
 }
 
-// pods returns all pods of the queue.
+// pods returns all pods of the queue: orphans and the pods of selected groups.
 func (view queueView) pods() []*corev1.Pod {
 	pods := slices.Clone(view.Orphans)
 	for _, g := range view.selected() {
@@ -114,7 +115,7 @@ func (view queueView) pods() []*corev1.Pod {
 	return pods
 }
 
-// admission says whether a group may have pods.
+// admission returns the condition Admitted of a group.
 func (view queueView) admission(g groupView) metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return metav1.Condition{
@@ -128,21 +129,21 @@ func (view queueView) admission(g groupView) metav1.Condition {
 		return no(v1beta1.ReasonQueueNotFound, "there is no Queue %q", name)
 	case !g.Selected:
 		return no(v1beta1.ReasonNamespaceNotSelected,
-			"Queue %q does not take groups of namespace %q: its namespaceSelector does not select it", name, g.Group.Namespace)
+			"the namespaceSelector of Queue %q does not select namespace %q", name, g.Group.Namespace)
 	case view.Queue.Spec.Closed:
 		return no(v1beta1.ReasonQueueClosed, "Queue %q is closed", name)
-	case view.Hindrance.Message != "":
-		return no(v1beta1.ReasonEngineNotReady, "%s", view.Hindrance.Message)
-	case g.Hindrance != "":
-		return no(v1beta1.ReasonEngineNotReady, "%s", g.Hindrance)
+	case view.Blocker.Message != "":
+		return no(v1beta1.ReasonEngineNotReady, "%s", view.Blocker.Message)
+	case g.Blocker != "":
+		return no(v1beta1.ReasonEngineNotReady, "%s", g.Blocker)
 	}
 	return metav1.Condition{
 		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted,
-		Message: fmt.Sprintf("Queue %q takes the group", name),
+		Message: fmt.Sprintf("the group is admitted to Queue %q", name),
 	}
 }
 
-// groupStatus says how a group is.
+// groupStatus returns the new status of a group.
 func groupStatus(
 	g groupView, waiting map[string]held, maxDuration *v1beta1.Duration, now time.Time,
 ) v1beta1.PodGroupStatus {
@@ -155,7 +156,7 @@ func groupStatus(
 	if policy := g.Group.Spec.TopologyPolicy; policy != "" {
 		conditions = append(conditions,
 			notSupported(v1beta1.ConditionTopologyHonoured,
-				fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
+				fmt.Sprintf("topologyPolicy %q is ignored when pods are placed", policy)))
 	}
 	return v1beta1.PodGroupStatus{
 		ObservedGeneration: g.Group.Generation,
@@ -167,13 +168,13 @@ func groupStatus(
 	}
 }
 
-// sufficient says whether there are as many pods as the group needs.
+// sufficient returns the condition SufficientGroupMember, which is True if the group has as many pods as it needs.
 func sufficient(g groupView) metav1.Condition {
 	gated, through := g.split()
 	n := needOf(g.Group.Spec)
 	c := metav1.Condition{
 		Type: v1beta1.ConditionSufficientGroupMember, Status: metav1.ConditionTrue,
-		Reason: v1beta1.ReasonEnoughPods, Message: "there are as many pods as the group needs",
+		Reason: v1beta1.ReasonEnoughPods, Message: "the group has as many pods as it needs",
 	}
 	if there := slices.Concat(gated, through); !n.without(there).isMet() {
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonTooFewPods
@@ -182,7 +183,8 @@ func sufficient(g groupView) metav1.Condition {
 	return c
 }
 
-// scheduled says whether as many pods as the group needs are on nodes, or have succeeded.
+// scheduled returns the condition GroupScheduled, which is True if as many pods as the group needs are on nodes or have
+// succeeded.
 func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 	n := needOf(g.Group.Spec)
 	var placed []*corev1.Pod
@@ -203,30 +205,31 @@ func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 	over, isWaiting := waiting[g.key()]
 	switch {
 	case n.without(placed).isMet():
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1beta1.ReasonScheduled, "the pods that the group needs are on nodes"
+		c.Status, c.Reason = metav1.ConditionTrue, v1beta1.ReasonScheduled
+		c.Message = "the pods that the group needs are on nodes"
 	case !g.isAdmitted():
 		c.Reason, c.Message = g.Admission.Reason, missing+": "+g.Admission.Message
 	case foreign != nil:
 		c.Reason = v1beta1.ReasonPriorityClassMismatch
-		c.Message = fmt.Sprintf("%s: pod %s has the PriorityClass %q, and the group has %q: delete the pod, and name "+
-			"no PriorityClass for its successor",
+		c.Message = fmt.Sprintf("%s: pod %s has PriorityClass %q, but its group has %q: delete the pod, and set no "+
+			"priorityClassName in its replacement",
 			missing, foreign.Name, foreign.Spec.PriorityClassName, g.ClassInForce)
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded
-		c.Message = fmt.Sprintf("%s: the quota of Queue %q has too little %s left", missing, g.Group.Spec.Queue,
-			over.Resource)
+		c.Message = fmt.Sprintf("%s: not enough %s left in the quota of Queue %q", missing, over.Resource,
+			g.Group.Spec.Queue)
 	case sufficient(g).Status != metav1.ConditionTrue:
 		c.Reason, c.Message = v1beta1.ReasonTooFewPods, sufficient(g).Message
 	case unschedulable != "":
 		c.Reason, c.Message = v1beta1.ReasonUnschedulable, missing+": "+unschedulable
 	default:
 		c.Reason, c.Message = v1beta1.ReasonScheduling, missing+": no scheduler named "+v1beta1.SchedulerName+
-			" has tried the others yet"
+			" has tried to place the other pods yet"
 	}
 	return c
 }
 
-// whyUnschedulable repeats what the scheduler says of a pod.
+// whyUnschedulable returns the message of the scheduler about a pod that it could not place. Empty if there is none.
 func whyUnschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
@@ -236,40 +239,43 @@ func whyUnschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// roles names the roles that something is missing of, for a message.
+// roles returns how many pods each role still needs, for a message.
 func (n need) roles() string {
 	var text strings.Builder
 	for _, role := range slices.Sorted(maps.Keys(n.Roles)) {
 		if n.Roles[role] > 0 {
-			fmt.Fprintf(&text, ", %d of role %s are missing", n.Roles[role], role)
+			fmt.Fprintf(&text, ", %d more of role %s needed", n.Roles[role], role)
 		}
 	}
 	return text.String()
 }
 
-// queueStatus says how a queue is, with what the engine cannot do of its spec.
+// queueStatus returns the new status of a queue. Limits are conditions about the parts of its spec that the engine does
+// not support.
 func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1beta1.QueueStatus {
 	pods := view.pods()
 	active := metav1.Condition{
 		Type: v1beta1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOpen,
-		Message: "the queue allocates",
+		Message: "the queue is open",
 	}
 	if view.Queue.Spec.Closed {
-		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1beta1.ReasonQueueClosed, "spec.closed is true: nothing more is allocated"
+		active.Status, active.Reason = metav1.ConditionFalse, v1beta1.ReasonQueueClosed
+		active.Message = "spec.closed is true: the queue allocates no more resources"
 	}
 	conditions := append([]metav1.Condition{active}, limits...)
 	return v1beta1.QueueStatus{
 		ObservedGeneration: view.Queue.Generation,
 		Conditions:         since(conditions, view.Queue.Status.Conditions, view.Queue.Generation, now),
 		Allocated:          allocatedTo(pods),
-		//nolint:gosec // a cluster holds far fewer groups
+		//nolint:gosec // a cluster has fewer groups than an int32 can count
 		PodGroups: v1beta1.QueuePodGroups{Total: int32(len(view.selected()))},
 		Pods:      countPods(pods),
 	}
 }
 
-// since cuts the messages of conditions and dates them: from now on, unless they were like that before. What was said
-// before and is not now, is left out: the engine can do it after all, since the spec has changed.
+// since truncates the messages of conditions, and sets their generation and transition time. The transition time is
+// kept if the status is the same as before. A condition that exists only in before is dropped: the spec has changed,
+// and the engine supports it now.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]
@@ -283,7 +289,7 @@ func since(conditions, before []metav1.Condition, generation int64, now time.Tim
 	return conditions
 }
 
-// quotaOf returns the quota of a queue; nil is no limit.
+// quotaOf returns the quota of a queue. Nil means no limit.
 func quotaOf(queue *v1beta1.Queue) corev1.ResourceList {
 	if queue.Spec.Quota == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-func TestConditionsOfAGroup(t *testing.T) {
+func TestConditionsOfGroup(t *testing.T) {
 	t.Parallel()
 	closed := newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true })
 	small := newQueue(func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: cpu("1")} })
@@ -21,129 +21,129 @@ func TestConditionsOfAGroup(t *testing.T) {
 	cases := map[string]struct {
 		queue       *v1beta1.Queue
 		group       groupView
-		hindrance   hindrance
+		blocker     blocker
 		want        conditions
 		wantMessage string
 	}{
-		"a queue that is not there": {
+		"the queue does not exist": {
 			group:       newGroup("a", 1),
 			want:        conditions{"QueueNotFound", "TooFewPods", "QueueNotFound"},
 			wantMessage: `0 of 1 pods are on nodes: there is no Queue "lab"`,
 		},
-		"a queue that is closed": {
+		"the queue is closed": {
 			queue: closed, group: newGroup("a", 1, newPod()),
 			want:        conditions{"QueueClosed", "EnoughPods", "QueueClosed"},
 			wantMessage: `0 of 1 pods are on nodes: Queue "lab" is closed`,
 		},
-		"a queue that is closed while the group runs": {
+		"the queue is closed while the group runs": {
 			queue: closed, group: newGroup("a", 1, newPod(running)),
 			want:        conditions{"QueueClosed", "EnoughPods", "Scheduled"},
 			wantMessage: "the pods that the group needs are on nodes",
 		},
-		"a namespace that the queue does not take": {
+		"the queue does not select the namespace": {
 			queue: newQueue(nil), group: func() groupView { g := newGroup("a", 1); g.Selected = false; return g }(),
 			want:        conditions{"NamespaceNotSelected", "TooFewPods", "NamespaceNotSelected"},
-			wantMessage: `0 of 1 pods are on nodes: Queue "lab" does not take groups of namespace "team": its namespaceSelector does not select it`,
+			wantMessage: `0 of 1 pods are on nodes: the namespaceSelector of Queue "lab" does not select namespace "team"`,
 		},
-		"an engine that lacks something": {
-			queue: newQueue(nil), group: newGroup("a", 1), hindrance: hindered("no gates"),
+		"the engine cannot schedule groups": {
+			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker("no gates"),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: no gates",
 		},
-		"a refusal that quotes much is cut": {
-			queue: newQueue(nil), group: newGroup("a", 1), hindrance: hindered(strings.Repeat("x", 100_000)),
+		"a long message is truncated": {
+			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker(strings.Repeat("x", 100_000)),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: " + strings.Repeat("x", 8192-29) + "...",
 		},
-		"pods that do not exist yet": {
+		"a pod does not exist yet": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod()),
 			want:        conditions{"Admitted", "TooFewPods", "TooFewPods"},
 			wantMessage: "1 of 2 pods exist",
 		},
-		"a role of which pods do not exist yet": {
+		"the pods of a role do not exist yet": {
 			queue: newQueue(nil), group: func() groupView {
 				g := newGroup("a", 2, newPod(withRole("worker")), newPod(withRole("worker")))
 				g.Group.Spec.Roles = []v1beta1.PodGroupRole{{Name: "master", MinMember: 1}}
 				return g
 			}(),
 			want:        conditions{"Admitted", "TooFewPods", "TooFewPods"},
-			wantMessage: "2 of 2 pods exist, 1 of role master are missing",
+			wantMessage: "2 of 2 pods exist, 1 more of role master needed",
 		},
-		"a quota with too little left": {
+		"gated pods do not fit the quota": {
 			queue: small, group: newGroup("a", 2, newPod(gated), newPod(gated)),
 			want:        conditions{"Admitted", "EnoughPods", "QuotaExceeded"},
-			wantMessage: `0 of 2 pods are on nodes: the quota of Queue "lab" has too little cpu left`,
+			wantMessage: `0 of 2 pods are on nodes: not enough cpu left in the quota of Queue "lab"`,
 		},
-		"a quota with too little left for pods that the engine holds back": {
+		"pods that the engine does not place do not fit the quota": {
 			queue: small, group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable)),
 			want:        conditions{"Admitted", "EnoughPods", "QuotaExceeded"},
-			wantMessage: `0 of 2 pods are on nodes: the quota of Queue "lab" has too little cpu left`,
+			wantMessage: `0 of 2 pods are on nodes: not enough cpu left in the quota of Queue "lab"`,
 		},
-		"a pod with the PriorityClass of another group": {
+		"a pod has the PriorityClass of another group": {
 			queue: newQueue(nil), group: newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
 			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
-			wantMessage: `0 of 1 pods are on nodes: pod a-0 has the PriorityClass "t9k-native-1010", ` +
-				`and the group has "t9k-native-10": delete the pod, and name no PriorityClass for its successor`,
+			wantMessage: `0 of 1 pods are on nodes: pod a-0 has PriorityClass "t9k-native-1010", ` +
+				`but its group has "t9k-native-10": delete the pod, and set no priorityClassName in its replacement`,
 		},
-		"a pod without the PriorityClass of its group, on an engine that needs one": {
+		"a pod lacks the PriorityClass of its group, and the engine needs the same class for all": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(gated, ofClass("t9k-native-10")), newPod(gated)).
 				ofClass("t9k-native-10").ofOneClass(),
 			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
-			wantMessage: `0 of 2 pods are on nodes: pod a-1 has the PriorityClass "", and the group has "t9k-native-10": ` +
-				`delete the pod, and name no PriorityClass for its successor`,
+			wantMessage: `0 of 2 pods are on nodes: pod a-1 has PriorityClass "", but its group has "t9k-native-10": ` +
+				`delete the pod, and set no priorityClassName in its replacement`,
 		},
-		"pods that do not fit": {
+		"the pods do not fit any node": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable)),
 			want:        conditions{"Admitted", "EnoughPods", "Unschedulable"},
 			wantMessage: "0 of 2 pods are on nodes: 0/3 nodes are available",
 		},
-		"pods that do not fit for several reasons, of which the first by age is told": {
+		"pods do not fit for different reasons: the message is about the oldest pod": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(unschedulable), newPod(unschedulable, func(pod *corev1.Pod) {
 				pod.Status.Conditions[0].Message = "1/3 nodes are available"
 			})),
 			want:        conditions{"Admitted", "EnoughPods", "Unschedulable"},
 			wantMessage: "0 of 2 pods are on nodes: 0/3 nodes are available",
 		},
-		"a pod of which the scheduler does not know yet": {
+		"it is unknown whether a pod is scheduled": {
 			queue: newQueue(nil), group: newGroup("a", 1, newPod(unschedulable, func(pod *corev1.Pod) {
 				pod.Status.Conditions[0].Status = corev1.ConditionUnknown
 			})),
 			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
-			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried the others yet",
+			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried to place the other pods yet",
 		},
-		"a pod that was not tried since it was gated": {
+		"the scheduler has not tried a pod since its gate was removed": {
 			queue: newQueue(nil), group: newGroup("a", 1, newPod(unschedulable, func(pod *corev1.Pod) {
 				pod.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 			})),
 			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
-			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried the others yet",
+			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried to place the other pods yet",
 		},
-		"two pods with the PriorityClass of another group, of which the first is told": {
+		"two pods have the PriorityClasses of other groups: the message is about the first": {
 			queue: newQueue(nil), group: newGroup("a", 2,
 				newPod(gated, ofClass("t9k-native-1010")), newPod(gated, ofClass("t9k-native-2020"))).ofClass("t9k-native-10"),
 			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
-			wantMessage: `0 of 2 pods are on nodes: pod a-0 has the PriorityClass "t9k-native-1010", ` +
-				`and the group has "t9k-native-10": delete the pod, and name no PriorityClass for its successor`,
+			wantMessage: `0 of 2 pods are on nodes: pod a-0 has PriorityClass "t9k-native-1010", ` +
+				`but its group has "t9k-native-10": delete the pod, and set no priorityClassName in its replacement`,
 		},
-		"a pod with the PriorityClass of another group that is through, or is being deleted": {
+		"pods with the PriorityClass of another group are ungated or being deleted": {
 			queue: newQueue(nil), group: newGroup("a", 2,
 				newPod(ofClass("t9k-native-1010")), newPod(gated, deleting, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
 			want:        conditions{"Admitted", "TooFewPods", "TooFewPods"},
 			wantMessage: "1 of 2 pods exist",
 		},
-		"roles of which one is missing on nodes": {
+		"the pod of one role is not on a node": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(running, withRole("worker")), newPod(withRole("master"))).
 				withRoles(v1beta1.PodGroupRole{Name: "master", MinMember: 1}, v1beta1.PodGroupRole{Name: "worker", MinMember: 1}),
 			want: conditions{"Admitted", "EnoughPods", "Scheduling"},
-			wantMessage: "1 of 2 pods are on nodes, 1 of role master are missing: " +
-				"no scheduler named t9k-scheduler has tried the others yet",
+			wantMessage: "1 of 2 pods are on nodes, 1 more of role master needed: " +
+				"no scheduler named t9k-scheduler has tried to place the other pods yet",
 		},
-		"pods that the scheduler has not looked at": {
+		"the scheduler has not tried to place any pod": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(), newPod()),
 			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
-			wantMessage: "0 of 2 pods are on nodes: no scheduler named t9k-scheduler has tried the others yet",
+			wantMessage: "0 of 2 pods are on nodes: no scheduler named t9k-scheduler has tried to place the other pods yet",
 		},
-		"pods of which one has succeeded": {
+		"one pod runs and one has succeeded": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(running), newPod(succeeded)),
 			want:        conditions{"Admitted", "EnoughPods", "Scheduled"},
 			wantMessage: "the pods that the group needs are on nodes",
@@ -153,7 +153,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			status := plan(queueView{
-				Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance,
+				Queue: tc.queue, Groups: []groupView{tc.group}, Blocker: tc.blocker,
 			}, false, nil, now).Groups["team/a"]
 			reason := func(name string) string { return meta.FindStatusCondition(status.Conditions, name).Reason }
 			got := conditions{
@@ -169,16 +169,16 @@ func TestConditionsOfAGroup(t *testing.T) {
 			}
 			tc.group.Group.Status = status
 			again := plan(queueView{
-				Queue: tc.queue, Groups: []groupView{tc.group}, Hindrance: tc.hindrance,
+				Queue: tc.queue, Groups: []groupView{tc.group}, Blocker: tc.blocker,
 			}, false, nil, now.Add(time.Minute)).Groups["team/a"]
 			if diff := cmp.Diff(status, again); diff != "" {
-				t.Errorf("that time passes changes the status (-before +after):\n%s", diff)
+				t.Errorf("the status changes although only time has passed (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestStatusOfAQueue(t *testing.T) {
+func TestStatusOfQueue(t *testing.T) {
 	t.Parallel()
 	view := queueView{Queue: newQueue(nil), Groups: []groupView{
 		newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 2, newPod(), newPod(succeeded)),
@@ -196,8 +196,8 @@ func TestStatusOfAQueue(t *testing.T) {
 	}
 }
 
-// What the engine cannot do of a spec is said as long as the spec asks for it.
-func TestLimitsOfAGroup(t *testing.T) {
+// A condition reports what the engine does not support, for as long as the spec asks for it.
+func TestUnsupportedSpecsOfGroups(t *testing.T) {
 	t.Parallel()
 	led := func(pods ...*corev1.Pod) groupView {
 		g := newGroup("a", 2, pods...)
@@ -210,13 +210,15 @@ func TestLimitsOfAGroup(t *testing.T) {
 		group  groupView
 		want   []string
 	}{
-		"kube-scheduler takes any of more pods than needed": {
+		"kube-scheduler ignores roles if there are more pods than needed": {
 			&native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"},
 		},
-		"but of as many as needed it takes all":     {&native{}, led(grouped, grouped), nil},
-		"those that a job can do without are apart": {&native{}, led(grouped, grouped, newPod(gated, extra)), nil},
-		"Volcano knows roles":                       {&volcano{}, led(newPod(), newPod(), newPod()), nil},
-		"nobody knows topologies": {&volcano{}, func() groupView {
+		"kube-scheduler honors roles if there are no more pods than needed": {&native{}, led(grouped, grouped), nil},
+		"kube-scheduler honors roles if the other pods are extra": {
+			&native{}, led(grouped, grouped, newPod(gated, extra)), nil,
+		},
+		"Volcano honors roles": {&volcano{}, led(newPod(), newPod(), newPod()), nil},
+		"no engine honors a topologyPolicy": {&volcano{}, func() groupView {
 			g := newGroup("a", 1)
 			g.Group.Spec.TopologyPolicy = "rack"
 			return g
@@ -240,7 +242,7 @@ func TestLimitsOfAGroup(t *testing.T) {
 	}
 }
 
-func TestStatusOfAGroup(t *testing.T) {
+func TestStatusOfGroup(t *testing.T) {
 	t.Parallel()
 	before := metav1.NewTime(now.Add(-time.Hour))
 	conditions := func(admitted, sufficient, scheduled metav1.Condition) []metav1.Condition {
@@ -254,26 +256,27 @@ func TestStatusOfAGroup(t *testing.T) {
 		}
 		return list
 	}
-	enough := metav1.Condition{Status: "True", Reason: "EnoughPods", Message: "there are as many pods as the group needs"}
+	enough := metav1.Condition{Status: "True", Reason: "EnoughPods", Message: "the group has as many pods as it needs"}
 	onNodes := metav1.Condition{Status: "True", Reason: "Scheduled", Message: "the pods that the group needs are on nodes"}
 	for name, tc := range map[string]struct {
 		queue *v1beta1.Queue
 		gated bool
 		want  v1beta1.PodGroupStatus
 	}{
-		"a group that is admitted has the class that the engine has for it": {
+		"an admitted group has the PriorityClass of the engine's group": {
 			queue: newQueue(nil), gated: true,
 			want: v1beta1.PodGroupStatus{
 				ObservedGeneration: 3, Gated: true, PriorityClassName: "t9k-native-10", Allocated: cpu("1"),
 				PodCounts: v1beta1.PodCounts{Running: 1, Succeeded: 1},
 				Conditions: conditions(
 					metav1.Condition{
-						Status: "True", Reason: "Admitted", Message: `Queue "lab" takes the group`, LastTransitionTime: before,
+						Status: "True", Reason: "Admitted", Message: `the group is admitted to Queue "lab"`,
+						LastTransitionTime: before,
 					},
 					enough, onNodes),
 			},
 		},
-		"a group that is no longer admitted keeps the class that it had": {
+		"a group that is no longer admitted keeps its PriorityClass": {
 			queue: newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }),
 			want: v1beta1.PodGroupStatus{
 				ObservedGeneration: 3, PriorityClassName: "before", Allocated: cpu("1"),
@@ -295,13 +298,13 @@ func TestStatusOfAGroup(t *testing.T) {
 				t.Errorf("unexpected status (-want +got):\n%s", diff)
 			}
 			if view.Groups[0].Admission.Type != "" {
-				t.Error("the view that was passed is changed")
+				t.Error("plan changed its argument")
 			}
 		})
 	}
 }
 
-func TestConditionsOfAQueue(t *testing.T) {
+func TestConditionsOfQueue(t *testing.T) {
 	t.Parallel()
 	limit := metav1.Condition{Type: "FairShareHonoured", Status: "False", Reason: "NotSupportedByEngine"}
 	for name, tc := range map[string]struct {
@@ -309,11 +312,13 @@ func TestConditionsOfAQueue(t *testing.T) {
 		want  metav1.Condition
 	}{
 		"a queue that is open": {
-			newQueue(nil), metav1.Condition{Status: "True", Reason: "Open", Message: "the queue allocates"},
+			newQueue(nil), metav1.Condition{Status: "True", Reason: "Open", Message: "the queue is open"},
 		},
 		"a queue that is closed": {
 			newQueue(func(s *v1beta1.QueueSpec) { s.Closed = true }),
-			metav1.Condition{Status: "False", Reason: "QueueClosed", Message: "spec.closed is true: nothing more is allocated"},
+			metav1.Condition{
+				Status: "False", Reason: "QueueClosed", Message: "spec.closed is true: the queue allocates no more resources",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

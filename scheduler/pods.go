@@ -11,19 +11,21 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
+// isGated reports whether a pod has the scheduling gate of its queue.
 func isGated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates,
 		func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
 }
 
-// wasReleased reports whether the controller has let the pod through. Pods that had no gate are not marked: they count
-// from the moment on that they have a node.
+// wasReleased reports whether the controller has removed the gate of the pod. A pod that never had the gate is not
+// marked as released. It counts against the quota when it has a node.
 func wasReleased(pod *corev1.Pod) bool {
 	return !isGated(pod) && pod.Annotations[v1beta1.AnnotationReleased] != ""
 }
 
-// holdsNode reports whether a pod has resources of a node. Anybody may name a node in a new pod, even one that does not
-// exist. The condition is set when a scheduler binds the pod or when a kubelet accepts it, and tenants cannot set it.
+// holdsNode reports whether a pod holds resources of a node. spec.nodeName alone does not prove it: anybody can name a
+// node in a new pod, even one that does not exist. The condition PodScheduled is set when a scheduler binds the pod or
+// when a kubelet accepts it, and tenants cannot set it.
 func holdsNode(pod *corev1.Pod) bool {
 	isScheduled := func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
@@ -31,15 +33,15 @@ func holdsNode(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && !isDone(pod) && slices.ContainsFunc(pod.Status.Conditions, isScheduled)
 }
 
-// mayHoldNode reports whether a pod has resources of a node, or was released and may have some soon.
+// mayHoldNode reports whether a pod holds resources of a node, or was released and can be bound at any time.
 func mayHoldNode(pod *corev1.Pod) bool { return holdsNode(pod) || wasReleased(pod) && !isDone(pod) }
 
-// isDone says that a pod has given back what it had.
+// isDone reports whether a pod has ended and holds no resources.
 func isDone(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// isPlaced says that a pod makes up its group: it is on a node, or has done its part.
+// isPlaced reports whether a pod counts as scheduled for its group: it is on a node, or has succeeded.
 func isPlaced(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed
 }
@@ -55,20 +57,20 @@ func placedOf(pods []*corev1.Pod) []*corev1.Pod {
 	return placed
 }
 
-// isGrouped says that a pod is in a group of kube-scheduler's.
+// isGrouped reports whether a pod is in a group of kube-scheduler.
 func isGrouped(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }
 
-// isExtra says that its group can do without a pod, as a job says.
+// isExtra reports whether the controller of the pod marked it as extra: its group does not need it.
 func isExtra(pod *corev1.Pod) bool { return pod.Annotations[v1beta1.AnnotationExtra] != "" }
 
-// requestsOf returns what a pod takes of a node's resources, as the scheduler counts it.
+// requestsOf returns the resources that a pod requests, as the scheduler counts them, and one pod.
 func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	requests[corev1.ResourcePods] = resource.MustParse("1")
 	return requests
 }
 
-// sumOf returns what pods take together.
+// sumOf returns the sum of what pods request.
 func sumOf(pods []*corev1.Pod) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, pod := range pods {
@@ -77,7 +79,7 @@ func sumOf(pods []*corev1.Pod) corev1.ResourceList {
 	return sum
 }
 
-// add adds to a sum.
+// add adds resources to a sum, which can be nil, and returns the sum.
 func add(sum, more corev1.ResourceList) corev1.ResourceList {
 	if sum == nil {
 		sum = corev1.ResourceList{}
@@ -90,8 +92,8 @@ func add(sum, more corev1.ResourceList) corev1.ResourceList {
 	return sum
 }
 
-// lacking returns the first resource, by name, of which the quota has less left than is requested, beside what is used;
-// empty if there is none. What is not requested lacks nobody, even if more than the quota is used of it.
+// lacking returns the first resource, by name, whose quota is exceeded by the sum of used and requested. Empty if the
+// request fits. Resources that are not requested are ignored, even if more than their quota is used.
 func lacking(quota, used, requested corev1.ResourceList) corev1.ResourceName {
 	var over []corev1.ResourceName
 	for name, limit := range quota {
@@ -130,7 +132,7 @@ func countPods(pods []*corev1.Pod) v1beta1.PodCounts {
 	return counts
 }
 
-// allocatedTo returns what pods on nodes have and have not given back.
+// allocatedTo returns the resources that pods hold on nodes.
 func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, pod := range pods {
@@ -142,7 +144,7 @@ func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
 	return sum
 }
 
-// activeByAge returns the pods that may yet do their part, the oldest first.
+// activeByAge returns the pods that have not ended and are not being deleted, the oldest first.
 func activeByAge(pods []*corev1.Pod) []*corev1.Pod {
 	var active []*corev1.Pod
 	for _, pod := range pods {
@@ -154,7 +156,7 @@ func activeByAge(pods []*corev1.Pod) []*corev1.Pod {
 	return active
 }
 
-// byAge sorts pods: the first that was made, goes first.
+// byAge compares pods by creation time, and then by name.
 func byAge(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-func TestStateOfAPod(t *testing.T) {
+func TestStateOfPod(t *testing.T) {
 	t.Parallel()
 	type state struct{ Gated, HoldsNode, MayHoldNode, Done, Placed bool }
 	condition := func(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) {
@@ -24,25 +24,27 @@ func TestStateOfAPod(t *testing.T) {
 		pod  *corev1.Pod
 		want state
 	}{
-		"a new pod":                          {pod: newPod()},
-		"a pod that waits for its release":   {pod: newPod(gated), want: state{Gated: true}},
-		"a pod that waits for somebody else": {pod: newPod(otherGate)},
-		"a pod that was released":            {pod: newPod(released), want: state{MayHoldNode: true}},
-		"a pod that a scheduler has bound": {
+		"a new pod holds no node":                              {pod: newPod()},
+		"a pod with the gate of its queue is gated":            {pod: newPod(gated), want: state{Gated: true}},
+		"a pod with a gate of another controller is not gated": {pod: newPod(otherGate)},
+		"a released pod may hold a node":                       {pod: newPod(released), want: state{MayHoldNode: true}},
+		"a pod that a scheduler has bound holds its node": {
 			pod: newPod(bound), want: state{HoldsNode: true, MayHoldNode: true, Placed: true},
 		},
-		"a pod that names a node":           {pod: newPod(onNode), want: state{Placed: true}},
-		"a pod whose node is not known yet": {pod: newPod(condition(corev1.PodScheduled, corev1.ConditionTrue))},
-		"a pod that its node has not taken": {
+		"a pod that only names a node holds none": {pod: newPod(onNode), want: state{Placed: true}},
+		"a pod without a node holds none, whatever its conditions": {
+			pod: newPod(condition(corev1.PodScheduled, corev1.ConditionTrue)),
+		},
+		"a pod whose condition PodScheduled is False holds no node": {
 			pod: newPod(onNode, condition(corev1.PodScheduled, corev1.ConditionFalse)), want: state{Placed: true},
 		},
-		"a pod with another condition": {
+		"a pod with only another condition holds no node": {
 			pod: newPod(onNode, condition(corev1.PodReady, corev1.ConditionTrue)), want: state{Placed: true},
 		},
-		"a pod that has succeeded":            {pod: newPod(succeeded), want: state{Done: true, Placed: true}},
-		"a pod that has failed on its node":   {pod: newPod(bound, failed), want: state{Done: true}},
-		"a pod that was released, and failed": {pod: newPod(released, failed), want: state{Done: true}},
-		"a pod that succeeded on a node that is forgotten": {
+		"a succeeded pod holds no node, and is placed":  {pod: newPod(succeeded), want: state{Done: true, Placed: true}},
+		"a failed pod holds no node, and is not placed": {pod: newPod(bound, failed), want: state{Done: true}},
+		"a released pod that failed holds no node":      {pod: newPod(released, failed), want: state{Done: true}},
+		"a succeeded pod without a node is placed": {
 			pod:  newPod(func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }),
 			want: state{Done: true, Placed: true},
 		},

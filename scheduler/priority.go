@@ -16,33 +16,33 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// newClassAge is how long an API server may take to see a new PriorityClass.
+// newClassAge is how long an API server can take to see a new PriorityClass.
 const newClassAge = 30 * time.Second
 
-// Prefixes of the names of our PriorityClasses, which are for pods of groups whose queues give them. The policies in
-// config/controller keep other pods from having them.
+// Name prefixes of the PriorityClasses that this controller creates. They are only for pods of PodGroups. The policies
+// in config/controller reject them for other pods.
 const (
 	nativeClassPrefix  = "t9k-native-"
 	volcanoClassPrefix = "t9k-volcano-"
 )
 
-// isOurClass reports whether a PriorityClass is one of ours.
+// isOurClass reports whether the name is that of a PriorityClass of this controller.
 func isOurClass(name string) bool {
 	return strings.HasPrefix(name, nativeClassPrefix) || strings.HasPrefix(name, volcanoClassPrefix)
 }
 
-// priorityClass is a PriorityClass that an engine knows a priority by. What a class says can never be changed: another
-// meaning is another name.
+// priorityClass is a PriorityClass that stands for a priority in an engine. A PriorityClass cannot be changed, so a
+// class with another value or policy must have another name.
 type priorityClass struct {
 	Name string
-	// Value of the priority, the greater the sooner.
+	// Value of the priority. Groups with a higher value go first.
 	Value int32
-	// Preemption says whether pods of the class may take the place of others, as the engine allows.
+	// Preemption is whether pods of the class can preempt other pods, if the engine allows it.
 	Preemption corev1.PreemptionPolicy
 }
 
-// ensure creates the class if it is not there, and reports whether it is new: an API server that has not seen a class
-// yet refuses the pods and groups that name it (admission plugin Priority).
+// ensure creates the class if it does not exist, and reports whether it is new. An API server that has not seen a class
+// yet rejects the pods and groups that name it (admission plugin Priority).
 func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Time) (isNew bool, err error) {
 	class := &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{
@@ -50,7 +50,8 @@ func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Tim
 		},
 		Value:            p.Value,
 		PreemptionPolicy: &p.Preemption,
-		Description:      "Pods of PodGroups, by the priority of the group and that of its queue if the engine knows no queues.",
+		Description: "For pods of PodGroups. The value is made from the priority of the group and, if the engine does not " +
+			"support queues, the priority of its queue.",
 	}
 	var there schedulingv1.PriorityClass
 	err = c.Get(ctx, client.ObjectKeyFromObject(class), &there)
@@ -61,21 +62,21 @@ func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Tim
 		err = c.Create(ctx, class)
 	}
 	if client.IgnoreAlreadyExists(err) != nil {
-		return false, fmt.Errorf("making the priority class %s: %w", class.Name, err)
+		return false, fmt.Errorf("creating PriorityClass %s: %w", class.Name, err)
 	}
 	return true, nil
 }
 
-// classOf returns the class of a new group: that of its pods, which must be the same, or the given one if it has none.
-// It returns a *report.RefusedError if a pod has one of our classes that is not the given one: a tenant may name any
-// class.
+// classOf returns the PriorityClass of a new group: that of its oldest pod, or the given class if it has no pods. It
+// returns a *report.RefusedError if a pod has one of our classes other than the given one, since a tenant can create
+// pods with any class.
 func classOf(pods []*corev1.Pod, class string) (string, error) {
 	active := activeByAge(pods)
 	for _, pod := range active {
-		//attack:a group has the priority that its pods name => if named := pod.Spec.PriorityClassName; false {
+		//attack:a group has the priority of the class that its pods name => if named := pod.Spec.PriorityClassName; false {
 		if named := pod.Spec.PriorityClassName; isOurClass(named) && named != class {
 			return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
-				"pod %s has the PriorityClass %s, and the queue gives the group %s: delete the pod", pod.Name, named, class)}
+				"pod %s has PriorityClass %s, but its group has %s: delete the pod", pod.Name, named, class)}
 		}
 	}
 	if len(active) > 0 {
@@ -84,10 +85,10 @@ func classOf(pods []*corev1.Pod, class string) (string, error) {
 	return class, nil
 }
 
-// hasForeignClass reports whether a pod of an admitted group must not be scheduled, since it does not have the class
-// that the group has at the engine. That is so if the pod has another one of our classes, and whatever the pod has if
-// the engine needs one class. So it is with a pod that somebody created just after the group was admitted, before the
-// API server knew the class.
+// hasForeignClass reports whether a pod of an admitted group must not be scheduled because its class is not that of the
+// engine's group. The pod must not have another one of our classes. If the engine needs one class, the pod must have
+// exactly the class of the group. A pod lacks it if it was created just after the group was admitted, before the API
+// server had seen the class.
 func (g groupView) hasForeignClass(pod *corev1.Pod) bool {
 	return pod.Spec.PriorityClassName != g.ClassInForce && (g.NeedsOneClass || isOurClass(pod.Spec.PriorityClassName))
 }

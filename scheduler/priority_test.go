@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestClassOfANewGroup(t *testing.T) {
+func TestPriorityClassOfNewGroup(t *testing.T) {
 	t.Parallel()
 	const class = "t9k-native-10"
 	for name, tc := range map[string]struct {
@@ -18,19 +18,18 @@ func TestClassOfANewGroup(t *testing.T) {
 		want        string
 		wantRefused string
 	}{
-		"a group without pods has the class that the queue gives it": {want: class},
-		"a group has the class of the pods that were there before it": {
+		"a group without pods has the given class": {want: class},
+		"a group has the class of the pods that existed before it": {
 			pods: []*corev1.Pod{newPod(ofClass("site")), newPod(ofClass("site"))}, want: "site",
 		},
-		"a group whose pods have no class has none": {pods: []*corev1.Pod{newPod()}},
-		"a pod that has ended does not decide the class": {
+		"a group whose pods have no class has no class": {pods: []*corev1.Pod{newPod()}},
+		"pods that have ended do not decide the class": {
 			pods: []*corev1.Pod{newPod(succeeded, ofClass("site"))}, want: class,
 		},
-		"a pod that has the class that the queue gives": {pods: []*corev1.Pod{newPod(ofClass(class))}, want: class},
-		"a pod that takes a class of another group is refused": {
-			pods: []*corev1.Pod{newPod(ofClass(class)), newPod(ofClass("t9k-native-9999"))},
-			wantRefused: "pod  has the PriorityClass t9k-native-9999, and the queue gives the group t9k-native-10: " +
-				"delete the pod",
+		"a group whose pods have the given class has it too": {pods: []*corev1.Pod{newPod(ofClass(class))}, want: class},
+		"a pod with the class of another group is rejected": {
+			pods:        []*corev1.Pod{newPod(ofClass(class)), newPod(ofClass("t9k-native-9999"))},
+			wantRefused: "pod  has PriorityClass t9k-native-9999, but its group has t9k-native-10: delete the pod",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

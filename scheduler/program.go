@@ -1,5 +1,5 @@
-// Package scheduler is the scheduler-controller: it makes Queues and PodGroups real on a scheduler that is there
-// already, its engine.
+// Package scheduler is the scheduler-controller. It implements Queues and PodGroups on an existing scheduler, the
+// engine.
 package scheduler
 
 import (
@@ -24,39 +24,40 @@ import (
 
 // Options are the settings of the controller.
 type Options struct {
-	// Engine that schedules: native or volcano.
+	// Engine is the scheduler that places the pods: native or volcano.
 	Engine string
-	// ExtenderBindAddress is where the scheduler of Volcano asks whose pods may be evicted; 0 is nowhere.
+	// ExtenderBindAddress is the address at which Volcano's scheduler asks which pods it can evict. "0" turns that off.
 	ExtenderBindAddress string
-	// Workers is how many queues are reconciled at the same time.
+	// Workers is how many queues are reconciled concurrently.
 	Workers int
-	// Clock tells the time.
+	// Clock is the source of the current time.
 	Clock clock.PassiveClock
 }
 
-// DefaultOptions returns the defaults of the flags.
+// DefaultOptions returns the default values of the flags.
 func DefaultOptions() Options {
 	return Options{Engine: "native", ExtenderBindAddress: ":8082", Workers: 4, Clock: clock.RealClock{}}
 }
 
-// Program puts the scheduler-controller into the shell of all controllers. The options are the defaults of its flags.
+// Program returns the scheduler-controller as a program. The options are the default values of its flags.
 func Program(options Options) manager.Program {
 	return manager.Program{
 		Name:  "scheduler-controller",
-		Short: "Makes Queues and PodGroups real on the scheduler of a cluster",
+		Short: "Implements Queues and PodGroups on kube-scheduler or Volcano",
 		AddToScheme: func(scheme *runtime.Scheme) error {
 			return errors.Join(v1beta1.AddToScheme(scheme), volcanov1beta1.AddToScheme(scheme))
 		},
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&options.Engine, "engine", options.Engine,
-				"scheduler that places the pods: native, which is kube-scheduler with the feature gate GenericWorkload, or volcano")
+				"scheduler that places the pods: native (kube-scheduler with the feature gate GenericWorkload) or volcano")
 			flags.StringVar(
 				&options.ExtenderBindAddress,
 				"extender-bind-address",
 				options.ExtenderBindAddress,
-				"address at which the scheduler of Volcano asks whose pods may be evicted for another queue, with --engine=volcano; 0 turns it off, and nothing is evicted",
+				"with --engine=volcano, the address at which Volcano's scheduler asks which pods it can evict for another "+
+					"queue; 0 turns it off, and no pods are evicted",
 			)
-			flags.IntVar(&options.Workers, "workers", options.Workers, "queues that are reconciled at the same time")
+			flags.IntVar(&options.Workers, "workers", options.Workers, "number of queues that are reconciled concurrently")
 		},
 		Cache: func(*runtime.Scheme) (cache.Options, error) {
 			grouped, err := labels.NewRequirement(v1beta1.LabelGroupName, selection.Exists, nil)

@@ -23,10 +23,12 @@ import (
 	"tensorstack.dev/jobs/common/control"
 )
 
-// reclaim lets Volcano take resources back from a queue only while there is somebody who may have them. Volcano asks
-// the extender about each pod that waits and each node in each of its sessions, as long as any queue there may be taken
-// from: where pods wait and all queues are of one priority, its sessions would take seconds instead of milliseconds,
-// for nothing.
+// reclaim is a controller that sets reclaimable on Volcano's queues. Volcano may reclaim resources from a queue only
+// while a queue with a higher priority needs them.
+//
+// If any queue is reclaimable, each session of Volcano asks the extender about every waiting pod and every node.
+// Without this controller, sessions would take seconds instead of milliseconds, even while all queues have the same
+// priority and nothing can be reclaimed.
 type reclaim struct{ *volcano }
 
 func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
@@ -41,8 +43,8 @@ func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile says of all queues of Volcano whether they may be taken from. It returns an error for what is worth another
-// try.
+// Reconcile sets reclaimable on all queues of Volcano that belong to a Queue. It returns an error if it must be
+// retried.
 func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var queues v1beta1.QueueList
 	var groups v1beta1.PodGroupList
@@ -67,7 +69,7 @@ func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	}
 	err := errors.Join(errs...)
 	if meta.IsNoMatchError(err) {
-		return reconcile.Result{RequeueAfter: lookInterval}, nil
+		return reconcile.Result{RequeueAfter: pollInterval}, nil
 	}
 	return reconcile.Result{}, err
 }
@@ -75,7 +77,7 @@ func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 func (r *reclaim) set(ctx context.Context, queue *v1beta1.Queue, reclaimable bool) error {
 	var there volcanov1beta1.Queue
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(queue), &there); err != nil {
-		return client.IgnoreNotFound(err) // there is nothing to take from it before its groups change
+		return client.IgnoreNotFound(err) // Volcano has no such queue yet; a change of its PodGroups causes a retry
 	}
 	if !isOurs(&there, queue) || ptr.Deref(there.Spec.Reclaimable, true) == reclaimable {
 		return nil
@@ -83,41 +85,40 @@ func (r *reclaim) set(ctx context.Context, queue *v1beta1.Queue, reclaimable boo
 	changed := there.DeepCopy()
 	changed.Spec.Reclaimable = &reclaimable
 	if err := r.client.Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
-		return fmt.Errorf("changing queue %s of Volcano: %w", queue.Name, err)
+		return fmt.Errorf("updating queue %s of Volcano: %w", queue.Name, err)
 	}
 	return nil
 }
 
-// firstToGive compares queues by who gives first, as Volcano does: the smallest priority, and of equal ones the
-// greatest share. Volcano may look while only some queues may be taken from: those must be the first ones.
+// firstToGive returns a comparison that sorts queues in the order in which Volcano reclaims from them: the lowest
+// priority first, and then the greatest share. Queues are updated in this order, because a session of Volcano can start
+// after only some of the updates.
 func firstToGive(total corev1.ResourceList) func(a, b v1beta1.Queue) int {
 	return func(a, b v1beta1.Queue) int {
-		return cmp.Or(
-			cmp.Compare(a.Spec.Priority, b.Spec.Priority),
-			-cmp.Compare(shareOf(&a, total), shareOf(&b, total)),
-			cmp.Compare(a.Name, b.Name),
-		)
+		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), -cmp.Compare(shareOf(&a, total), shareOf(&b, total)),
+			cmp.Compare(a.Name, b.Name))
 	}
 }
 
-// shareOf returns the greatest part that a queue has of any resource: of its quota, or of the cluster if it has none.
+// shareOf returns the greatest share that a queue has of any resource. A share is the fraction of the quota, or of the
+// cluster if the queue has no quota for the resource or the quota is larger.
 func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
 	share := 0.0
 	for name, allocated := range queue.Status.Allocated {
 		of, hasQuota := quotaOf(queue)[name]
-		//equivalent:boundary of all.Cmp(of) < 0 => what is equal may replace the other
+		//equivalent:boundary of all.Cmp(of) < 0 => if both are equal, either can be used
 		if all := total[name]; !hasQuota || all.Cmp(of) < 0 {
 			of = all
 		}
 		if has := allocated.AsApproximateFloat64(); has > 0 {
-			share = max(share, has/of.AsApproximateFloat64()) // infinite of what there is none of
+			share = max(share, has/of.AsApproximateFloat64()) // infinite if the divisor is 0
 		}
 	}
 	return share
 }
 
-// neediest returns the queue of the greatest priority that has a group for which there is no room; nil if there is
-// none. A group that waits for anything else, as for its quota, would not get what others lose.
+// neediest returns the queue with the highest priority that has an unschedulable group. Nil if there is none. Groups
+// that wait for another reason, such as their quota, could not use reclaimed resources.
 func neediest(queues []v1beta1.Queue, groups []v1beta1.PodGroup) *v1beta1.Queue {
 	needy := map[string]bool{}
 	for i := range groups {

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-func TestForWhomResourcesAreTakenBack(t *testing.T) {
+func TestQueueThatResourcesAreReclaimedFor(t *testing.T) {
 	t.Parallel()
 	waits := func(queue, reason string) v1beta1.PodGroup {
 		group := newGroup("a", 1).Group
@@ -31,26 +31,30 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 		groups []v1beta1.PodGroup
 		want   string
 	}{
-		"nobody, if nobody waits":          {},
-		"nobody that is not looked at yet": {groups: []v1beta1.PodGroup{*newGroup("a", 1).Group}},
-		"nobody that waits for its quota":  {groups: []v1beta1.PodGroup{waits("high", v1beta1.ReasonQuotaExceeded)}},
-		"nobody whose group is scheduled, whatever was the reason before": {
+		"nothing is reclaimed if no group waits":              {},
+		"nothing is reclaimed for a group without conditions": {groups: []v1beta1.PodGroup{*newGroup("a", 1).Group}},
+		"nothing is reclaimed for a group that waits for a quota": {
+			groups: []v1beta1.PodGroup{waits("high", v1beta1.ReasonQuotaExceeded)},
+		},
+		"nothing is reclaimed for a scheduled group, whatever the reason of its condition": {
 			groups: []v1beta1.PodGroup{func() v1beta1.PodGroup {
 				group := waits("high", v1beta1.ReasonUnschedulable)
 				group.Status.Conditions[0].Status = metav1.ConditionTrue
 				return group
 			}()},
 		},
-		"the first of equal ones": {
+		"resources are reclaimed for the first of two queues with the same priority": {
 			groups: []v1beta1.PodGroup{waits("twin", v1beta1.ReasonUnschedulable), waits("middle", v1beta1.ReasonUnschedulable)},
 			want:   "middle",
 		},
-		"the greater priority, wherever its queue is": {
+		"resources are reclaimed for the higher priority, in whatever order queues are listed": {
 			groups: []v1beta1.PodGroup{waits("high", v1beta1.ReasonUnschedulable), waits("last", v1beta1.ReasonUnschedulable)},
 			want:   "high",
 		},
-		"nobody in a queue that is gone": {groups: []v1beta1.PodGroup{waits("gone", v1beta1.ReasonUnschedulable)}},
-		"the queue of the greatest priority that waits for room": {
+		"nothing is reclaimed for a group whose queue is gone": {
+			groups: []v1beta1.PodGroup{waits("gone", v1beta1.ReasonUnschedulable)},
+		},
+		"resources are reclaimed for the highest priority among queues with unschedulable groups": {
 			groups: []v1beta1.PodGroup{
 				waits("low", v1beta1.ReasonUnschedulable), waits("middle", v1beta1.ReasonUnschedulable),
 				waits("high", v1beta1.ReasonTooFewPods),
@@ -71,7 +75,7 @@ func TestForWhomResourcesAreTakenBack(t *testing.T) {
 	}
 }
 
-func TestQueuesGiveInTheOrderOfVolcano(t *testing.T) {
+func TestQueuesAreSortedAsVolcanoReclaimsFromThem(t *testing.T) {
 	t.Parallel()
 	total := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10")}
 	queue := func(name string, priority int32, allocated, quota string) v1beta1.Queue {
@@ -83,36 +87,38 @@ func TestQueuesGiveInTheOrderOfVolcano(t *testing.T) {
 		return *q
 	}
 	for name, tc := range map[string]struct{ first, second v1beta1.Queue }{
-		"the smaller priority gives first":          {queue("b", 1, "1", ""), queue("a", 2, "9", "")},
-		"the greater share of the quota":            {queue("b", 1, "3", "4"), queue("a", 1, "5", "10")},
-		"without a quota it is that of the cluster": {queue("b", 1, "6", ""), queue("a", 1, "5", "10")},
-		"a queue without a quota does not have all": {queue("b", 1, "8", "10"), queue("a", 1, "6", "")},
-		"a quota beyond the cluster is the cluster": {queue("b", 1, "6", "100"), queue("a", 1, "5", "10")},
-		"of equal ones the first by name":           {queue("a", 1, "5", ""), queue("b", 1, "5", "10")},
+		"the lower priority is first":                              {queue("b", 1, "1", ""), queue("a", 2, "9", "")},
+		"the greater share of the quota is first":                  {queue("b", 1, "3", "4"), queue("a", 1, "5", "10")},
+		"without a quota the share of the cluster counts":          {queue("b", 1, "6", ""), queue("a", 1, "5", "10")},
+		"the share of a quota can exceed the share of the cluster": {queue("b", 1, "8", "10"), queue("a", 1, "6", "")},
+		"a quota larger than the cluster counts as the cluster":    {queue("b", 1, "6", "100"), queue("a", 1, "5", "10")},
+		"the first by name is first if all else is equal":          {queue("a", 1, "5", ""), queue("b", 1, "5", "10")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			compare := firstToGive(total)
 			if compare(tc.first, tc.second) >= 0 || compare(tc.second, tc.first) <= 0 {
-				t.Errorf("%s gives before %s", tc.second.Name, tc.first.Name)
+				t.Errorf("queue %s is not sorted before queue %s", tc.first.Name, tc.second.Name)
 			}
 		})
 	}
 }
 
-func TestShareOfAQueue(t *testing.T) {
+func TestShareOfQueue(t *testing.T) {
 	t.Parallel()
 	total := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10")}
 	for name, tc := range map[string]struct {
 		allocated corev1.ResourceList
 		want      float64
 	}{
-		"nothing is allocated":             {},
-		"nothing of what there is none of": {allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")}},
-		"something of what there is none of": {
+		"the share is 0 if nothing is allocated": {},
+		"the share is 0 if nothing is allocated of a resource that the cluster lacks": {
+			allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")},
+		},
+		"the share is infinite if a resource is allocated that the cluster lacks": {
 			allocated: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}, want: math.Inf(1),
 		},
-		"the greatest part of several": {
+		"the greatest share of several resources counts": {
 			allocated: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("5"), "nvidia.com/gpu": resource.MustParse("0"),
 			},

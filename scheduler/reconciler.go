@@ -31,31 +31,31 @@ import (
 )
 
 const (
-	// conflictDelay is how long to wait for the cache after a write that met a newer version.
+	// conflictDelay is how long to wait for the cache after a write conflict.
 	conflictDelay = 100 * time.Millisecond
-	// cacheDelay is how long to wait for the cache to show what was written. A cache needs a few milliseconds for that.
+	// cacheDelay is how long to wait for the cache to show a write. That usually takes a few milliseconds.
 	cacheDelay = 20 * time.Millisecond
-	// refusedDelay is how long after the engine could not be told of a group it is tried again, and goneDelay the same
-	// where what is in the way goes by itself.
+	// refusedDelay is how long to wait before a group that could not be synced with the engine is retried. goneDelay is
+	// used instead if the cause is expected to disappear soon by itself.
 	refusedDelay = 30 * time.Second
 	goneDelay    = time.Second
-	// waitingDelay is how long a group may wait before what the engine knows of it is looked at again, since nobody tells
-	// when that is changed.
+	// waitingDelay is how often a waiting group is compared with the engine's group, since changes of the engine's group
+	// do not requeue the queue.
 	waitingDelay = time.Minute
 )
 
-// The indices of the cache.
+// Names of the indices of the cache.
 const (
 	groupsByQueue = "spec.queue"
 	podsByGroup   = v1beta1.LabelGroupName
 	podsByQueue   = v1beta1.LabelQueue
 )
 
-// reconciler looks after one queue at a time, with all that it is to schedule: what a group may have depends on the
-// others.
+// reconciler reconciles queues. It reconciles a queue together with all of its groups, because the groups share the
+// quota.
 type reconciler struct {
 	client client.Client
-	reader client.Reader // of the API server itself
+	reader client.Reader // for live reads
 	engine engine
 	events events.EventRecorder
 	clock  clock.PassiveClock
@@ -65,7 +65,7 @@ type reconciler struct {
 func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	err := errors.Join(
 		mgr.GetFieldIndexer().IndexField(ctx, &v1beta1.PodGroup{}, groupsByQueue, func(object client.Object) []string {
-			return []string{object.(*v1beta1.PodGroup).Spec.Queue} //nolint:forcetypeassert // it is of that kind
+			return []string{object.(*v1beta1.PodGroup).Spec.Queue} //nolint:forcetypeassert // only PodGroups are indexed
 		}),
 		mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByGroup, func(object client.Object) []string {
 			return []string{object.GetLabels()[v1beta1.LabelGroupName]}
@@ -95,11 +95,11 @@ func request(queue string) []reconcile.Request {
 }
 
 func queueOfGroup(_ context.Context, object client.Object) []reconcile.Request {
-	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // it is of that kind
+	return request(object.(*v1beta1.PodGroup).Spec.Queue) //nolint:forcetypeassert // only PodGroups are watched with it
 }
 
-// queuesOfPod returns the queue of the pod's group, and that of the pod's own label, which counts if the group is gone
-// or is of another queue.
+// queuesOfPod returns the queue of the pod's group and the queue that the pod's label names. The label counts if the
+// group is gone or belongs to another queue.
 func (r *reconciler) queuesOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if queue := pod.GetLabels()[v1beta1.LabelQueue]; queue != "" {
@@ -107,9 +107,9 @@ func (r *reconciler) queuesOfPod(ctx context.Context, pod client.Object) []recon
 	}
 	var group v1beta1.PodGroup
 	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: pod.GetLabels()[v1beta1.LabelGroupName]}
-	// This runs in an informer: it must not wait for a write of the group.
+	// This runs in an informer, so it must not wait for a write of the group.
 	if err := r.client.Get(ctx, key, &group, client.DisableReadYourWritesConsistency); err != nil {
-		return requests // a group wakes its queue when it comes
+		return requests // the watch event of a new group requeues its queue
 	}
 	return append(requests, request(group.Spec.Queue)...)
 }
@@ -127,8 +127,7 @@ func (r *reconciler) queuesOfNamespace(ctx context.Context, namespace client.Obj
 	return requests
 }
 
-// Reconcile brings a queue and its groups closer to what their specs say. It returns an error for what is worth another
-// try.
+// Reconcile reconciles a queue and its groups. It returns an error if the queue must be retried.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	shown, err := r.writes.areShown(ctx, r.client, request.Name)
 	if err != nil {
@@ -154,17 +153,17 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	view.lookIn(view.Hindrance.LookIn)
-	view.lookIn(d.WakeIn)
+	view.requeueWithin(view.Blocker.RequeueAfter)
+	view.requeueWithin(d.RequeueAfter)
 	for _, status := range d.Groups {
 		if !meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionGroupScheduled) {
-			view.lookIn(waitingDelay)
+			view.requeueWithin(waitingDelay)
 		}
 	}
-	return reconcile.Result{RequeueAfter: view.LookIn}, nil
+	return reconcile.Result{RequeueAfter: view.RequeueAfter}, nil
 }
 
-// observe reads what there is of a queue.
+// observe returns a snapshot of a queue.
 func (r *reconciler) observe(ctx context.Context, name string) (queueView, error) {
 	view := queueView{Queue: &v1beta1.Queue{}}
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, view.Queue)
@@ -207,19 +206,19 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	if view.Orphans, err = r.orphans(ctx, view); err != nil {
 		return view, err
 	}
-	hindrances, err := r.engine.hindrance(ctx, view.Groups)
-	view.Hindrance = hindrances[""]
+	blockers, err := r.engine.blockers(ctx, view.Groups)
+	view.Blocker = blockers[""]
 	for i := range view.Groups {
-		h := hindrances[view.Groups[i].Group.Namespace]
-		view.Groups[i].Hindrance = h.Message
-		view.lookIn(h.LookIn)
+		b := blockers[view.Groups[i].Group.Namespace]
+		view.Groups[i].Blocker = b.Message
+		view.requeueWithin(b.RequeueAfter)
 	}
 	return view, err
 }
 
-// orphans returns the pods on nodes that have the label of the queue, in namespaces that it takes, and whose group is
-// gone. A group of the same name in another queue may have come instead: the pods that this queue has let through stay
-// its own.
+// orphans returns the pods on nodes that have the label of the queue, are in a namespace that it selects, and whose
+// group is gone. If a group of the same name exists in another queue now, the pods that this queue released still
+// belong to this queue.
 func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
 	if view.Queue == nil {
 		return nil, nil
@@ -255,14 +254,14 @@ func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod
 	return orphans, nil
 }
 
-// selects says whether a queue takes groups of a namespace.
+// selects reports whether a queue selects a namespace.
 func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name string) (bool, error) {
 	if queue == nil || queue.Spec.NamespaceSelector == nil {
 		return false, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(queue.Spec.NamespaceSelector)
 	if err != nil {
-		return false, nil //nolint:nilerr // the API server refuses such a selector
+		return false, nil //nolint:nilerr // the API server rejects invalid selectors
 	}
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -272,15 +271,16 @@ func (r *reconciler) selects(ctx context.Context, queue *v1beta1.Queue, name str
 	return selector.Matches(labels.Set(namespace.Labels)), nil
 }
 
-// sync lets the engine know of a queue and of the groups that it may admit: they are admitted only then. What keeps one
-// group from that holds up no other. It returns an error for what is worth another try.
+// sync creates or updates the engine's queue, and the engine's groups for the groups that can be admitted. A group is
+// admitted only after that succeeded. A problem with one group does not block other groups. sync returns an error if
+// the queue must be retried.
 func (r *reconciler) sync(ctx context.Context, view *queueView) error {
-	if view.Queue == nil || view.Hindrance.Message != "" {
+	if view.Queue == nil || view.Blocker.Message != "" {
 		return nil
 	}
 	err := r.engine.syncQueue(ctx, *view)
 	if _, isRefused := errors.AsType[*report.RefusedError](err); isRefused || owned.IsRefused(err) {
-		view.Hindrance = hindered(err.Error())
+		view.Blocker = newBlocker(err.Error())
 		return nil
 	}
 	if err != nil {
@@ -301,10 +301,10 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 			g.ClassInForce, err = r.engine.syncGroup(ctx, g.Group, g.Pods, g.Class.Name)
 		}
 		if refused, ok := errors.AsType[*report.RefusedError](err); ok || owned.IsRefused(err) {
-			g.Hindrance = err.Error()
-			view.lookIn(refusedDelay)
+			g.Blocker = err.Error()
+			view.requeueWithin(refusedDelay)
 			if isNewClass || ok && refused.Reason == v1beta1.ReasonEngineNotReady {
-				view.lookIn(goneDelay)
+				view.requeueWithin(goneDelay)
 			}
 		} else if err != nil {
 			g.Unknown = true
@@ -314,14 +314,14 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 	return errors.Join(errs...)
 }
 
-// lookIn has the queue looked at again in so long, or sooner; 0 says nothing.
-func (view *queueView) lookIn(d time.Duration) {
-	if d > 0 && (view.LookIn == 0 || d < view.LookIn) {
-		view.LookIn = d
+// requeueWithin requeues the queue after the given time or sooner. 0 has no effect.
+func (view *queueView) requeueWithin(d time.Duration) {
+	if d > 0 && (view.RequeueAfter == 0 || d < view.RequeueAfter) {
+		view.RequeueAfter = d
 	}
 }
 
-// execute carries out a decision. What one group or pod meets holds up no other.
+// execute carries out a decision. An error with one group or pod does not block the others.
 func (r *reconciler) execute(ctx context.Context, view queueView, d decision) error {
 	var errs []error
 	for _, g := range view.Groups {
@@ -346,7 +346,7 @@ func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, st
 	group.Status = status
 	err := r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
+		return fmt.Errorf("updating the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
 	if err == nil {
 		r.writes.note(group.Spec.Queue, &v1beta1.PodGroup{}, before, group)
@@ -364,7 +364,7 @@ func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, statu
 	queue.Status = status
 	err := r.client.Status().Patch(ctx, queue, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of queue %s: %w", queue.Name, err)
+		return fmt.Errorf("updating the status of queue %s: %w", queue.Name, err)
 	}
 	if err == nil {
 		logChanges(log.FromContext(ctx), before.Status.Conditions, status.Conditions)
@@ -372,8 +372,8 @@ func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, statu
 	return nil
 }
 
-// logChanges says in the log which conditions have come to have another status or reason, if that is news: that a group
-// is on the way to its nodes is none.
+// logChanges logs the conditions whose status or reason has changed, except those that only show that a group is on the
+// way to its nodes.
 func logChanges(logger logr.Logger, before, after []metav1.Condition) {
 	for _, c := range after {
 		was := meta.FindStatusCondition(before, c.Type)
@@ -387,7 +387,7 @@ func logChanges(logger logr.Logger, before, after []metav1.Condition) {
 	}
 }
 
-// expire deletes a pod that is older than its queue allows.
+// expire deletes a pod because maxDuration of its queue is exceeded.
 func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
 	err := r.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID},
 		client.DisableReadYourWritesConsistency)
@@ -399,7 +399,7 @@ func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *core
 	}
 	control.Tell(ctx, r.events, pod, report.Event{
 		Type: corev1.EventTypeWarning, Reason: v1beta1.EventMaxDuration, Action: "Delete",
-		Message: fmt.Sprintf("the pod was deleted, since the maxDuration of Queue %s is %s", queue.Name,
+		Message: fmt.Sprintf("the pod was deleted because maxDuration of Queue %s (%s) was exceeded", queue.Name,
 			*queue.Spec.MaxDuration),
 	}, "pod", client.ObjectKeyFromObject(pod), "maxDuration", *queue.Spec.MaxDuration)
 	return nil

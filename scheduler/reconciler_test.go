@@ -29,14 +29,14 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// brokenEngine cannot be told of some groups.
+// brokenEngine is an engine that fails to sync some groups.
 type brokenEngine struct {
 	native
 
 	problems map[string]error
 }
 
-func (e *brokenEngine) hindrance(context.Context, []groupView) (map[string]hindrance, error) {
+func (e *brokenEngine) blockers(context.Context, []groupView) (map[string]blocker, error) {
 	return nil, nil
 }
 
@@ -49,7 +49,8 @@ func (e *brokenEngine) syncGroup(
 	return classOf(pods, class)
 }
 
-// newTestClient knows a queue "lab" that takes the namespace "team", and objects there.
+// newTestClient returns a client with a queue "lab" that selects all namespaces, a namespace "team", and the given
+// objects.
 func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -71,19 +72,19 @@ func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 		Build()
 }
 
-// A group may have pods only when the engine knows of it, and one of which it does not holds up no other.
-func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
+// A group is admitted only after it was synced with the engine. A group that cannot be synced does not block others.
+func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
-	names := []string{"fine", "in-the-way", "unknown"}
+	names := []string{"fine", "name-conflict", "unknown"}
 	for _, name := range names {
 		objects = append(objects, newGroup(name, 1).Group)
 	}
 	c := newTestClient(t, objects...)
 	later := errors.New("the API server is down")
 	problems := map[string]error{
-		"in-the-way": &report.RefusedError{Reason: "NameConflict", Err: errors.New("another is in the way")},
-		"unknown":    later,
+		"name-conflict": &report.RefusedError{Reason: "NameConflict", Err: errors.New("the name is in use")},
+		"unknown":       later,
 	}
 	r := &reconciler{
 		client: c, engine: &brokenEngine{problems: problems}, events: events.NewFakeRecorder(10),
@@ -104,19 +105,19 @@ func TestGroupsThatTheEngineCannotBeToldOf(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"fine": `Admitted: Queue "lab" takes the group`, "in-the-way": "EngineNotReady: another is in the way",
+		"fine": `Admitted: the group is admitted to Queue "lab"`, "name-conflict": "EngineNotReady: the name is in use",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("unexpected groups are admitted (-want +got):\n%s", diff)
+		t.Errorf("unexpected conditions Admitted (-want +got):\n%s", diff)
 	}
 	delete(problems, "unknown")
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != refusedDelay {
-		t.Errorf("looks again in %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
+		t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
 	}
 }
 
-// The API server refuses a group whose PriorityClass it has not seen yet, which is over soon.
-func TestRefusalOfAGroupIsLookedAtAgain(t *testing.T) {
+// The API server rejects a group whose PriorityClass it has not seen yet, so a retry soon after helps.
+func TestRejectedGroupsAreRetried(t *testing.T) {
 	t.Parallel()
 	class := (&native{}).priorityClass(newQueue(nil), newGroup("training", 1).Group)
 	classOfAge := func(age time.Duration) []client.Object {
@@ -127,9 +128,13 @@ func TestRefusalOfAGroupIsLookedAtAgain(t *testing.T) {
 		classes []client.Object
 		want    time.Duration
 	}{
-		"soon when its PriorityClass was just created": {want: goneDelay},
-		"soon while its PriorityClass is new":          {classes: classOfAge(time.Second), want: goneDelay},
-		"later when its PriorityClass is old":          {classes: classOfAge(newClassAge), want: refusedDelay},
+		"a rejected group is retried soon if its PriorityClass was just created": {want: goneDelay},
+		"a rejected group is retried soon while its PriorityClass is new": {
+			classes: classOfAge(time.Second), want: goneDelay,
+		},
+		"a rejected group is retried later if its PriorityClass is old": {
+			classes: classOfAge(newClassAge), want: refusedDelay,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,14 +147,14 @@ func TestRefusalOfAGroupIsLookedAtAgain(t *testing.T) {
 			}
 			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}})
 			if err != nil || result.RequeueAfter != test.want {
-				t.Errorf("looks again in %s (%v), want %s", result.RequeueAfter, err, test.want)
+				t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, test.want)
 			}
 		})
 	}
 }
 
-// The log tells what becomes of a group, and nothing where nothing changes.
-func TestLogOfAGroup(t *testing.T) {
+// Changes of conditions and deletions of pods are logged. A reconcile without changes logs nothing.
+func TestLog(t *testing.T) {
 	t.Parallel()
 	const needed = 2
 	group := newGroup("training", needed).Group
@@ -159,14 +164,14 @@ func TestLogOfAGroup(t *testing.T) {
 	}
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
-	look := func() {
+	reconcileLab := func() {
 		t.Helper()
 		if _, err := r.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	look()
-	look()
+	reconcileLab()
+	reconcileLab()
 	for _, name := range []string{"training-0", "training-1"} {
 		pod := newPod(running, func(pod *corev1.Pod) {
 			pod.Namespace, pod.Name, pod.Labels = "team", name, map[string]string{
@@ -176,7 +181,7 @@ func TestLogOfAGroup(t *testing.T) {
 		if err := c.Create(ctx, pod); err != nil {
 			t.Fatal(err)
 		}
-		look()
+		reconcileLab()
 	}
 	var queue v1beta1.Queue
 	if err := c.Get(ctx, client.ObjectKey{Name: "lab"}, &queue); err != nil {
@@ -186,7 +191,7 @@ func TestLogOfAGroup(t *testing.T) {
 	if err := c.Update(ctx, &queue); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	reconcileLab()
 	want := []string{
 		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="Admitted" "status"="True" "reason"="Admitted"`,
 		`"level"=0 "msg"="ConditionChanged" "condition"="Active" "status"="True" "reason"="Open"`,
@@ -203,9 +208,9 @@ func TestLogOfAGroup(t *testing.T) {
 	}
 }
 
-// What is left of a group that was deleted has what it has until it ends, also if a group of the name is in another
-// queue by then.
-func TestPodsWhoseGroupIsGone(t *testing.T) {
+// Pods of a deleted group count for their queue until they end, even if a group of the same name exists in another
+// queue now.
+func TestPodsWhoseGroupIsGoneAreOrphans(t *testing.T) {
 	t.Parallel()
 	pod := func(namespace, name, group string, changes ...func(*corev1.Pod)) *corev1.Pod {
 		pod := newPod(changes...)
@@ -218,10 +223,10 @@ func TestPodsWhoseGroupIsGone(t *testing.T) {
 	moved := newGroup("moved", 1).Group
 	moved.Spec.Queue = "other"
 	r := &reconciler{engine: &brokenEngine{}, client: newTestClient(t, newGroup("there", 1).Group, other, moved,
-		pod("team", "let-through", "moved", running, released), pod("team", "of-the-other", "moved", running),
+		pod("team", "released", "moved", running, released), pod("team", "of-another-queue", "moved", running),
 		pod("team", "left", "gone", running), pod("team", "ended", "gone", succeeded), pod("team", "waits", "gone"),
-		pod("team", "member", "there", running), pod("elsewhere", "not-of-the-queue", "gone", running))}
-	for queue, want := range map[string][]string{"lab": {"left", "let-through"}, "other": nil} {
+		pod("team", "member", "there", running), pod("elsewhere", "not-selected", "gone", running))}
+	for queue, want := range map[string][]string{"lab": {"left", "released"}, "other": nil} {
 		view, err := r.observe(t.Context(), queue)
 		if err != nil {
 			t.Fatal(err)

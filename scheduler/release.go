@@ -9,16 +9,20 @@ import (
 	"tensorstack.dev/jobs/common/gang"
 )
 
-// held is a group whose pods wait for room in the quota of their queue.
+// held is why the pods of a group wait for the quota of their queue.
 type held struct {
-	// Resource that there is too little of.
+	// Resource is the first resource, by name, whose quota does not suffice.
 	Resource corev1.ResourceName
 }
 
-// release decides which pods of a queue may be scheduled now: those that a group needs at once, together, and once they
-// are on nodes, each that it has more. A queue never exceeds its quota, also while released pods are not on nodes yet.
-// Groups of a greater priority go first, and of equal ones the older; one that does not fit does not hold up those that
-// do. A pod that has the PriorityClass of another group stays. It returns the groups that wait, by name.
+// release returns the gated pods of a queue that can be scheduled now. The pods that a group needs are released
+// together. When they are on nodes, the other pods of the group are released one by one.
+//
+// A queue never exceeds its quota: released pods count even if they are not on nodes yet. Groups with a higher priority
+// go first, and among groups with the same priority the oldest. A group that does not fit does not block other groups.
+// A pod with the PriorityClass of another group is never released.
+//
+// release also returns the groups that wait for the quota, by key.
 func release(
 	quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod,
 ) (released []*corev1.Pod, waiting map[string]held) {
@@ -39,15 +43,15 @@ func release(
 		}
 		gated, through := g.split()
 		gated = slices.DeleteFunc(gated, g.hasForeignClass)
-		// Those that the group can do without stand in for others only once they are on nodes.
+		// Extra pods count only when they are on nodes.
 		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through),
 			func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
 		needed, more := left.pick(slices.DeleteFunc(slices.Clone(gated), isExtra))
 		if needed == nil && !left.isMet() {
-			continue // not all are there
+			continue // not all needed pods exist
 		}
 		for _, pod := range more {
-			if isGrouped(pod) { // kube-scheduler would hold the others for it
+			if isGrouped(pod) { // kube-scheduler holds the group back until this pod is released too
 				needed = append(needed, pod)
 			}
 		}
@@ -70,8 +74,8 @@ func release(
 	return released, waiting
 }
 
-// usage returns what counts against the quota of a queue: the orphans and, of the groups that the queue selects, the
-// pods that count. Anybody may create a group that names the queue.
+// usage returns the resources that count against the quota of a queue: those of the orphans and, in selected groups,
+// those of the pods that count. Groups in namespaces that the queue does not select can name it too.
 func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {
@@ -88,8 +92,8 @@ func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) b
 	return used
 }
 
-// overQuota finds the groups whose pods are through and wait for nodes, although there may be some, since the quota has
-// too little left: an engine that keeps the quota by itself does not say so.
+// overQuota returns the groups whose ungated pods wait because the quota does not suffice. An engine that enforces
+// quotas itself does not report that reason.
 func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]held {
 	waiting := map[string]held{}
 	used := usage(groups, orphans, holdsNode)
@@ -104,7 +108,8 @@ func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.
 	return waiting
 }
 
-// split returns the pods that wait for their release, and those that are through and make up the group.
+// split returns the pods of the group with the gate and those without it. Pods that failed or are being deleted are in
+// neither list.
 func (g groupView) split() (gated, through []*corev1.Pod) {
 	for _, pod := range slices.SortedFunc(slices.Values(g.Pods), byAge) {
 		switch {
@@ -118,10 +123,8 @@ func (g groupView) split() (gated, through []*corev1.Pod) {
 	return gated, through
 }
 
+// byPriority compares groups: the highest priority first, then the oldest, then by key.
 func byPriority(a, b groupView) int {
-	return cmp.Or(
-		-cmp.Compare(gang.PriorityOf(a.Group.Spec), gang.PriorityOf(b.Group.Spec)),
-		a.Group.CreationTimestamp.Compare(b.Group.CreationTimestamp.Time),
-		cmp.Compare(a.key(), b.key()),
-	)
+	return cmp.Or(-cmp.Compare(gang.PriorityOf(a.Group.Spec), gang.PriorityOf(b.Group.Spec)),
+		a.Group.CreationTimestamp.Compare(b.Group.CreationTimestamp.Time), cmp.Compare(a.key(), b.key()))
 }

@@ -25,102 +25,102 @@ func TestRelease(t *testing.T) {
 		want        []string
 		wantWaiting map[string]held
 	}{
-		"without a quota all that are needed are released": {
+		"without a quota all needed pods are released": {
 			groups: []groupView{newGroup("a", 2, waiting, waiting)},
 			want:   []string{"a-0", "a-1"},
 		},
-		"those that a group can do without wait until the others are on nodes": {
+		"pods beyond the needed ones wait until those are on nodes": {
 			groups: []groupView{
 				newGroup("a", 2, waiting, waiting, waiting), newGroup("b", 2, newPod(running), newPod(), waiting),
 			},
 			want: []string{"a-0", "a-1"},
 		},
-		"as many as fit then": {
+		"when the needed pods are on nodes, as many of the others are released as fit": {
 			quota:  cpu("4"),
 			groups: []groupView{newGroup("a", 2, newPod(running), newPod(running), waiting, waiting, waiting)},
 			want:   []string{"a-2", "a-3"},
 		},
-		"all in a group of kube-scheduler's are released together, since it would wait for each": {
+		"all pods in a group of kube-scheduler are released together": {
 			quota: cpu("4"),
 			groups: []groupView{
 				newGroup("a", 2, newPod(gated, extra), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped)),
 			},
 			want: []string{"a-1", "a-2", "a-3"},
 		},
-		"or none of them": {
+		"no pod in a group of kube-scheduler is released if not all fit": {
 			quota:       cpu("2"),
 			groups:      []groupView{newGroup("a", 2, newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"one that a group can do without does not stand in for one that is not there yet": {
+		"a gated extra pod does not replace a needed pod that does not exist yet": {
 			groups: []groupView{newGroup("a", 2, newPod(grouped), newPod(gated, extra))},
 		},
-		"one of them that is made anew goes before those that the group can do without": {
+		"a replacement of a needed pod goes before extra pods": {
 			quota: cpu("3"),
 			groups: []groupView{
 				newGroup("a", 2, newPod(running, grouped), newPod(gated, extra), newPod(running, extra), newPod(gated, grouped)),
 			},
 			want: []string{"a-3"},
 		},
-		"a pod with the PriorityClass of another group is held, and one with that of its own is not": {
+		"a pod with the PriorityClass of another group is not released": {
 			groups: []groupView{
 				newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010"))).ofClass("t9k-native-10"),
 				newGroup("b", 1, newPod(gated, ofClass("t9k-native-10"))).ofClass("t9k-native-10"),
 			},
 			want: []string{"b-0"},
 		},
-		"a pod without the PriorityClass of its group is held if the engine needs one": {
+		"a pod without the PriorityClass of its group is not released if the engine needs one class": {
 			groups: []groupView{
 				newGroup("a", 2, newPod(gated, ofClass("t9k-native-10")), newPod(gated)).ofClass("t9k-native-10").ofOneClass(),
 				newGroup("b", 2, newPod(gated, ofClass("t9k-volcano-10")), newPod(gated)).ofClass("t9k-volcano-10"),
 			},
 			want: []string{"b-0", "b-1"},
 		},
-		"of a group that has no class, since its first pods had none, a pod with that of another group is held": {
+		"a pod with a PriorityClass of ours is not released if its group has no class": {
 			groups: []groupView{newGroup("a", 1, newPod(gated, ofClass("t9k-native-1010")))},
 		},
-		"a group that lacks pods is not": {
+		"no pod is released while needed pods do not exist": {
 			groups: []groupView{newGroup("a", 2, waiting)},
 		},
-		"what a group needs is released together or not at all": {
+		"no needed pod is released if not all of them fit the quota": {
 			quota:       cpu("1"),
 			groups:      []groupView{newGroup("a", 2, waiting, waiting)},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"what others use counts, whether it is on nodes or was only released": {
+		"pods of other groups count if they are on nodes or were released": {
 			quota:       cpu("3"),
 			groups:      []groupView{newGroup("a", 2, newPod(running), newPod(released)), newGroup("b", 2, waiting, waiting)},
 			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
 		},
-		"pods that nobody released do not count, although they have no gate": {
+		"pods that were created without the gate do not count before they have a node": {
 			quota:  cpu("2"),
 			groups: []groupView{newGroup("a", 2, newPod(), newPod()), newGroup("b", 2, waiting, waiting)},
 			want:   []string{"b-0", "b-1"},
 		},
-		"pods that name a node that has not accepted them do not count": {
+		"pods that name a node do not count before the node accepts them": {
 			quota:  cpu("2"),
 			groups: []groupView{newGroup("a", 2, newPod(onNode), newPod(onNode)), newGroup("b", 2, waiting, waiting)},
 			want:   []string{"b-0", "b-1"},
 		},
-		"pods of a namespace that the queue does not select do not count": {
+		"pods in namespaces that the queue does not select do not count": {
 			quota: cpu("2"),
 			groups: []groupView{
 				newGroup("a", 2, newPod(running), newPod(released)).unselected(), newGroup("b", 2, waiting, waiting),
 			},
 			want: []string{"b-0", "b-1"},
 		},
-		"what is left of a group that is gone counts": {
+		"pods on nodes whose group is gone count": {
 			quota:       cpu("2"),
 			groups:      []groupView{newGroup("b", 2, waiting, waiting)},
 			orphans:     []*corev1.Pod{newPod(running)},
 			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
 		},
-		"what has ended does not": {
+		"pods that have ended do not count": {
 			quota:  cpu("2"),
 			groups: []groupView{newGroup("a", 2, newPod(succeeded), newPod(succeeded)), newGroup("b", 2, waiting, waiting)},
 			want:   []string{"b-0", "b-1"},
 		},
-		"of what it does not ask for, a group lacks nothing, even if more than the quota is used": {
+		"a resource that a group does not request cannot hold it back, even if its quota is exceeded": {
 			quota: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("1")},
 			groups: []groupView{
 				newGroup("a", 2, newPod(running, withGPU), newPod(running, withGPU)), newGroup("b", 1, waiting),
@@ -129,7 +129,7 @@ func TestRelease(t *testing.T) {
 			want:        []string{"b-0"},
 			wantWaiting: map[string]held{"team/c": {"nvidia.com/gpu"}},
 		},
-		"a greater priority goes first": {
+		"the group with the higher priority goes first": {
 			quota: cpu("2"),
 			groups: []groupView{
 				newGroup("a", 2, waiting, waiting).withPriority(10), newGroup("b", 2, waiting, waiting).withPriority(90),
@@ -137,13 +137,13 @@ func TestRelease(t *testing.T) {
 			want:        []string{"b-0", "b-1"},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"of equal ones the older goes first": {
+		"the older of two groups with the same priority goes first": {
 			quota:       cpu("2"),
 			groups:      []groupView{newGroup("a", 2, waiting, waiting).after(time.Second), newGroup("b", 2, waiting, waiting)},
 			want:        []string{"b-0", "b-1"},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"one that is too large does not hold up others": {
+		"a group that does not fit does not block other groups": {
 			quota: cpu("2"),
 			groups: []groupView{
 				newGroup("a", 3, waiting, waiting, waiting).withPriority(90), newGroup("b", 2, waiting, waiting),
@@ -151,11 +151,11 @@ func TestRelease(t *testing.T) {
 			want:        []string{"b-0", "b-1"},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"a replacement joins those that run": {
+		"the replacement of a pod is released while its peers run": {
 			groups: []groupView{newGroup("a", 2, newPod(running), waiting)},
 			want:   []string{"a-1"},
 		},
-		"of every role there must be enough": {
+		"no pod is released while there are too few pods of a role": {
 			groups: []groupView{func() groupView {
 				g := newGroup("a", 3, newPod(gated, withRole("worker")), newPod(gated, withRole("worker")),
 					newPod(gated, withRole("worker")))
@@ -163,62 +163,62 @@ func TestRelease(t *testing.T) {
 				return g
 			}()},
 		},
-		"pods in a group of kube-scheduler's are not released while the group lacks others": {
+		"pods in a group of kube-scheduler are not released while other needed pods do not exist": {
 			groups: []groupView{newGroup("a", 3, newPod(gated, grouped), newPod(gated, grouped))},
 		},
-		"pods in a group of kube-scheduler's that is on nodes are released once": {
+		"a pod in a group of kube-scheduler is released only once": {
 			groups: []groupView{newGroup("a", 1, newPod(running, grouped), newPod(gated, grouped))},
 			want:   []string{"a-1"},
 		},
-		"while those in a group of kube-scheduler's do not fit, no other of their group is released": {
+		"extra pods wait while pods in a group of kube-scheduler do not fit": {
 			quota: cpu("2"),
 			groups: []groupView{newGroup("a", 1,
 				newPod(running, grouped), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, extra))},
 			wantWaiting: map[string]held{"team/a": {corev1.ResourceCPU}},
 		},
-		"one more that does not fit holds up the younger ones of its group": {
+		"an additional pod that does not fit blocks the younger additional pods of its group": {
 			quota:  cpu("3"),
 			groups: []groupView{newGroup("a", 1, newPod(running), newPod(gated, ofCPUs("5")), waiting)},
 		},
-		"one that a group can do without does not stand in for others before it is on a node": {
+		"a released extra pod does not replace a needed pod before it is on a node": {
 			groups: []groupView{newGroup("a", 2, newPod(running), newPod(released, extra), waiting)},
 			want:   []string{"a-2"},
 		},
-		"one that a group can do without stands in for others once it is on a node": {
+		"an extra pod on a node replaces a needed pod": {
 			quota:  cpu("2"),
 			groups: []groupView{newGroup("a", 2, newPod(running), newPod(running, extra), waiting)},
 		},
 		"a pod that is being deleted is not released": {
 			groups: []groupView{newGroup("a", 1, newPod(gated, deleting))},
 		},
-		"a pod that failed does not make up its group": {
+		"a failed pod does not count as a needed pod": {
 			groups: []groupView{newGroup("a", 2, newPod(released, failed), waiting)},
 		},
-		"a pod that says that it was released, and has its gate, does not count": {
+		"a gated pod does not count even if it is marked as released": {
 			quota:  cpu("1"),
 			groups: []groupView{newGroup("a", 2, newPod(gated, released)), newGroup("b", 1, waiting)},
 			want:   []string{"b-0"},
 		},
-		"what was released and has ended does not count": {
+		"a released pod that has ended does not count": {
 			quota:  cpu("1"),
 			groups: []groupView{newGroup("a", 2, newPod(released, failed)), newGroup("b", 1, waiting)},
 			want:   []string{"b-0"},
 		},
-		"a quota may limit the number of pods": {
+		"a quota can limit the number of pods": {
 			quota:       corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")},
 			groups:      []groupView{newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 1, waiting)},
 			wantWaiting: map[string]held{"team/b": {corev1.ResourcePods}},
 		},
-		"of groups of the same age and priority the first by name goes first": {
+		"of two groups with the same age and priority the first by name goes first": {
 			quota:       cpu("1"),
 			groups:      []groupView{newGroup("b", 1, waiting), newGroup("a", 1, waiting)},
 			want:        []string{"a-0"},
 			wantWaiting: map[string]held{"team/b": {corev1.ResourceCPU}},
 		},
-		"a group that is not known to the engine waits": {
+		"no pod is released while the engine may lack its group": {
 			groups: []groupView{func() groupView { g := newGroup("a", 1, waiting); g.Unknown = true; return g }()},
 		},
-		"a group that is not admitted waits": {
+		"no pod is released while its group is not admitted": {
 			groups: []groupView{func() groupView {
 				g := newGroup("a", 1, waiting)
 				g.Admission.Status = metav1.ConditionFalse
@@ -236,19 +236,20 @@ func TestRelease(t *testing.T) {
 			}
 			slices.Sort(names)
 			if diff := cmp.Diff(tc.want, names); diff != "" {
-				t.Errorf("unexpected pods are released (-want +got):\n%s", diff)
+				t.Errorf("unexpected released pods (-want +got):\n%s", diff)
 			}
 			if tc.wantWaiting == nil {
 				tc.wantWaiting = map[string]held{}
 			}
 			if diff := cmp.Diff(tc.wantWaiting, waiting); diff != "" {
-				t.Errorf("unexpected groups wait (-want +got):\n%s", diff)
+				t.Errorf("unexpected waiting groups (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Whatever there is, the quota is kept, and a group is released as a whole or, once it is, one by one.
+// TestReleaseKeepsQuotasAndGroups draws random groups and checks that release never exceeds the quota, and that it
+// releases pods of a group only if at least as many pods as the group needs are then ungated.
 func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -279,11 +280,12 @@ func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
 			}
 			after += now
 			if needed := int(g.Group.Spec.MinMember); now > 0 && through+now < needed {
-				t.Fatalf("%d pods of %s are released beside %d, and it needs %d", now, g.Group.Name, through, needed)
+				t.Fatalf("%d pods of %s are released and %d are ungated already, but it needs %d",
+					now, g.Group.Name, through, needed)
 			}
 		}
 		if after > 0 && before+after > limit {
-			t.Fatalf("%d are used and %d released, of a quota of %d", before, after, limit)
+			t.Fatalf("%d CPUs are used and %d are released, but the quota is %d", before, after, limit)
 		}
 	})
 }

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// annotationAbridged is on a pod in the cache that cannot be released without the rest of its spec.
+	// annotationAbridged marks a pod in the cache that cannot be released without the rest of its spec.
 	annotationAbridged = "scheduler.tensorstack.dev/abridged"
-	// maxResources is more than the resources of any node, and maxRoles is that of a PodGroup.
+	// maxResources is more than the number of resources of any node. maxRoles is the maximum of spec.roles of a PodGroup.
 	maxResources = 64
 	maxRoles     = 64
-	// maxKey is longer than the name of a resource or of a role, in bytes.
+	// maxKey is more than the length of the name of a resource or role, in bytes.
 	maxKey = 512
 )
 
-// strip keeps of an object what the controller reads, for the cache. Patches are computed from that: they may change
-// only what is kept whole.
+// strip removes what the controller does not read from an object, before it is cached. Patches are computed from cached
+// objects, so they can change only fields that strip keeps completely.
 func strip(object client.Object) {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		stripPod(object)
 	case *v1beta1.PodGroup:
 		manager.StripMeta(&object.ObjectMeta, nil, nil)
-	case *metav1.PartialObjectMetadata: // a namespace, whose labels queues select
+	case *metav1.PartialObjectMetadata: // a namespace, which queues select by its labels
 		object.SetAnnotations(nil)
 	case *corev1.Node:
 		manager.StripMeta(&object.ObjectMeta, nil, nil)
@@ -46,8 +46,9 @@ func strip(object client.Object) {
 	}
 }
 
-// stripPod keeps of a pod what it requests, and how far it is. Anybody may create a pod of any group. One that
-// requests more resources than any node has is of none: it is not released, and no scheduler can place it.
+// stripPod keeps the requests and the state of a pod. Anybody can create a pod with the label of a group. If it
+// requests more different resources than any node has, stripPod also removes the label, so that the pod belongs to no
+// group. Such a pod is never released, and no scheduler can place it.
 func stripPod(pod *corev1.Pod) {
 	requests := requestsOf(pod)
 	delete(requests, corev1.ResourcePods)
@@ -87,18 +88,18 @@ func stripPod(pod *corev1.Pod) {
 	pod.Spec, pod.Status = spec, status
 }
 
-// hasNodeTerms reports whether a pod requires nodes by terms of its own, which the controller adds to.
+// hasNodeTerms reports whether a pod has required node affinity terms, which the controller would add to.
 func hasNodeTerms(pod *corev1.PodSpec) bool {
 	return pod.Affinity != nil && pod.Affinity.NodeAffinity != nil &&
 		pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
 }
 
-// isOfGroup reports whether a PodGroup of ours controls an object of the engine.
+// isOfGroup reports whether a PodGroup of ours controls an object.
 func isOfGroup(object client.Object) bool {
 	return manager.HasController(object, v1beta1.GroupVersion.WithKind("PodGroup").GroupKind())
 }
 
-// stripNativeGroup keeps of a group of kube-scheduler what it needs, and whether it has been scheduled.
+// stripNativeGroup keeps the needs of a group of kube-scheduler, and whether it has been scheduled.
 func stripNativeGroup(group *schedulingv1beta1.PodGroup) {
 	if !isOfGroup(group) {
 		manager.StripForeignMeta(&group.ObjectMeta)
@@ -116,7 +117,7 @@ func stripNativeGroup(group *schedulingv1beta1.PodGroup) {
 	group.Status = status
 }
 
-// stripVolcanoGroup keeps of a group of Volcano what it needs. One that needs more than a group of ours can is not
+// stripVolcanoGroup keeps the needs of a group of Volcano. A group that is larger than ours can be is treated as not
 // ours.
 func stripVolcanoGroup(group *volcanov1beta1.PodGroup) {
 	spec := group.Spec
@@ -134,7 +135,7 @@ func stripVolcanoGroup(group *volcanov1beta1.PodGroup) {
 	}
 }
 
-// fits reports whether a map has at most so many keys, and none that is too long.
+// fits reports whether a map has at most the given number of keys, and no key longer than maxKey.
 func fits[K ~string, V any](m map[K]V, most int) bool {
 	for key := range m {
 		if len(key) > maxKey {

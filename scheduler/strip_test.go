@@ -24,10 +24,10 @@ import (
 	"tensorstack.dev/jobs/common/manager"
 )
 
-// long is more than any text that the cache may keep.
+// long is a text that is too long for the cache to keep.
 var long = strings.Repeat("long ", 100_000)
 
-// cached returns what the cache keeps of an object, which it may strip twice.
+// cached returns what the cache keeps of an object. The object is stripped twice, which must make no difference.
 func cached[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	var got any = object.DeepCopyObject()
@@ -47,7 +47,7 @@ func cached[T client.Object](t *testing.T, object T) T {
 	return got.(T)
 }
 
-// throughCache returns a client that reads what the cache keeps, and writes to the API server.
+// throughCache returns a client that reads stripped objects, as from the cache, and writes to the API server.
 func throughCache(t *testing.T, c client.Client) client.Client {
 	t.Helper()
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
@@ -62,7 +62,7 @@ func throughCache(t *testing.T, c client.Client) client.Client {
 	})
 }
 
-// bulky fills a pod with what the controller does not read.
+// bulky adds fields to a pod that the controller does not read.
 func bulky(pod *corev1.Pod) {
 	pod.Namespace, pod.Name, pod.UID = "team", "pod", "uid"
 	pod.Labels["app"] = "training"
@@ -106,9 +106,9 @@ func bulky(pod *corev1.Pod) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ImageID: long}}
 }
 
-func TestAPodInTheCacheIsJudgedAsItIs(t *testing.T) {
+func TestCachedPodsKeepWhatTheControllerReads(t *testing.T) {
 	t.Parallel()
-	type judgement struct {
+	type reading struct {
 		Role, Class                                     string
 		Gated, Done, Placed, Grouped, Extra, HasDropped bool
 		Released, HoldsNode                             bool
@@ -117,8 +117,8 @@ func TestAPodInTheCacheIsJudgedAsItIs(t *testing.T) {
 		BoundSince                                      metav1.Time
 		Created, Deleted                                any
 	}
-	judge := func(pod *corev1.Pod) judgement {
-		return judgement{
+	read := func(pod *corev1.Pod) reading {
+		return reading{
 			pod.Labels[v1beta1.LabelRole] + pod.Labels[v1beta1.LabelGroupName] + pod.Labels[v1beta1.LabelQueue],
 			pod.Spec.PriorityClassName,
 			isGated(pod), isDone(pod), isPlaced(pod), isGrouped(pod), isExtra(pod), dropped([]*corev1.Pod{pod}) != nil,
@@ -130,37 +130,37 @@ func TestAPodInTheCacheIsJudgedAsItIs(t *testing.T) {
 	}
 	for name, changes := range map[string][]func(*corev1.Pod){
 		"a new pod": nil,
-		"a pod of a role in a queue": {
+		"a pod with a role and a queue": {
 			withRole("worker"), func(pod *corev1.Pod) { pod.Labels[v1beta1.LabelQueue] = "lab" },
 		},
-		"a pod of a class":                    {func(pod *corev1.Pod) { pod.Spec.PriorityClassName = "high" }},
-		"a gated pod":                         {gated},
-		"a pod with GPUs":                     {withGPU},
-		"a pod in a group":                    {grouped},
-		"a pod in a group that is bound":      {grouped, bound},
-		"a pod that was released":             {released},
-		"a pod that its group can do without": {extra},
-		"a pod that runs":                     {running},
-		"a pod that has succeeded":            {succeeded},
-		"a pod for which there is no room":    {unschedulable},
-		"a pod that is deleted": {
+		"a pod with a PriorityClass":         {func(pod *corev1.Pod) { pod.Spec.PriorityClassName = "high" }},
+		"a gated pod":                        {gated},
+		"a pod with GPUs":                    {withGPU},
+		"a pod in a group of kube-scheduler": {grouped},
+		"a bound pod in a group":             {grouped, bound},
+		"a released pod":                     {released},
+		"an extra pod":                       {extra},
+		"a running pod":                      {running},
+		"a succeeded pod":                    {succeeded},
+		"an unschedulable pod":               {unschedulable},
+		"a pod that is being deleted": {
 			func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now)) },
 		},
-		"a pod with resources of its own": {
+		"a pod with pod-level resources": {
 			func(pod *corev1.Pod) { pod.Spec.Resources = &corev1.ResourceRequirements{Requests: cpu("20")} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := newPod(append(changes, bulky)...)
-			if diff := cmp.Diff(judge(pod), judge(cached(t, pod))); diff != "" {
+			if diff := cmp.Diff(read(pod), read(cached(t, pod))); diff != "" {
 				t.Errorf("the pod in the cache differs (-full +cached):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAPodThatRequestsMoreResourcesThanAnyNodeHasIsOfNoGroup(t *testing.T) {
+func TestPodsThatRequestTooManyResourcesBelongToNoGroup(t *testing.T) {
 	t.Parallel()
 	request := func(quantity string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -178,16 +178,16 @@ func TestAPodThatRequestsMoreResourcesThanAnyNodeHasIsOfNoGroup(t *testing.T) {
 	); diff != "" {
 		t.Errorf("unexpected pod (-want +got):\n%s", diff)
 	}
-	// A scheduler takes no notice of what is requested none of: the pod may be placed, and must count.
+	// A scheduler ignores requests of 0. The pod can be placed, so it must count.
 	if got, want := cached(
 		t, newPod(withLabel, bulky, request("0")),
 	), newPod(withLabel, bulky); !cmp.Equal(requestsOf(want), requestsOf(got)) {
-		t.Errorf("it requests %v, want %v", requestsOf(got), requestsOf(want))
+		t.Errorf("the cached pod requests %v, want %v", requestsOf(got), requestsOf(want))
 	}
 }
 
-// What the cache lacks stays as it is when a pod is released.
-func TestReleaseChangesTheGateAndTheNodesOnly(t *testing.T) {
+// The fields that the cache lacks must not change when a pod is released.
+func TestReleaseChangesOnlyTheGateAndTheNodes(t *testing.T) {
 	t.Parallel()
 	pool := newQueue(func(spec *v1beta1.QueueSpec) {
 		spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}
@@ -228,13 +228,17 @@ func TestReleaseChangesTheGateAndTheNodesOnly(t *testing.T) {
 		changes []func(*corev1.Pod)
 		isRead  bool
 	}{
-		"a pod for any node":               {queue: newQueue(nil)},
-		"a pod for the nodes of its queue": {queue: pool},
-		"a pod with preferences":           {queue: pool, changes: []func(*corev1.Pod){preferences}},
-		"a pod with terms of its own": {
+		"a pod of a queue without a nodeSelector is released from the cache": {queue: newQueue(nil)},
+		"a pod of a queue with a nodeSelector is released from the cache":    {queue: pool},
+		"a pod with preferences is released from the cache": {
+			queue: pool, changes: []func(*corev1.Pod){preferences},
+		},
+		"a pod with required node affinity is released after a live read": {
 			queue: pool, changes: []func(*corev1.Pod){preferences, terms}, isRead: true,
 		},
-		"a pod with a gate of somebody else's": {queue: pool, changes: []func(*corev1.Pod){otherGate}, isRead: true},
+		"a pod with another gate is released after a live read": {
+			queue: pool, changes: []func(*corev1.Pod){otherGate}, isRead: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +264,7 @@ func TestReleaseChangesTheGateAndTheNodesOnly(t *testing.T) {
 		})
 	}
 
-	t.Run("a pod that has changed since it was cached is left alone", func(t *testing.T) {
+	t.Run("a pod that has changed since it was cached is not released", func(t *testing.T) {
 		t.Parallel()
 		c := newTestClient(t, newPod(gated, bulky, terms))
 		var full corev1.Pod
@@ -276,12 +280,12 @@ func TestReleaseChangesTheGateAndTheNodesOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(&full), &full); err != nil || !isGated(&full) {
-			t.Errorf("the pod is gated: %v, error: %v", isGated(&full), err)
+			t.Errorf("the pod is gated: %v, want true, error: %v", isGated(&full), err)
 		}
 	})
 }
 
-// ignoreVersion ignores what each write changes.
+// ignoreVersion ignores the resourceVersion, which each write changes.
 var ignoreVersion = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion")
 
 func bulkyMeta(owner *v1beta1.PodGroup) metav1.ObjectMeta {
@@ -290,7 +294,7 @@ func bulkyMeta(owner *v1beta1.PodGroup) metav1.ObjectMeta {
 	return m
 }
 
-func TestAGroupOfKubeSchedulerKeepsWhatTheCacheLacks(t *testing.T) {
+func TestUpdatesOfKubeSchedulerGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 	t.Parallel()
 	group := newGroup("group", 3).Group
 	group.UID = "group-uid"
@@ -311,12 +315,12 @@ func TestAGroupOfKubeSchedulerKeepsWhatTheCacheLacks(t *testing.T) {
 	}
 	c := newTestClient(t, there)
 	if conditions := cached(t, there).Status.Conditions; len(conditions) != 1 {
-		t.Errorf("the cache keeps the conditions %v, want one", conditions)
+		t.Errorf("the cache keeps the conditions %v, want one condition", conditions)
 	}
 	e := &native{client: throughCache(t, c), reader: c}
 	class, err := e.syncGroup(t.Context(), group, nil, "other")
 	if err != nil || class != "class" {
-		t.Fatalf("it has the class %q, and the error %v", class, err)
+		t.Fatalf("syncGroup returned class %q and error %v, want \"class\"", class, err)
 	}
 	want, got := there.DeepCopy(), &schedulingv1beta1.PodGroup{}
 	want.Spec.SchedulingPolicy.Gang.MinCount = 3
@@ -328,7 +332,7 @@ func TestAGroupOfKubeSchedulerKeepsWhatTheCacheLacks(t *testing.T) {
 	}
 }
 
-func TestAGroupOfVolcanoKeepsWhatTheCacheLacks(t *testing.T) {
+func TestUpdatesOfVolcanoGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 	t.Parallel()
 	group := newGroup("group", 3).Group
 	group.UID, group.Spec.Roles = "group-uid", []v1beta1.PodGroupRole{{Name: "worker", MinMember: 3}}
@@ -347,7 +351,7 @@ func TestAGroupOfVolcanoKeepsWhatTheCacheLacks(t *testing.T) {
 	e := &volcano{client: throughCache(t, c), reader: c}
 	class, err := e.syncGroup(t.Context(), group, nil, "other")
 	if err != nil || class != "class" {
-		t.Fatalf("it has the class %q, and the error %v", class, err)
+		t.Fatalf("syncGroup returned class %q and error %v, want \"class\"", class, err)
 	}
 	want, got := there.DeepCopy(), &volcanov1beta1.PodGroup{}
 	want.Spec.MinMember, want.Spec.MinTaskMember = 3, map[string]int32{"worker": 3}
@@ -359,7 +363,7 @@ func TestAGroupOfVolcanoKeepsWhatTheCacheLacks(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsNextToNothingOfGroupsOfOthers(t *testing.T) {
+func TestTheCacheKeepsOnlyNamesOfForeignGroups(t *testing.T) {
 	t.Parallel()
 	group := newGroup("group", 3).Group
 	group.UID = "group-uid"
@@ -381,13 +385,13 @@ func TestTheCacheKeepsNextToNothingOfGroupsOfOthers(t *testing.T) {
 			object: &volcanov1beta1.PodGroup{ObjectMeta: foreign, Spec: volcanov1beta1.PodGroupSpec{MinMember: 1}},
 			want:   &volcanov1beta1.PodGroup{ObjectMeta: kept},
 		},
-		"a group of Volcano with more roles than ours have": {
+		"a group of Volcano with more roles than a PodGroup can have": {
 			object: &volcanov1beta1.PodGroup{
 				ObjectMeta: bulkyMeta(group), Spec: volcanov1beta1.PodGroupSpec{MinTaskMember: large},
 			},
 			want: &volcanov1beta1.PodGroup{ObjectMeta: kept},
 		},
-		"a group of Volcano with a resource of an impossible name": {
+		"a group of Volcano with a resource name that is too long": {
 			object: &volcanov1beta1.PodGroup{ObjectMeta: bulkyMeta(group), Spec: volcanov1beta1.PodGroupSpec{
 				MinResources: &corev1.ResourceList{corev1.ResourceName(long): resource.MustParse("1")},
 			}},

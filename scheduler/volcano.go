@@ -27,18 +27,18 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// lookInterval is the time between two looks, into the cache, for what Volcano lacks: its CRDs, or somebody who opens
-// its own queues.
-const lookInterval = 5 * time.Second
+// pollInterval is how often the cache is checked for CRDs of Volcano that were missing, and for Volcano's own queues
+// that must be opened.
+const pollInterval = 5 * time.Second
 
-// volcano is vc-scheduler of Volcano 1.14, configured as deploy/scheduler/volcano/conf has it.
+// volcano is vc-scheduler of Volcano 1.14 with the configuration in deploy/scheduler/volcano/conf.
 type volcano struct {
 	client client.Client
 	reader client.Reader
 }
 
-// setupWithManager starts what the scheduler of Volcano needs besides its objects: somebody who opens its own queues,
-// and who says what may be taken back from whom: the extender, at an address that is 0 for none.
+// setupWithManager adds to the manager what Volcano's scheduler needs: the loop that opens Volcano's own queues, the
+// reclaim controller, and the extender at the given address. Address "0" turns the extender off.
 func (e *volcano) setupWithManager(ctx context.Context, mgr ctrl.Manager, observe observer, address string) error {
 	err := errors.Join(mgr.Add(manager.RunnableFunc(e.openOwnQueues)), (&reclaim{e}).setupWithManager(mgr))
 	if err != nil {
@@ -49,21 +49,21 @@ func (e *volcano) setupWithManager(ctx context.Context, mgr ctrl.Manager, observ
 	}
 	server, err := newExtender(mgr.GetClient(), observe).server(ctx, address)
 	if err != nil {
-		return fmt.Errorf("listening for the scheduler of Volcano (--extender-bind-address): %w", err)
+		return fmt.Errorf("starting the extender for Volcano at --extender-bind-address: %w", err)
 	}
 	return mgr.Add(server)
 }
 
-func (e *volcano) hindrance(context.Context, []groupView) (map[string]hindrance, error) {
+func (e *volcano) blockers(context.Context, []groupView) (map[string]blocker, error) {
 	kind := schema.GroupKind{Group: volcanov1beta1.GroupName, Kind: "PodGroup"}
 	_, err := e.client.RESTMapper().RESTMapping(kind, volcanov1beta1.SchemeGroupVersion.Version)
 	if meta.IsNoMatchError(err) {
-		return map[string]hindrance{"": hindered("the CustomResourceDefinitions of Volcano are not installed")}, nil
+		return map[string]blocker{"": newBlocker("the CustomResourceDefinitions of Volcano are not installed")}, nil
 	}
 	return nil, err
 }
 
-// gates: Volcano knows nothing of a queue's nodes, and keeps no quota of pods.
+// gates is part of engine. Volcano supports neither the nodes of a queue nor a quota for the number of pods.
 func (e *volcano) gates(queue *v1beta1.Queue) bool {
 	if queue == nil {
 		return false
@@ -72,8 +72,8 @@ func (e *volcano) gates(queue *v1beta1.Queue) bool {
 	return ofPods || isConfined(queue)
 }
 
-// priorityClass is of the group alone: Volcano knows the priority of the queue. What may be taken back is up to it, but
-// only for pods whose class lets them.
+// priorityClass is part of engine. The class is only for the priority of the group, since Volcano supports priorities
+// of queues. Volcano decides about preemption, but only for pods whose class allows it.
 func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	value := gang.PriorityOf(group.Spec)
 	return priorityClass{
@@ -81,15 +81,15 @@ func (e *volcano) priorityClass(_ *v1beta1.Queue, group *v1beta1.PodGroup) prior
 	}
 }
 
-// needsOneClass: Volcano goes by the PriorityClass of the group alone.
+// needsOneClass is part of engine. Volcano uses only the PriorityClass of the group.
 func (e *volcano) needsOneClass() bool { return false }
 
 func (e *volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
 
 func (e *volcano) groupLimits(groupView) []metav1.Condition { return nil }
 
-// syncQueue gives Volcano a queue of the same name. That has a state in its status, which Volcano's own controllers
-// would set.
+// syncQueue creates or updates Volcano's queue of the same name. It also sets the state in the status of that queue.
+// Volcano's own controllers would set it, but they need not be installed.
 func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	queue := view.Queue
 	there := &volcanov1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: queue.Name}}
@@ -100,7 +100,7 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	if err == nil && !isOurs(there, queue) {
 		return report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh", there)
 	}
-	//attack:a queue names what pods request => ofNodes, nodesErr := sumOf(view.pods()), error(nil)
+	//attack:a Volcano queue lists the resources that pods request => ofNodes, nodesErr := sumOf(view.pods()), error(nil)
 	ofNodes, nodesErr := e.resourcesOfNodes(ctx)
 	if nodesErr != nil {
 		return nodesErr
@@ -122,7 +122,7 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 		changed := there.DeepCopy()
 		changed.Spec.Capability, changed.Spec.Deserved, changed.Spec.Priority = spec.Capability, spec.Deserved, spec.Priority
 		if err := e.client.Patch(ctx, changed, client.MergeFrom(there)); err != nil {
-			return fmt.Errorf("changing queue %s of Volcano: %w", there.Name, err)
+			return fmt.Errorf("updating queue %s of Volcano: %w", there.Name, err)
 		}
 		there = changed
 	}
@@ -133,22 +133,22 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	return e.setState(ctx, there, state)
 }
 
-// isOurs reports whether a queue of Volcano belongs to one of ours. Volcano's scheduler makes some queues for itself,
-// and a Queue of that name takes it over.
+// isOurs reports whether a queue of Volcano belongs to the given Queue. A Queue with the name of one of Volcano's own
+// queues takes that queue over.
 func isOurs(there *volcanov1beta1.Queue, queue *v1beta1.Queue) bool {
 	return metav1.IsControlledBy(there, queue) ||
 		slices.Contains(volcanosOwn, there.Name) && metav1.GetControllerOf(there) == nil
 }
 
-// volcanosOwn are the queues that the scheduler of Volcano makes for itself when it starts.
+// volcanosOwn are the queues that Volcano's scheduler creates when it starts.
 var volcanosOwn = []string{"root", volcanov1beta1.DefaultQueue}
 
-// resourcesOfNodes returns what all nodes have together.
+// resourcesOfNodes returns the sum of the allocatable resources of all nodes.
 func (e *volcano) resourcesOfNodes(ctx context.Context) (corev1.ResourceList, error) {
 	var nodes corev1.NodeList
 	err := e.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	if err != nil {
-		return nil, fmt.Errorf("listing nodes for what they have: %w", err)
+		return nil, fmt.Errorf("listing nodes for their allocatable resources: %w", err)
 	}
 	var total corev1.ResourceList
 	for i := range nodes.Items {
@@ -157,15 +157,16 @@ func (e *volcano) resourcesOfNodes(ctx context.Context) (corev1.ResourceList, er
 	return total, nil
 }
 
-// ourPart is what of a queue of Volcano follows ours, besides whether it may be taken from.
+// ourPart returns the fields of a Volcano queue that syncQueue sets. The reclaim controller sets reclaimable.
 func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
 }
 
-// capacityOf returns what a queue may have at most, and what its share is measured by: its quota, and of everything
-// else whatever the cluster has. Volcano cuts down to the cluster what exceeds it, so that nobody has to know how much
-// that is. It orders queues by the resources that are named here, and by no others: CPU, memory, and what nodes have.
-// What pods request is no source of names: a tenant may request resources of any name, and as many as it likes.
+// capacityOf returns the most that a queue can have, which is also the base of its share: its quota, and no limit for
+// other resources. Volcano reduces values beyond the cluster to what the cluster has.
+//
+// Volcano orders queues only by the resources that are named here: CPU, memory, and the resources of nodes. Resources
+// that pods request must not be added, since a tenant can request any number of resources with any names.
 func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.ResourceList {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: unlimited, corev1.ResourceMemory: unlimited}
 	for name, quantity := range ofNodes {
@@ -184,30 +185,30 @@ func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.Resour
 }
 
 var (
-	// unlimited is more than a cluster has of anything, and less than what overflows in thousandths.
+	// unlimited is more than a cluster has of any resource, and small enough not to overflow in thousandths.
 	unlimited = resource.MustParse("5P")
-	// nearlyNothing stands for none of a resource, which Volcano takes for no limit.
+	// nearlyNothing stands for a quota of 0, which Volcano would treat as no limit.
 	nearlyNothing = resource.MustParse("1m")
 )
 
-// openOwnQueues opens Volcano's own queues. Like all, they have no state at first, and nothing is scheduled from them
-// until somebody gives them one.
+// openOwnQueues opens Volcano's own queues. A new queue has no state, and Volcano schedules nothing from it until its
+// state is set.
 func (e *volcano) openOwnQueues(ctx context.Context) error {
-	return wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		for _, name := range volcanosOwn {
 			if err := e.openIfStateless(ctx, name); err != nil {
-				logf.FromContext(ctx).Error(err, "opening a queue of Volcano", "queue", name)
+				logf.FromContext(ctx).Error(err, "Cannot open a queue of Volcano", "queue", name)
 			}
 		}
 		return false, nil
 	})
 }
 
-// openIfStateless opens a queue of Volcano that nobody looks after.
+// openIfStateless opens a queue of Volcano that has no state, unless there is a Queue of the same name.
 func (e *volcano) openIfStateless(ctx context.Context, name string) error {
 	err := e.client.Get(ctx, client.ObjectKey{Name: name}, &v1beta1.Queue{})
 	if err == nil || !apierrors.IsNotFound(err) {
-		return err // ours has the say
+		return err // syncQueue sets the state
 	}
 	var there volcanov1beta1.Queue
 	err = e.client.Get(ctx, client.ObjectKey{Name: name}, &there)
@@ -220,7 +221,7 @@ func (e *volcano) openIfStateless(ctx context.Context, name string) error {
 	return e.setState(ctx, &there, volcanov1beta1.QueueStateOpen)
 }
 
-// setState opens or closes a queue of Volcano.
+// setState sets the state of a queue of Volcano: open or closed.
 func (e *volcano) setState(ctx context.Context, queue *volcanov1beta1.Queue, state volcanov1beta1.QueueState) error {
 	if queue.Status.State == state {
 		return nil
@@ -231,7 +232,7 @@ func (e *volcano) setState(ctx context.Context, queue *volcanov1beta1.Queue, sta
 		changed.Status.Allocated = corev1.ResourceList{} // required
 	}
 	if err := e.client.Status().Patch(ctx, changed, client.MergeFrom(queue)); err != nil {
-		return fmt.Errorf("giving queue %s of Volcano the state %s: %w", queue.Name, state, err)
+		return fmt.Errorf("setting the state of queue %s of Volcano to %s: %w", queue.Name, state, err)
 	}
 	return nil
 }
@@ -274,7 +275,7 @@ func (e *volcano) syncGroup(
 		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh", &there)
 	}
 	if want.Spec.MinResources == nil {
-		want.Spec.MinResources = there.Spec.MinResources // those that were there before
+		want.Spec.MinResources = there.Spec.MinResources // too few pods: keep the value
 	}
 	changed := there.DeepCopy()
 	changed.Spec.MinMember, changed.Spec.MinTaskMember = want.Spec.MinMember, want.Spec.MinTaskMember
@@ -284,7 +285,7 @@ func (e *volcano) syncGroup(
 	}
 	if err := e.client.Patch(ctx, changed,
 		client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
-		return "", fmt.Errorf("changing podgroup %s of Volcano: %w", want.Name, err)
+		return "", fmt.Errorf("updating podgroup %s of Volcano: %w", want.Name, err)
 	}
 	return there.Spec.PriorityClassName, nil
 }

@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestCapacityOfAQueueOfVolcano(t *testing.T) {
+func TestCapacityOfVolcanoQueues(t *testing.T) {
 	t.Parallel()
 	const gpu = corev1.ResourceName("nvidia.com/gpu")
 	quotaOf := func(name corev1.ResourceName, quantity string) corev1.ResourceList {
@@ -31,19 +31,19 @@ func TestCapacityOfAQueueOfVolcano(t *testing.T) {
 		nodes []client.Object
 		want  map[corev1.ResourceName]string
 	}{
-		"without a quota is that of the cluster": {
+		"a queue without a quota can have the whole cluster": {
 			want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
 		},
-		"is its quota, and of what that does not name, all": {
+		"a queue can have its quota, and all of the resources without a quota": {
 			quota: quotaOf(gpu, "8"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "8"},
 		},
-		"of nothing is next to nothing, since 0 is no limit": {
+		"a quota of 0 becomes a tiny quantity, since Volcano treats 0 as no limit": {
 			quota: quotaOf("cpu", "0"), want: map[corev1.ResourceName]string{"cpu": "1m", "memory": "5P"},
 		},
-		"leaves out pods, which Volcano does not count": {
+		"a quota for the number of pods is left out, since Volcano does not support it": {
 			quota: quotaOf("pods", "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
 		},
-		"names all that any node has": {
+		"the resources of all nodes are listed": {
 			nodes: []client.Object{node("a", cpu("8")), node("b", quotaOf(gpu, "8")), node("c", quotaOf("hugepages-2Mi", "0"))},
 			want:  map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"},
 		},
@@ -74,19 +74,19 @@ func TestCapacityOfAQueueOfVolcano(t *testing.T) {
 	}
 }
 
-func TestQueuesOfVolcanoThatAreNotOursAreLeftAlone(t *testing.T) {
+func TestOnlyOwnQueuesOfVolcanoAreChanged(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		queue string
 		owner types.UID
 		want  bool
 	}{
-		"a queue that somebody else made is left alone":     {queue: "lab"},
-		"a queue of an earlier Queue is left alone":         {queue: "lab", owner: "earlier"},
-		"the queue of this Queue is changed":                {queue: "lab", owner: "uid", want: true},
-		"the default queue, which Volcano made, is changed": {queue: volcanov1beta1.DefaultQueue, want: true},
-		"the root queue, which Volcano made, is changed":    {queue: "root", want: true},
-		"a default queue of somebody else is left alone":    {queue: volcanov1beta1.DefaultQueue, owner: "other"},
+		"a queue without an owner is left alone":               {queue: "lab"},
+		"a queue of an earlier Queue is left alone":            {queue: "lab", owner: "earlier"},
+		"the queue of this Queue is changed":                   {queue: "lab", owner: "uid", want: true},
+		"the queue default, which Volcano created, is changed": {queue: volcanov1beta1.DefaultQueue, want: true},
+		"the queue root, which Volcano created, is changed":    {queue: "root", want: true},
+		"a queue default with another owner is left alone":     {queue: volcanov1beta1.DefaultQueue, owner: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestQueuesOfVolcanoThatAreNotOursAreLeftAlone(t *testing.T) {
 			c := newTestClient(t, there)
 			err := (&volcano{client: c, reader: c}).syncQueue(t.Context(), queueView{Queue: queue})
 			if _, isRefused := errors.AsType[*report.RefusedError](err); isRefused == tc.want || !isRefused && err != nil {
-				t.Errorf("unexpected error: %v", err)
+				t.Errorf("syncQueue returned %v, want a RefusedError: %t", err, !tc.want)
 			}
 			if err := (&reclaim{&volcano{client: c}}).set(t.Context(), queue, false); err != nil {
 				t.Fatal(err)
@@ -114,7 +114,7 @@ func TestQueuesOfVolcanoThatAreNotOursAreLeftAlone(t *testing.T) {
 			isChanged := there.Spec.Priority == 3 && !ptr.Deref(there.Spec.Reclaimable, true)
 			isLeftAlone := there.Spec.Priority == 0 && there.Spec.Reclaimable == nil
 			if isChanged != tc.want || isLeftAlone == tc.want {
-				t.Errorf("unexpected queue: %+v", there.Spec)
+				t.Errorf("the queue is changed: %t, want %t: %+v", isChanged, tc.want, there.Spec)
 			}
 		})
 	}

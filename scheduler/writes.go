@@ -7,23 +7,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writes remembers which versions of PodGroups and pods the controller has replaced, by queue. A queue is not planned
-// from any of these versions: it would get more than its quota. A queue does not wait for the writes of other queues,
-// while lists of controller-runtime's client do.
+// writes records which versions of PodGroups and pods the controller has replaced, by queue. A queue must not be
+// planned while the cache has one of these versions, or it could exceed its quota. A queue does not wait for the writes
+// of other queues, unlike the lists of controller-runtime's client.
 type writes struct {
 	mu       sync.Mutex
 	replaced map[string][]version
 }
 
-// version is an object as it was before a write.
+// version identifies an object as it was before a write.
 type version struct {
-	empty           client.Object // of the kind
+	empty           client.Object // an empty object of the same kind
 	key             client.ObjectKey
 	resourceVersion string
 }
 
-// note remembers the version that a write of an object of the queue has replaced. The kind is that of the empty object.
-// A write that changes nothing replaces no version.
+// note records the version of an object of the queue that a write has replaced. The empty object must have the same
+// kind. A write that changes nothing replaces no version.
 func (w *writes) note(queue string, empty, before, after client.Object) {
 	if before.GetResourceVersion() == after.GetResourceVersion() {
 		return
@@ -38,8 +38,9 @@ func (w *writes) note(queue string, empty, before, after client.Object) {
 	})
 }
 
-// areShown reports whether the cache shows all writes of the queue: none of the versions that they have replaced. An
-// object that is gone from the cache is not one of them. No two reconciles of one queue run at the same time.
+// areShown reports whether the cache shows all writes of the queue, which means that it has none of the replaced
+// versions. An object that is gone from the cache counts as shown. There must be only one call at a time for each
+// queue, which holds because a queue is reconciled by one worker at a time.
 func (w *writes) areShown(ctx context.Context, cache client.Reader, queue string) (bool, error) {
 	w.mu.Lock()
 	pending := w.replaced[queue]

@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-func TestWritesAreShownOnceTheCacheHasLeftTheOldVersion(t *testing.T) {
+func TestWritesAreShownOnceTheCacheHasNoReplacedVersion(t *testing.T) {
 	t.Parallel()
 	pod := func(version string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "pod", ResourceVersion: version}}
@@ -28,12 +28,12 @@ func TestWritesAreShownOnceTheCacheHasLeftTheOldVersion(t *testing.T) {
 		fails  bool
 		want   bool
 	}{
-		"not while the cache has the old version": {queue: "lab", cached: pod("1")},
-		"not while the cache cannot be read":      {queue: "lab", cached: pod("2"), fails: true},
-		"when the cache has the new version":      {queue: "lab", cached: pod("2"), want: true},
-		"when the cache has a later version":      {queue: "lab", cached: pod("3"), want: true},
-		"when the object is gone":                 {queue: "lab", want: true},
-		"to another queue at once":                {queue: "other", cached: pod("1"), want: true},
+		"a write is not shown while the cache has the old version": {queue: "lab", cached: pod("1")},
+		"a write is not shown while the cache cannot be read":      {queue: "lab", cached: pod("2"), fails: true},
+		"a write is shown when the cache has the new version":      {queue: "lab", cached: pod("2"), want: true},
+		"a write is shown when the cache has a later version":      {queue: "lab", cached: pod("3"), want: true},
+		"a write is shown when the object is gone":                 {queue: "lab", want: true},
+		"another queue does not wait for the write":                {queue: "other", cached: pod("1"), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,10 +53,10 @@ func TestWritesAreShownOnceTheCacheHasLeftTheOldVersion(t *testing.T) {
 					return nil
 				},
 			})
-			for range 2 { // the answer stays the same
+			for range 2 { // a second call must return the same
 				got, err := w.areShown(t.Context(), cache, tc.queue)
 				if got != tc.want || (err != nil) != tc.fails {
-					t.Errorf("got %v and error %v, want %v and an error: %v", got, err, tc.want, tc.fails)
+					t.Errorf("areShown returned %v and error %v, want %v and an error: %v", got, err, tc.want, tc.fails)
 				}
 			}
 		})
@@ -71,11 +71,11 @@ func TestWritesThatChangeNothingAreNotAwaited(t *testing.T) {
 	if shown, err := w.areShown(t.Context(), newTestClient(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: "pod",
 	}}), "lab"); err != nil || !shown {
-		t.Errorf("got %v and error %v, want true", shown, err)
+		t.Errorf("areShown returned %v and error %v, want true", shown, err)
 	}
 }
 
-// A pod that was released has used up the quota, although the cache does not show that yet.
+// A released pod uses up the quota, even while the cache does not show that it was released.
 func TestAQueueKeepsItsQuotaWhileTheCacheIsStale(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) *corev1.Pod {
@@ -93,7 +93,7 @@ func TestAQueueKeepsItsQuotaWhileTheCacheIsStale(t *testing.T) {
 	if err := live.Update(t.Context(), &queue); err != nil {
 		t.Fatal(err)
 	}
-	// The cache shows this version of the pod, if any.
+	// frozen is the version of the pod that the stale cache has. Nil means that the cache is current.
 	var frozen *corev1.Pod
 	freeze := func() {
 		frozen = &corev1.Pod{}
@@ -153,12 +153,12 @@ func TestAQueueKeepsItsQuotaWhileTheCacheIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result := reconcile(); result.RequeueAfter != cacheDelay || !isGated("urgent") {
-		t.Errorf("looks again in %s, want %s; the pod of the urgent group is gated: %v, want true",
+		t.Errorf("the queue is requeued after %s, want %s; the pod of the urgent group is gated: %v, want true",
 			result.RequeueAfter, cacheDelay, isGated("urgent"))
 	}
 	frozen = nil
 	reconcile()
 	if !isGated("urgent") {
-		t.Error("the queue exceeds its quota")
+		t.Error("the pod of the urgent group was released, which exceeds the quota")
 	}
 }

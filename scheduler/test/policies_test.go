@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-var _ = Describe("The policies for pods", Ordered, func() {
+var _ = Describe("The admission policies for pods", Ordered, func() {
 	var (
 		namespace string
 		tenant    client.Client
@@ -27,31 +27,31 @@ var _ = Describe("The policies for pods", Ordered, func() {
 		awaitPolicies(ctx, tenant, namespace)
 	})
 
-	DescribeTable("let a tenant", func(ctx context.Context, change func(*corev1.Pod)) {
+	DescribeTable("allow a tenant to", func(ctx context.Context, change func(*corev1.Pod)) {
 		pod := member(namespace)
 		Expect(tenant.Create(ctx, pod)).To(Succeed())
 		before := pod.DeepCopy()
 		change(pod)
 		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(Succeed())
 	},
-		Entry("label a pod", labelled("team", "vision")),
-		Entry("annotate a pod", annotated("note", "mine")),
+		Entry("add another label to a pod", labelled("team", "vision")),
+		Entry("add another annotation to a pod", annotated("note", "mine")),
 		Entry("replace the image of a pod", func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "other" }),
-		Entry("remove a gate of its own from a pod", func(pod *corev1.Pod) {
+		Entry("remove its own gate from a pod", func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[:1]
 		}),
 	)
 
-	DescribeTable("do not let a tenant", func(ctx context.Context, change func(*corev1.Pod), why string) {
+	DescribeTable("do not allow a tenant to", func(ctx context.Context, change func(*corev1.Pod), why string) {
 		pod := member(namespace)
 		Expect(tenant.Create(ctx, pod)).To(Succeed())
 		before := pod.DeepCopy()
 		change(pod)
 		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(MatchError(ContainSubstring(why)))
 	},
-		Entry("take a pod out of its group", unlabelled(v1beta1.LabelGroupName), "metadata.labels:"),
+		Entry("remove a pod from its group", unlabelled(v1beta1.LabelGroupName), "metadata.labels:"),
 		Entry("move a pod to another group", labelled(v1beta1.LabelGroupName, "other"), "metadata.labels:"),
-		Entry("take a pod out of its queue", unlabelled(v1beta1.LabelQueue), "metadata.labels:"),
+		Entry("remove a pod from its queue", unlabelled(v1beta1.LabelQueue), "metadata.labels:"),
 		Entry("give a pod a role", labelled(v1beta1.LabelRole, "master"), "metadata.labels:"),
 		Entry("mark a pod as released", annotated(v1beta1.AnnotationReleased, "true"), "metadata.annotations:"),
 		Entry("mark a pod as extra", annotated(v1beta1.AnnotationExtra, "true"), "metadata.annotations:"),
@@ -60,7 +60,7 @@ var _ = Describe("The policies for pods", Ordered, func() {
 		}, "spec.schedulingGates:"),
 	)
 
-	It("do not let a tenant put a pod into a group after it was created", func(ctx context.Context) {
+	It("do not allow a tenant to add a pod to a group after the pod was created", func(ctx context.Context) {
 		pod := member(namespace)
 		pod.Labels, pod.Spec.SchedulingGates = nil, nil
 		Expect(tenant.Create(ctx, pod)).To(Succeed())
@@ -69,13 +69,13 @@ var _ = Describe("The policies for pods", Ordered, func() {
 		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(MatchError(ContainSubstring("metadata.labels:")))
 	})
 
-	It("do not let a tenant create a pod that is marked as released", func(ctx context.Context) {
+	It("do not allow a tenant to create a pod that is marked as released", func(ctx context.Context) {
 		pod := member(namespace)
 		annotated(v1beta1.AnnotationReleased, "true")(pod)
 		Expect(tenant.Create(ctx, pod)).To(MatchError(ContainSubstring("metadata.annotations:")))
 	})
 
-	DescribeTable("let a pod be released by", func(ctx context.Context, config func() *rest.Config) {
+	DescribeTable("allow a pod to be released by", func(ctx context.Context, config func() *rest.Config) {
 		pod := member(namespace)
 		Expect(tenant.Create(ctx, pod)).To(Succeed())
 		before := pod.DeepCopy()
@@ -87,10 +87,10 @@ var _ = Describe("The policies for pods", Ordered, func() {
 		Expect(c.Patch(ctx, pod, client.MergeFrom(before))).To(Succeed())
 	},
 		Entry("the scheduler-controller", func() *rest.Config { return plane.Controller() }),
-		Entry("an administrator of the cluster", func() *rest.Config { return plane.Config }),
+		Entry("a cluster administrator", func() *rest.Config { return plane.Config }),
 	)
 
-	DescribeTable("as for the PriorityClasses of queues,", func(
+	DescribeTable("check the PriorityClasses of queues:", func(
 		ctx context.Context, change func(*corev1.Pod), refused bool,
 	) {
 		for _, class := range []string{"t9k-native-10", "t9k-volcano-10"} {
@@ -104,13 +104,13 @@ var _ = Describe("The policies for pods", Ordered, func() {
 			}
 		}
 	},
-		Entry("let pods of a group have them", func(*corev1.Pod) {}, false),
-		Entry("do not let other pods have them", unlabelled(v1beta1.LabelGroupName), true),
-		Entry("do not let pods of another scheduler have them",
+		Entry("pods of a group can use them", func(*corev1.Pod) {}, false),
+		Entry("pods without a group cannot use them", unlabelled(v1beta1.LabelGroupName), true),
+		Entry("pods of another scheduler cannot use them",
 			func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName }, true),
 	)
 
-	It("have nothing against a PriorityClass of the cluster whose name begins with t9k-", func(ctx context.Context) {
+	It("allow other PriorityClasses whose names begin with t9k-", func(ctx context.Context) {
 		pod := member(namespace)
 		pod.Labels, pod.Spec.PriorityClassName = nil, "t9k-system"
 		Expect(tenant.Create(ctx, pod)).To(Succeed())
@@ -136,7 +136,7 @@ var _ = Describe("In a namespace that requires a queue", Ordered, func() {
 		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
 	})
 
-	DescribeTable("a pod of a tenant is", func(ctx context.Context, change func(*corev1.Pod), why string) {
+	DescribeTable("the pod of a tenant is", func(ctx context.Context, change func(*corev1.Pod), why string) {
 		pod := member(namespace)
 		change(pod)
 		if err := tenant.Create(ctx, pod); why == "" {
@@ -145,19 +145,19 @@ var _ = Describe("In a namespace that requires a queue", Ordered, func() {
 			Expect(err).To(MatchError(ContainSubstring(why)))
 		}
 	},
-		Entry("created if it is of a group and has the gate", func(*corev1.Pod) {}, ""),
-		Entry("refused without a group", unlabelled(v1beta1.LabelGroupName),
-			"requires that pods are scheduled from a queue"),
-		Entry("refused with another scheduler", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "" },
-			"requires that pods are scheduled from a queue"),
-		Entry("refused if it names its node", func(pod *corev1.Pod) {
+		Entry("created if it belongs to a group and has the gate", func(*corev1.Pod) {}, ""),
+		Entry("rejected without a group", unlabelled(v1beta1.LabelGroupName),
+			"requires all pods to be scheduled from a queue"),
+		Entry("rejected with another scheduler", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "" },
+			"requires all pods to be scheduled from a queue"),
+		Entry("rejected if it sets spec.nodeName", func(pod *corev1.Pod) {
 			pod.Spec.NodeName, pod.Spec.SchedulingGates = "node-1", nil
 		}, "spec.nodeName:"),
-		Entry("refused without the gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
+		Entry("rejected without the gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
 			"spec.schedulingGates:"),
 	)
 
-	It("a controller may create a pod without the gate, since its queue may need none", func(ctx context.Context) {
+	It("a controller can create a pod without the gate, since not every queue needs gates", func(ctx context.Context) {
 		grant(ctx, namespace, "controller", rbacv1.PolicyRule{
 			APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"podgroups"}, Verbs: []string{"manage-pods"},
 		}, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}})
@@ -166,11 +166,11 @@ var _ = Describe("In a namespace that requires a queue", Ordered, func() {
 			pod := member(namespace)
 			pod.Spec.SchedulingGates = nil
 			return controller.Create(ctx, pod)
-		}).Should(Succeed()) // the API server takes a moment to know the role
+		}).Should(Succeed()) // the API server takes a moment to see the role
 	})
 })
 
-// member returns a pod of a group that waits for its queue, and for something else.
+// member returns a pod of a group, with the gate of its queue and another gate.
 func member(namespace string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -200,18 +200,19 @@ func annotated(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value) }
 }
 
-// newTenant returns a new namespace, and the client of a user who has in it what the role edit grants.
+// newTenant creates a namespace. It returns its name and the client of a user who has the rights of the role edit
+// there.
 func newTenant(ctx context.Context) (namespace string, tenant client.Client) {
 	GinkgoHelper()
 	namespace = newNamespace(ctx, "tenants")
-	// No controller aggregates the role edit here.
+	// No controller runs here that would aggregate the ClusterRole edit.
 	bind(ctx, namespace, namespace, rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
 	})
 	return namespace, as(namespace)
 }
 
-// grant lets a user do in a namespace what the rules say.
+// grant gives a user the rights of the rules in a namespace.
 func grant(ctx context.Context, namespace, user string, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
 	Expect(plane.Client.Create(ctx, &rbacv1.Role{
@@ -220,6 +221,7 @@ func grant(ctx context.Context, namespace, user string, rules ...rbacv1.PolicyRu
 	bind(ctx, namespace, user, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user})
 }
 
+// bind binds a role to a user in a namespace.
 func bind(ctx context.Context, namespace, user string, role rbacv1.RoleRef) {
 	GinkgoHelper()
 	Expect(plane.Client.Create(ctx, &rbacv1.RoleBinding{
@@ -228,7 +230,7 @@ func bind(ctx context.Context, namespace, user string, role rbacv1.RoleRef) {
 	})).To(Succeed())
 }
 
-// as returns the client of a user.
+// as returns a client that impersonates a user.
 func as(user string) client.Client {
 	GinkgoHelper()
 	config := rest.CopyConfig(plane.Config)
@@ -238,13 +240,13 @@ func as(user string) client.Client {
 	return c
 }
 
-// awaitPolicies returns when the API server lets the tenant create pods, and refuses what each policy for pods refuses.
-// It takes a moment to know a policy, a role, or a PriorityClass.
+// awaitPolicies waits until the API server allows the tenant to create pods and enforces the policies for pods. The API
+// server takes a moment to see a new policy, role or PriorityClass.
 func awaitPolicies(ctx context.Context, tenant client.Client, namespace string) {
 	GinkgoHelper()
 	for _, class := range []string{"t9k-native-10", "t9k-volcano-10", "t9k-system"} {
 		object := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 10}
-		// The controller creates some, too.
+		// The controller creates some of them too.
 		Expect(client.IgnoreAlreadyExists(plane.Client.Create(ctx, object))).To(Succeed())
 	}
 	released := member(namespace)

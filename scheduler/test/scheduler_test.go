@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A PodGroup", func() {
-	It("waits for its queue, which must be open and take its namespace, and says so", func(ctx context.Context) {
+	It("is not admitted until its queue exists, selects its namespace and is open", func(ctx context.Context) {
 		namespace := newNamespace(ctx, "one")
 		Expect(apply(ctx, "PodGroup", namespace, "group", `{queue: one}`)).To(Succeed())
 		reason := admitted(ctx, namespace, "group")
@@ -30,22 +30,19 @@ var _ = Describe("A PodGroup", func() {
 		change(`{"spec": {"namespaceSelector": {"matchLabels": {"team": "one"}}}}`)
 		Eventually(ctx, reason).Should(Equal("QueueClosed"))
 		change(`{"spec": {"closed": false}}`)
-		Eventually(ctx, reason).Should(Equal("EngineNotReady"), "kube-scheduler's groups are off here")
+		Eventually(ctx, reason).Should(Equal("EngineNotReady"), "this API server does not serve the groups of kube-scheduler")
 		Expect(plane.Client.Get(ctx, client.ObjectKeyFromObject(queue), queue)).To(Succeed())
 		Expect(queue.Status.PodGroups.Total).To(Equal(int32(1)))
 
-		By("taking the label off the namespace")
+		By("removing the label from the namespace")
 		labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		Expect(plane.Client.Patch(ctx, labelled,
 			client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"team": null}}}`)))).To(Succeed())
 		Eventually(ctx, reason).Should(Equal("NamespaceNotSelected"))
 
 		writes := len(plane.Writes.In(namespace, "podgroups"))
-		Consistently(
-			ctx,
-			func() int { return len(plane.Writes.In(namespace, "podgroups")) },
-			time.Second,
-		).Should(Equal(writes))
+		Consistently(ctx, func() int { return len(plane.Writes.In(namespace, "podgroups")) },
+			time.Second).Should(Equal(writes))
 	})
 })
 
@@ -64,8 +61,8 @@ var _ = Describe("A typed client", func() {
 	})
 })
 
-var _ = Describe("Pods of a queue", func() {
-	It("are deleted when they are older than it allows", func(ctx context.Context) {
+var _ = Describe("The pods of a queue", func() {
+	It("are deleted when they are older than maxDuration", func(ctx context.Context) {
 		namespace := newNamespace(ctx, "short")
 		Expect(apply(ctx, "Queue", "", "short", `{namespaceSelector: {}, maxDuration: 1s500ms}`)).To(Succeed())
 		Expect(apply(ctx, "PodGroup", namespace, "group", `{queue: short}`)).To(Succeed())
@@ -83,8 +80,8 @@ var _ = Describe("Pods of a queue", func() {
 	})
 })
 
-var _ = Describe("Bad input", func() {
-	DescribeTable("is refused at apply, with a message that names the field",
+var _ = Describe("The API server", func() {
+	DescribeTable("rejects an invalid spec with a message that names the field:",
 		func(ctx context.Context, kind, spec, field, message string) {
 			namespace := "default"
 			if kind == "Queue" {
@@ -93,14 +90,16 @@ var _ = Describe("Bad input", func() {
 			Expect(apply(ctx, kind, namespace, "bad", spec, client.DryRunAll)).To(MatchError(And(ContainSubstring(field),
 				ContainSubstring(message))))
 		},
-		Entry("a priority out of range", "PodGroup", `{priority: 101}`, "spec.priority", "less than or equal to 100"),
-		Entry("a negative minMember", "PodGroup", `{minMember: -1}`, "spec.minMember", "greater than or equal to 0"),
-		Entry("a role twice", "PodGroup", `{roles: [{name: a, minMember: 1}, {name: a, minMember: 1}]}`, "spec.roles[1]",
-			"Duplicate value"),
-		Entry("a queue's priority out of range", "Queue", `{priority: -1}`, "spec.priority", "greater than or equal to 0"),
-		Entry("a length without a unit", "Queue", `{maxDuration: "15"}`, "spec.maxDuration",
-			"must be a length of time such as 15d"),
-		Entry("a length of nothing", "Queue", `{maxDuration: 0s}`, "spec.maxDuration", "greater than 0"),
-		Entry("units in another order", "Queue", `{maxDuration: 5s1h}`, "spec.maxDuration", "in this order"),
+		Entry("priority of a PodGroup is above 100", "PodGroup", `{priority: 101}`, "spec.priority",
+			"less than or equal to 100"),
+		Entry("minMember is negative", "PodGroup", `{minMember: -1}`, "spec.minMember", "greater than or equal to 0"),
+		Entry("two roles have the same name", "PodGroup", `{roles: [{name: a, minMember: 1}, {name: a, minMember: 1}]}`,
+			"spec.roles[1]", "Duplicate value"),
+		Entry("priority of a Queue is negative", "Queue", `{priority: -1}`, "spec.priority", "greater than or equal to 0"),
+		Entry("maxDuration has no unit", "Queue", `{maxDuration: "15"}`, "spec.maxDuration",
+			"must be a duration greater than 0, such as 15d"),
+		Entry("maxDuration is zero", "Queue", `{maxDuration: 0s}`, "spec.maxDuration", "greater than 0"),
+		Entry("the units of maxDuration are in the wrong order", "Queue", `{maxDuration: 5s1h}`, "spec.maxDuration",
+			"in this order"),
 	)
 })

@@ -1,5 +1,5 @@
-// Package test runs the scheduler-controller against a real API server: the CRDs as they are shipped, the RBAC as it is
-// shipped. There is no engine: what the engines do is tested in test/scheduling.
+// Package test runs the scheduler-controller against a real API server, with the CRDs and the RBAC that are shipped.
+// There is no engine here. test/scheduling tests the engines.
 package test
 
 import (
@@ -31,7 +31,7 @@ var _ = BeforeSuite(func() {
 	}.Start()
 })
 
-// apply creates an object of the API from its kind, name and spec.
+// apply creates an object of the given kind and name. The spec is YAML.
 func apply(ctx context.Context, kind, namespace, name, spec string, options ...client.CreateOption) error {
 	GinkgoHelper()
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1beta1.GroupVersion.String(), "kind": kind}}
@@ -43,7 +43,7 @@ func apply(ctx context.Context, kind, namespace, name, spec string, options ...c
 	return plane.Client.Create(ctx, object, options...)
 }
 
-// newNamespace returns the name of a fresh namespace of a team.
+// newNamespace creates a namespace with the label team, and returns its name.
 func newNamespace(ctx context.Context, team string) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{
@@ -53,7 +53,7 @@ func newNamespace(ctx context.Context, team string) string {
 	return namespace.Name
 }
 
-// admitted reads why a group is, or is not, admitted.
+// admitted returns a function that returns the reason of the condition Admitted of a group.
 func admitted(ctx context.Context, namespace, name string) func() string {
 	return func() string {
 		var group v1beta1.PodGroup

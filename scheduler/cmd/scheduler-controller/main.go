@@ -1,4 +1,4 @@
-// The scheduler-controller makes the Queues and PodGroups of a cluster real.
+// The scheduler-controller implements Queues and PodGroups on the scheduler of a cluster.
 package main
 
 import (
