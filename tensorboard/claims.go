@@ -14,28 +14,30 @@ import (
 	"tensorstack.dev/jobs/common/fair"
 )
 
-// claims is how the claims of a TensorBoard's sources are.
+// claims is the observed state of the claims that a TensorBoard mounts.
 type claims struct {
-	// Reason why they cannot be mounted, with a Message; empty if they can.
+	// Reason is why the claims cannot be mounted, with details in Message. It is empty if they can be mounted.
 	Reason string
-	// WantedOn is the node of another pod that uses a claim which one node at a time can mount, or waits for it there;
-	// empty if no pod does. The Message says which.
+	// WantedOn is the node of another pod that uses, or waits for, a claim that only one node at a time can mount. It is
+	// empty if there is no such pod.
 	WantedOn string
-	Message  string
+	// Message has the details of Reason, or the pod of WantedOn.
+	Message string
 }
 
 const (
-	// podPage is how many pods are read at once: each may be as large as the API server stores, which is 1.5 MiB.
+	// podPage is how many pods a page of a list has. The API server stores pods of up to 1.5 MiB.
 	podPage = 20
-	// podPages is how many pages may be in memory. Namespaces share them.
+	// podPages is how many pages can be in memory at the same time. All namespaces share them.
 	podPages = 4
 )
 
-// claimReader reads claims and the pods that use them from the API server itself: no cache holds those of others.
+// claimReader reads claims, and the pods that use them, from the API server. The cache has no claims, and only the pods
+// of TensorBoards.
 type claimReader struct {
 	client.Reader
 
-	// pages are those that may be in memory.
+	// pages limits the pages that are in memory.
 	pages *fair.Pool
 }
 
@@ -43,8 +45,9 @@ func newClaimReader(reader client.Reader) *claimReader {
 	return &claimReader{Reader: reader, pages: fair.NewPool(podPages)}
 }
 
-// observe looks at the claims that a TensorBoard without a pod mounts, or that its pod has mounted. A TensorBoard is
-// never the first to use a claim, which would decide where its volume is and with that where the training has to run.
+// observe returns the state of the claims of a TensorBoard. If only one node at a time can mount a claim, it also finds
+// another pod that uses the claim. A TensorBoard waits until its claims are bound, because the first pod that uses a
+// claim decides where the volume is, and so where the training has to run.
 func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
 	exclusive, seen, err := r.readClaims(ctx, tb)
 	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
@@ -57,7 +60,8 @@ func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod 
 	return r.findUser(ctx, tb, pod, exclusive, selector)
 }
 
-// readClaims returns the names of the claims that one node at a time can mount.
+// readClaims returns the names of the claims that only one node at a time can mount. If a claim cannot be mounted, it
+// returns the reason instead.
 func (r *claimReader) readClaims(
 	ctx context.Context, tb *v1beta1.TensorBoard,
 ) (exclusive []string, seen claims, err error) {
@@ -73,7 +77,7 @@ func (r *claimReader) readClaims(
 			return nil, claims{}, fmt.Errorf("reading persistentvolumeclaim %s: %w", name, err)
 		case slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod):
 			return nil, claims{Reason: v1beta1.ReasonClaimExclusive, Message: fmt.Sprintf(
-				"persistentvolumeclaim %s is ReadWriteOncePod: no other pod could use it while TensorBoard runs", name)}, nil
+				"persistentvolumeclaim %s is ReadWriteOncePod, so no other pod could use it while TensorBoard runs", name)}, nil
 		case claim.Status.Phase != corev1.ClaimBound:
 			return nil, claims{
 				Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s is not bound yet", name),
@@ -86,14 +90,14 @@ func (r *claimReader) readClaims(
 	return exclusive, claims{}, nil
 }
 
-// findUser finds a pod, among those that a field selector selects, that goes before the TensorBoard's and uses one of
-// the claims: one on its node, if there is, since it is in the way of no other then.
+// findUser finds a pod that uses one of the claims and that the TensorBoard must follow. Only pods that match the field
+// selector are considered. A pod on the node of the TensorBoard is preferred, because the TensorBoard can then stay.
 func (r *claimReader) findUser(
 	ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector,
 ) (claims, error) {
 	found, isHere := claims{}, false
-	look := func(user *corev1.Pod) {
-		if isHere || !goesBefore(user, tb, pod) || !usesClaim(user, names) {
+	check := func(user *corev1.Pod) {
+		if isHere || !hasPrecedence(user, tb, pod) || !usesClaim(user, names) {
 			return
 		}
 		isHere = pod != nil && user.Spec.NodeName == pod.Spec.NodeName
@@ -104,15 +108,15 @@ func (r *claimReader) findUser(
 	}
 	for next, isLast := "", false; !isLast && !isHere; isLast = next == "" {
 		var err error
-		if next, err = r.readPage(ctx, tb.Namespace, selector, next, look); err != nil {
-			return claims{}, fmt.Errorf("looking for pods that use the claims: %w", err)
+		if next, err = r.readPage(ctx, tb.Namespace, selector, next, check); err != nil {
+			return claims{}, fmt.Errorf("listing the pods that use the claims: %w", err)
 		}
 	}
 	return found, nil
 }
 
-// readPage calls do for each pod of a page, which the token names. It returns the token of the next page, empty for
-// none.
+// readPage calls do for each pod of the page with the given continue token. It returns the token of the next page,
+// which is empty after the last page.
 func (r *claimReader) readPage(
 	ctx context.Context, namespace string, selector fields.Selector, token string, do func(*corev1.Pod),
 ) (next string, err error) {
@@ -129,18 +133,19 @@ func (r *claimReader) readPage(
 	return page.Continue, err
 }
 
-// goesBefore says that the TensorBoard has to be where a pod is. Training goes before all. Of TensorBoards the one that
-// was first does, or two would make way for each other.
-func goesBefore(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
-	of, isTensorBoard := user.Labels[v1beta1.LabelName]
+// hasPrecedence reports whether the TensorBoard must run on the node of another pod that uses its claim. A training pod
+// has precedence, unless it already runs on another node than a TensorBoard that is ready. An older TensorBoard has
+// precedence only over one that is not ready, so that two TensorBoards never give way to each other.
+func hasPrecedence(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
+	name, isTensorBoard := user.Labels[v1beta1.LabelName]
 	switch {
-	case of == tb.Name || !user.DeletionTimestamp.IsZero():
+	case name == tb.Name || !user.DeletionTimestamp.IsZero():
 		return false
 	case isTensorBoard && pod != nil:
 		return !isReady(pod) && (user.CreationTimestamp.Before(&pod.CreationTimestamp) ||
 			user.CreationTimestamp.Equal(&pod.CreationTimestamp) && user.UID < pod.UID)
 	case pod != nil && isReady(pod) && user.Spec.NodeName != pod.Spec.NodeName:
-		return user.Status.Phase == corev1.PodPending // those that run elsewhere have what they need
+		return user.Status.Phase == corev1.PodPending // a pod that runs on another node already has the claim
 	default:
 		return true
 	}

@@ -17,15 +17,15 @@ import (
 // groupRole is the role of the pod in its PodGroup.
 const groupRole = "tensorboard"
 
-// groupView is what there is of the PodGroup of a TensorBoard that is scheduled from a queue.
+// groupView is the observed PodGroup of a TensorBoard that is scheduled from a queue.
 type groupView struct {
-	// Object of the group's name, whosever it is; nil if there is none.
+	// Object is the PodGroup of that name, or nil if there is none. It can have another owner.
 	Object *schedulerv1beta1.PodGroup
-	// NotInstalled says that there can be no PodGroups.
+	// NotInstalled is true if the CRD of PodGroups is not installed.
 	NotInstalled bool
 }
 
-// t9kScheduler returns how the pod is scheduled from a queue, nil if it is not.
+// t9kScheduler returns the settings for scheduling from a queue. It returns nil if no queue is set.
 func t9kScheduler(spec *v1beta1.TensorBoardSpec) *batchv1beta1.T9kScheduler {
 	if spec.Scheduler == nil {
 		return nil
@@ -33,8 +33,8 @@ func t9kScheduler(spec *v1beta1.TensorBoardSpec) *batchv1beta1.T9kScheduler {
 	return spec.Scheduler.T9kScheduler
 }
 
-// observeGroup reads the PodGroup from the API server itself: its kind belongs to another controller, which may not be
-// installed, and cannot be watched then.
+// observeGroup reads the PodGroup of a TensorBoard from the API server, not from the cache. The CRD of PodGroups might
+// not be installed, and a kind without a CRD cannot be watched.
 func observeGroup(ctx context.Context, reader client.Reader, tb *v1beta1.TensorBoard) (groupView, error) {
 	var group schedulerv1beta1.PodGroup
 	err := reader.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: objectName(tb.Name)}, &group)
@@ -48,7 +48,7 @@ func observeGroup(ctx context.Context, reader client.Reader, tb *v1beta1.TensorB
 	}
 }
 
-// buildGroup makes the PodGroup of a TensorBoard, which is a gang of one.
+// buildGroup returns the PodGroup of a TensorBoard, which is a gang of one pod.
 func buildGroup(tb *v1beta1.TensorBoard) *schedulerv1beta1.PodGroup {
 	scheduler := t9kScheduler(&tb.Spec)
 	return &schedulerv1beta1.PodGroup{
@@ -57,18 +57,19 @@ func buildGroup(tb *v1beta1.TensorBoard) *schedulerv1beta1.PodGroup {
 	}
 }
 
-// joinQueue decides on the PodGroup of a TensorBoard that has no pod yet, and says what the pod waits for; empty if it
-// may be made.
+// joinQueue makes the decision about the PodGroup of a TensorBoard that has no pod yet. It returns the phase and the
+// condition Ready if the pod cannot be created yet. Otherwise, both are empty.
 func (d *decision) joinQueue(
 	tb *v1beta1.TensorBoard, group groupView,
 ) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
-	d.WakeIn = claimDelay // nobody tells of groups
+	d.RequeueAfter = pollInterval // PodGroups are not watched
 	name := objectName(tb.Name)
 	switch {
 	case group.NotInstalled:
 		return v1beta1.TensorBoardFailed, notReady(
 			batchv1beta1.ReasonNotInstalled,
-			"spec.scheduler.t9kScheduler needs PodGroups: the CustomResourceDefinition podgroups.scheduler.tensorstack.dev is not installed",
+			"spec.scheduler.t9kScheduler requires PodGroups, but the CustomResourceDefinition "+
+				"podgroups.scheduler.tensorstack.dev is not installed",
 		)
 	case group.Object == nil:
 		d.CreateGroup = true
@@ -85,11 +86,12 @@ func (d *decision) joinQueue(
 	case admitted.Status != metav1.ConditionTrue:
 		return v1beta1.TensorBoardPending, notReady(admitted.Reason, admitted.Message)
 	}
-	d.WakeIn = 0
+	d.RequeueAfter = 0
 	return "", v1beta1.TensorBoardCondition{}
 }
 
-// whyQueued says what a pod without a node waits for, if its group says so.
+// whyQueued returns why the PodGroup of a pod without a node is not scheduled. Both results are empty if the PodGroup
+// is scheduled or has no such condition.
 func whyQueued(group groupView) (reason, message string) {
 	if group.Object == nil {
 		return "", ""

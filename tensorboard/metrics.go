@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/common/phases"
 )
 
-// newCollector counts TensorBoards by phase. docs/metrics.md describes it for those who watch it.
+// newCollector returns a collector that counts TensorBoards by phase. docs/metrics.md describes the metric.
 func newCollector(mgr ctrl.Manager) *phases.Collector {
 	return &phases.Collector{
 		Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: v1beta1.GroupVersion.WithKind("TensorBoard"),
@@ -19,9 +19,9 @@ func newCollector(mgr ctrl.Manager) *phases.Collector {
 			string(v1beta1.TensorBoardFailed),
 		},
 		PhaseOf: func(object runtime.Object) string {
-			phase := object.(*v1beta1.TensorBoard).Status.Phase //nolint:forcetypeassert // it is of that kind
+			phase := object.(*v1beta1.TensorBoard).Status.Phase //nolint:forcetypeassert // the collector lists only this kind
 			if phase == "" {
-				phase = v1beta1.TensorBoardPending // nobody has looked at it yet
+				phase = v1beta1.TensorBoardPending // not reconciled yet
 			}
 			return string(phase)
 		},

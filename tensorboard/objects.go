@@ -23,34 +23,34 @@ import (
 )
 
 const (
-	// sidecarContainer stands between TensorBoard and its users.
+	// sidecarContainer runs the proxy between TensorBoard and its users.
 	sidecarContainer = "sidecar"
 	// mainContainer runs TensorBoard.
 	mainContainer = "tensorboard"
 	// servicePort is the port of the Service.
 	servicePort = 80
-	// user and group of the pod's processes, which no image has to know.
+	// user is the user ID and group ID of the processes of the pod. It need not exist in the image.
 	user = 65532
 )
 
-// logsLimit is what the node gives the folder of logs: what the sidecar fetches at most (--fetch-limit), and some space
-// to replace a file.
+// logsLimit is the size limit of the volume for logs. It is the maximum size of fetched logs (--fetch-limit of the
+// sidecar), plus space for replacing a file.
 var logsLimit = resource.MustParse("11Gi")
 
-// annotationSpecHash is the annotation of a pod that holds a hash of the spec that it was made from. A pod that was
-// made by another version of the controller from the same spec stays.
+// annotationSpecHash is the annotation of a pod with the hash of its spec. Another version of the controller does not
+// replace a pod with the same hash.
 const annotationSpecHash = "tensorstack.dev/spec-hash"
 
-// annotationConfig is the annotation of a pod that holds the configuration of its sidecar, which reads it as a file.
-// Credentials are in Secrets, which the sidecar reads by itself.
+// annotationConfig is the annotation of a pod with the configuration of its sidecar, which reads it as a file. The
+// configuration contains no credentials. The sidecar reads them from Secrets.
 const annotationConfig = "tensorstack.dev/sidecar-config"
 
-// maxConfig is the largest configuration of a sidecar, in bytes. The API server takes 256 KiB of annotations, and other
-// programs may add some.
+// maxConfig is the maximum size of the configuration of a sidecar in bytes. The API server allows 256 KiB of
+// annotations, and other programs can add annotations.
 const maxConfig = 240 << 10
 
-// objectName names the objects of a TensorBoard. A Service of the TensorBoard's own name would be in the way of a
-// job's.
+// objectName returns the name of the objects of a TensorBoard. The suffix prevents a conflict with the Service of the
+// job that has the same name as its TensorBoard.
 func objectName(name string) string { return name + "-tb" }
 
 func objectMeta(tb *v1beta1.TensorBoard) metav1.ObjectMeta {
@@ -66,7 +66,7 @@ func objectMeta(tb *v1beta1.TensorBoard) metav1.ObjectMeta {
 	}
 }
 
-// selector selects the pod of a TensorBoard.
+// selector returns the labels that select the pod of a TensorBoard.
 func selector(tb *v1beta1.TensorBoard) map[string]string {
 	return map[string]string{v1beta1.LabelName: tb.Name}
 }
@@ -83,13 +83,13 @@ func buildService(tb *v1beta1.TensorBoard) *corev1.Service {
 	}
 }
 
-// buildNetworkPolicy makes the NetworkPolicy of a TensorBoard.
+// buildNetworkPolicy returns the NetworkPolicy of a TensorBoard.
 func buildNetworkPolicy(tb *v1beta1.TensorBoard, options *Options) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(tb), Spec: networkPolicySpec(tb.Name, options)}
 }
 
-// networkPolicySpec makes the spec of the NetworkPolicy of the TensorBoard of a name. TensorBoard has no login. Users
-// come in at one port of the sidecar, and this controller, which asks when the last of them did, at another.
+// networkPolicySpec returns the spec of the NetworkPolicy of the TensorBoard with the given name. TensorBoard has no
+// login. Users connect to one port of the sidecar. This controller connects to another port, to probe the sidecar.
 func networkPolicySpec(name string, options *Options) networkingv1.NetworkPolicySpec {
 	at := func(port int32) []networkingv1.NetworkPolicyPort {
 		return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))}}
@@ -105,28 +105,28 @@ func networkPolicySpec(name string, options *Options) networkingv1.NetworkPolicy
 	)
 }
 
-// buildConfig returns the configuration that tells the sidecar of the sources.
+// buildConfig returns the configuration of the sidecar, as JSON.
 func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, error) {
 	config, err := json.Marshal(sidecar.Config{PathPrefix: pathPrefix, Sources: sourcesOf(spec).All})
 	return string(config), err
 }
 
-// specHash returns a hash of what a pod is made from: the configuration of the sidecar, and all of the spec but
-// suspend. A pod that has another one is replaced.
+// specHash returns the hash of the inputs of a pod: the configuration of the sidecar, and all fields of the spec except
+// suspend. A pod with another hash is replaced.
 func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 	spec.Suspend = false
 	h := fnv.New64a()
-	_ = json.NewEncoder(h).Encode(spec) // a hash takes all, and a spec that was read can be written
+	_ = json.NewEncoder(h).Encode(spec) // cannot fail: a hash accepts all writes, and the spec was decoded from JSON
 	_, _ = h.Write([]byte(config))
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// buildPod returns the pod of a TensorBoard, for a node if one is named.
+// buildPod returns the pod of a TensorBoard. If a node is given, the pod can run only on that node.
 func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options Options) (*corev1.Pod, error) {
 	if len(config) > maxConfig {
 		return nil, &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: fmt.Errorf(
-			"spec.trainingLogFilesets and spec.logDir take %d bytes as JSON with what is derived from them, "+
-				"and a pod has room for %d: name fewer sources, or shorter paths", len(config), maxConfig)}
+			"the sources in spec.trainingLogFilesets and spec.logDir, with the names of their runs, take %d bytes as JSON, "+
+				"but the limit is %d: use fewer sources or shorter paths", len(config), maxConfig)}
 	}
 	resources, err := options.resources()
 	if err != nil {
@@ -159,17 +159,17 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 				Command: []string{"tensorboard"},
 				Args: []string{
 					"--logdir=" + sidecar.LogsFolder,
-					// Only the sidecar reaches it, so that no request goes unseen.
+					// Only the sidecar can connect, so that it sees every request.
 					"--host=127.0.0.1",
 					fmt.Sprintf("--port=%d", sidecar.TensorBoardPort),
 					"--path_prefix=" + pathPrefix,
-					// Replicas and restarted jobs write into one folder.
+					// Replicas and restarted jobs write to the same folder.
 					"--reload_multifile=true",
 				},
 				Env:             []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}},
 				Resources:       resources,
 				SecurityContext: restricted(),
-				// The sidecar asks for what a data server that was killed leaves unanswered for ever.
+				// The sidecar requests a page that TensorBoard never returns if its data server was killed.
 				StartupProbe: &corev1.Probe{
 					ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 150,
 				},
@@ -207,7 +207,7 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 	}
 	for i, secret := range s.Secrets {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: secretVolume(i), VolumeSource: corev1.VolumeSource{
-			// The sidecar says what is missing, and where; a pod that cannot start only says it to who looks at its events.
+			// If the Secret is missing, the sidecar reports it in the status. A pod that cannot start has only events.
 			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
 		}})
 	}
@@ -217,7 +217,7 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 	return pod, nil
 }
 
-// affinityTo lets a pod run on one node only.
+// affinityTo returns an affinity that allows only one node.
 func affinityTo(node string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -228,7 +228,8 @@ func affinityTo(node string) *corev1.Affinity {
 	}}
 }
 
-// nodeOf returns the node that a pod was made for, empty if it may be on any.
+// nodeOf returns the only node on which a pod can run, according to its affinity. It is empty if the pod can run on any
+// node.
 func nodeOf(pod *corev1.Pod) string {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
@@ -236,7 +237,7 @@ func nodeOf(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields { // expressions are a queue's
+		for _, field := range term.MatchFields { // queues use expressions
 			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
 				return field.Values[0]
 			}
@@ -245,7 +246,7 @@ func nodeOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// buildSidecar makes the sidecar, which is the only container that sees credentials, and does not see the claims.
+// buildSidecar returns the sidecar. Only the sidecar has access to the credentials. It has no access to the claims.
 func buildSidecar(image string, s sources) corev1.Container {
 	container := corev1.Container{
 		Name:          sidecarContainer,
@@ -256,10 +257,10 @@ func buildSidecar(image string, s sources) corev1.Container {
 			{Name: "http", ContainerPort: sidecar.Port},
 			{Name: "health", ContainerPort: sidecar.HealthPort},
 		},
-		// TensorBoard starts once its folder of logs is there.
+		// TensorBoard starts after the sidecar has created the folder of logs.
 		StartupProbe:  &corev1.Probe{ProbeHandler: health("/healthz"), PeriodSeconds: 1, FailureThreshold: 60},
 		LivenessProbe: &corev1.Probe{ProbeHandler: health("/healthz"), TimeoutSeconds: 5},
-		// This is about TensorBoard, which only the sidecar reaches.
+		// This probe is for TensorBoard. Only the sidecar can connect to it.
 		ReadinessProbe: &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
@@ -282,14 +283,14 @@ func buildSidecar(image string, s sources) corev1.Container {
 	return container
 }
 
-// health asks the sidecar, which also answers for TensorBoard.
+// health returns a probe of the sidecar, which also responds for TensorBoard.
 func health(path string) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(sidecar.HealthPort)}}
 }
 
 func secretVolume(i int) string { return fmt.Sprintf("secret-%d", i) }
 
-// restricted is what the Pod Security Standard of that name wants of a container.
+// restricted returns a security context that meets the restricted Pod Security Standard.
 func restricted() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false),
@@ -298,7 +299,7 @@ func restricted() *corev1.SecurityContext {
 	}
 }
 
-// usesClaim says that a pod mounts one of the claims.
+// usesClaim reports whether a pod mounts one of the claims.
 func usesClaim(pod *corev1.Pod, claims []string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && slices.Contains(claims, v.PersistentVolumeClaim.ClaimName)

@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// A change of the hash replaces every pod as the controller is upgraded.
-func TestThePodOfAFormerVersionStays(t *testing.T) {
+// If the hash of a spec changes, an upgrade of the controller replaces every pod.
+func TestThePodOfAnEarlierVersionIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	tb := &v1beta1.TensorBoard{Spec: v1beta1.TensorBoardSpec{
 		Image: "example/tensorboard:1", TrainingLogFilesets: []v1beta1.FilesetURI{"t9k://pvc/data/logs?a=1&b=<2>"},
@@ -31,21 +31,21 @@ func TestThePodOfAFormerVersionStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := pod.Annotations[annotationSpecHash], "1k90g8exwnim0"; got != want {
-		t.Errorf("the hash of the spec is %s, and was %s when a ConfigMap held the configuration", got, want)
+		t.Errorf("the hash of the spec is %s, but earlier versions of the controller computed %s", got, want)
 	}
 }
 
-func TestAPodIsNotBuiltWithMoreSourcesThanItHasRoomFor(t *testing.T) {
+func TestThePodIsNotBuiltIfTheSourcesAreTooLarge(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		size int
 		want string
 	}{
-		"as large as it may be": {size: maxConfig},
-		"one byte larger": {
+		"a configuration of the maximum size is accepted": {size: maxConfig},
+		"a configuration that is one byte larger is refused": {
 			size: maxConfig + 1,
-			want: "spec.trainingLogFilesets and spec.logDir take 245761 bytes as JSON with what is derived from them, " +
-				"and a pod has room for 245760: name fewer sources, or shorter paths",
+			want: "the sources in spec.trainingLogFilesets and spec.logDir, with the names of their runs, take 245761 bytes " +
+				"as JSON, but the limit is 245760: use fewer sources or shorter paths",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,15 +56,15 @@ func TestAPodIsNotBuiltWithMoreSourcesThanItHasRoomFor(t *testing.T) {
 			case tc.want == "" && err != nil:
 				t.Errorf("unexpected error: %v", err)
 			case tc.want != "" && (!isRefused || refused.Reason != batchv1beta1.ReasonCreateFailed || err.Error() != tc.want):
-				t.Errorf("got error %v, want one of reason CreateFailed that says %q", err, tc.want)
+				t.Errorf("got error %v, want the error %q with the reason CreateFailed", err, tc.want)
 			}
 		})
 	}
 }
 
-func TestTheNetworkPolicyOfATensorBoardLetsIn(t *testing.T) {
+func TestTheNetworkPolicyOfATensorBoardAllows(t *testing.T) {
 	t.Parallel()
-	const ofTheController = `
+	const controllerRule = `
   - from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: t9k-tensorboard}}}]
     ports: [{protocol: TCP, port: 8080}]
 `
@@ -72,19 +72,19 @@ func TestTheNetworkPolicyOfATensorBoardLetsIn(t *testing.T) {
 		allowed *metav1.LabelSelector
 		want    string
 	}{
-		"its namespace, and the controller at the port of the sidecar": {want: `
+		"access from its namespace, and from the controller to the health port": {want: `
 podSelector: {matchLabels: {tensorstack.dev/tensorboard: board}}
 policyTypes: [Ingress]
 ingress:
   - from: [{podSelector: {}}]
-    ports: [{protocol: TCP, port: 6006}]` + ofTheController},
-		"the namespaces that are allowed, too": {
+    ports: [{protocol: TCP, port: 6006}]` + controllerRule},
+		"access from the namespaces that the flag selects": {
 			allowed: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "gateway"}}, want: `
 podSelector: {matchLabels: {tensorstack.dev/tensorboard: board}}
 policyTypes: [Ingress]
 ingress:
   - from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {role: gateway}}}]
-    ports: [{protocol: TCP, port: 6006}]` + ofTheController,
+    ports: [{protocol: TCP, port: 6006}]` + controllerRule,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ ingress:
 			}
 			options.strip(got)
 			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
-				t.Errorf("the cache does not keep the spec that is to be (-want +got):\n%s", diff)
+				t.Errorf("the cache does not keep the expected spec (-want +got):\n%s", diff)
 			}
 		})
 	}

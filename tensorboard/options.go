@@ -17,37 +17,37 @@ import (
 	"tensorstack.dev/jobs/common/network"
 )
 
-// Options are the settings of the controller, each with a flag of its own but for the last ones.
+// Options are the settings of the controller. The fields up to Workers have flags. The other fields do not.
 type Options struct {
-	// Image that runs TensorBoard where the spec names none.
+	// Image is the image of TensorBoards whose spec has no image.
 	Image string
-	// Requests and Limits of the TensorBoard container where the spec has no resources.
+	// Requests and Limits are the resources of the TensorBoard container if the spec has no resources.
 	Requests, Limits map[string]string
-	// URLTemplate makes the URL of a TensorBoard from its .Name and .Namespace, where it is reached through a gateway;
-	// empty is the address of its Service.
+	// URLTemplate is the template of the URL of a TensorBoard behind a gateway, with the fields .Name and .Namespace. If
+	// empty, the URL is the address of the Service.
 	URLTemplate string
-	// IdleAfter is how long nobody may have sent a request until the TensorBoard is idle.
+	// IdleAfter is the time without requests after which a TensorBoard is idle.
 	IdleAfter time.Duration
-	// SuspendAfterIdle is how long it may be idle until it is suspended; 0 is for ever.
+	// SuspendAfterIdle is the time after which an idle TensorBoard is suspended. 0 means never.
 	SuspendAfterIdle time.Duration
-	// ProbeInterval is the time between two looks at a TensorBoard that runs.
+	// ProbeInterval is the time between two probes of a running TensorBoard.
 	ProbeInterval time.Duration
 	// NetworkPolicies are the settings of the NetworkPolicies of TensorBoards.
 	NetworkPolicies network.Policies
-	// Workers is how many TensorBoards are reconciled at the same time.
+	// Workers is how many TensorBoards are reconciled concurrently.
 	Workers int
 
-	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
+	// ClusterDomain is the DNS domain of the cluster, for example cluster.local.
 	ClusterDomain string
-	// Namespace that this controller runs in, from where it asks the sidecars.
+	// Namespace is the namespace of this controller. NetworkPolicies allow it to reach the sidecars.
 	Namespace string
-	// SidecarImage is the image of this controller.
+	// SidecarImage is the image of the sidecars, which is the image of this controller.
 	SidecarImage string
-	// Clock tells the time.
+	// Clock is the source of the current time.
 	Clock clock.PassiveClock
 }
 
-// DefaultOptions returns the defaults of the flags.
+// DefaultOptions returns the default values of the flags.
 func DefaultOptions() Options {
 	return Options{
 		Image:            "tensorstack/tensorboard:2.21.0",
@@ -62,27 +62,30 @@ func DefaultOptions() Options {
 }
 
 func (o *Options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Image, "tensorboard-image", o.Image, "image that runs the TensorBoards that name none")
+	flags.StringVar(&o.Image, "tensorboard-image", o.Image, "image of TensorBoards whose spec has no image")
 	flags.StringToStringVar(&o.Requests, "tensorboard-requests", o.Requests,
-		"resource requests of the TensorBoards that name no resources")
+		"resource requests of TensorBoards whose spec has no resources")
 	flags.StringToStringVar(&o.Limits, "tensorboard-limits", o.Limits,
-		"resource limits of the TensorBoards that name no resources")
+		"resource limits of TensorBoards whose spec has no resources")
 	flags.StringVar(
 		&o.URLTemplate,
 		"url-template",
 		o.URLTemplate,
-		"how a gateway that you run makes TensorBoards reachable, such as https://tb.example.com/{{.Namespace}}/{{.Name}}/. TensorBoard serves below the path of the URL (default: the address of the Service)",
+		"template of the URL of TensorBoards behind a gateway that you run, for example "+
+			"https://tb.example.com/{{.Namespace}}/{{.Name}}/. TensorBoard serves below the path of the URL "+
+			"(default: the address of the Service)",
 	)
-	flags.DurationVar(&o.IdleAfter, "idle-after", o.IdleAfter, "time without a request after which a TensorBoard is idle")
+	flags.DurationVar(&o.IdleAfter, "idle-after", o.IdleAfter,
+		"time without requests after which a TensorBoard is idle")
 	flags.DurationVar(&o.SuspendAfterIdle, "suspend-after-idle", o.SuspendAfterIdle,
-		"time after which an idle TensorBoard is suspended; 0 is never")
+		"time after which an idle TensorBoard is suspended; 0 means never")
 	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval,
-		"time between two questions to a TensorBoard when its last request was")
-	flags.IntVar(&o.Workers, "workers", o.Workers, "TensorBoards that are reconciled at the same time")
+		"interval at which a running TensorBoard is asked for the time of its last request")
+	flags.IntVar(&o.Workers, "workers", o.Workers, "number of TensorBoards that are reconciled concurrently")
 	o.NetworkPolicies.AddFlags(flags, "TensorBoard", "the pods of its namespace, this controller")
 }
 
-// validate returns an error that names the flags that make no sense.
+// validate returns an error that names all invalid flags.
 func (o *Options) validate() error {
 	var errs []error
 	if _, err := o.url("name", "namespace"); err != nil {
@@ -93,19 +96,19 @@ func (o *Options) validate() error {
 	}
 	if o.IdleAfter <= 0 || o.ProbeInterval <= 0 || o.SuspendAfterIdle < 0 {
 		errs = append(errs,
-			errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle not less"))
+			errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle at least 0"))
 	}
 	if err := o.NetworkPolicies.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if o.NetworkPolicies.Enabled && o.Namespace == "" {
 		errs = append(errs, errors.New("--network-policies: set $POD_NAMESPACE to the namespace of this controller, "+
-			"which must reach the sidecars of TensorBoards"))
+			"so that the NetworkPolicies let it reach the sidecars"))
 	}
 	return errors.Join(errs...)
 }
 
-// url returns where a TensorBoard is served. The path of the URL ends with a slash.
+// url returns the URL of a TensorBoard. The path of the URL ends with a slash.
 func (o *Options) url(namespace, name string) (*url.URL, error) {
 	if o.URLTemplate == "" {
 		return &url.URL{Scheme: "http", Host: objectName(name) + "." + namespace + ".svc." + o.ClusterDomain, Path: "/"}, nil
@@ -124,13 +127,14 @@ func (o *Options) url(namespace, name string) (*url.URL, error) {
 	}
 	if address.Host == "" || address.Scheme != "http" && address.Scheme != "https" || address.RawQuery != "" ||
 		address.Fragment != "" {
-		return nil, fmt.Errorf("%q is not like http://<host>/<path>", text.String())
+		return nil, fmt.Errorf("%q must look like http://<host>/<path> or https://<host>/<path>, without a query or fragment",
+			text.String())
 	}
 	address.Path = strings.TrimSuffix(address.Path, "/") + "/"
 	return address, nil
 }
 
-// resources returns those of the TensorBoards that name none.
+// resources returns the resources of TensorBoards whose spec has none.
 func (o *Options) resources() (corev1.ResourceRequirements, error) {
 	requests, err := quantities("--tensorboard-requests", o.Requests)
 	if err != nil {

@@ -11,22 +11,26 @@ import (
 func TestURL(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ template, want, wantError string }{
-		"by default it is that of the Service": {
+		"the default is the address of the Service": {
 			want: "http://board-tb.team.svc.cluster.local/",
 		},
-		"a path for each TensorBoard": {
+		"the path can contain the namespace and the name": {
 			template: "https://tb.example.com/{{.Namespace}}/{{.Name}}", want: "https://tb.example.com/team/board/",
 		},
-		"a host for each TensorBoard": {
+		"the host can contain the namespace and the name": {
 			template: "https://{{.Name}}.{{.Namespace}}.tb.example.com", want: "https://board.team.tb.example.com/",
 		},
-		"a template that is broken":    {template: "https://{{.Name", wantError: "unclosed action"},
-		"a template of unknown fields": {template: "https://{{.Cluster}}/", wantError: "Cluster"},
-		"an address without a host":    {template: "/{{.Name}}/", wantError: "is not like http://<host>/<path>"},
-		"an address with a query": {
-			template: "http://host/?name={{.Name}}", wantError: "is not like http://<host>/<path>",
+		"a template with a syntax error is refused":   {template: "https://{{.Name", wantError: "unclosed action"},
+		"a template with an unknown field is refused": {template: "https://{{.Cluster}}/", wantError: "Cluster"},
+		"a URL without a host is refused": {
+			template: "/{{.Name}}/", wantError: "must look like http://<host>/<path>",
 		},
-		"an address of another protocol": {template: "ftp://host/{{.Name}}", wantError: "is not like http://<host>/<path>"},
+		"a URL with a query is refused": {
+			template: "http://host/?name={{.Name}}", wantError: "must look like http://<host>/<path>",
+		},
+		"a URL of another scheme is refused": {
+			template: "ftp://host/{{.Name}}", wantError: "must look like http://<host>/<path>",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +48,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMakeNoSenseAreNamed(t *testing.T) {
+func TestTheErrorNamesTheInvalidFlag(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		change func(*Options)
@@ -72,7 +76,7 @@ func TestFlagsThatMakeNoSenseAreNamed(t *testing.T) {
 			t.Parallel()
 			options := DefaultOptions()
 			if err := options.validate(); err != nil {
-				t.Fatalf("the defaults are refused: %v", err)
+				t.Fatalf("the default values are invalid: %v", err)
 			}
 			tc.change(&options)
 			if err := options.validate(); err == nil || !strings.Contains(err.Error(), tc.want) {

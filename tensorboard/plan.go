@@ -15,51 +15,52 @@ import (
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
-// observation is what the cluster holds of a TensorBoard, and what it says of itself.
+// observation is the observed state of a TensorBoard: its objects, and the response of its sidecar.
 type observation struct {
-	// Pod that runs it; nil if there is none.
+	// Pod is the pod that runs TensorBoard, or nil if there is none.
 	Pod *corev1.Pod
-	// Hash of the spec that a pod of today would be made from.
+	// Hash is the hash of the current spec, as a new pod would have it.
 	Hash string
-	// Claims says how the claims of its sources are.
+	// Claims is the state of the claims that TensorBoard mounts.
 	Claims claims
-	// Group is that of a TensorBoard that is scheduled from a queue.
+	// Group is the PodGroup of a TensorBoard that is scheduled from a queue.
 	Group groupView
-	// Answer of the sidecar, if it was asked.
+	// Answer is the response of the sidecar, or nil if it was not asked.
 	Answer *answer
 }
 
-// answer is what the sidecar said, or why it did not.
+// answer is the response of the sidecar, or the error of the request.
 type answer struct {
 	Status sidecar.Status
 	Err    error
 }
 
-// decision is what to do about a TensorBoard.
+// decision contains the actions for a TensorBoard, and its new status.
 type decision struct {
 	Status v1beta1.TensorBoardStatus
-	// Create a pod, or Delete the one that was seen, by force if its node is lost.
+	// Create creates a pod. Delete deletes the observed pod. Force deletes it without a grace period, if its node is lost.
 	Create, Delete, Force bool
-	// CreateGroup makes its PodGroup, DeleteGroup gives back what that holds.
+	// CreateGroup creates the PodGroup. DeleteGroup deletes it and so releases its quota.
 	CreateGroup, DeleteGroup bool
-	// Suspend the TensorBoard, since nobody has looked at it for long.
+	// Suspend suspends the TensorBoard, because it was idle for too long.
 	Suspend bool
-	// WakeIn is when to look again without being woken; 0 is never.
-	WakeIn time.Duration
+	// RequeueAfter is the time until the next reconcile, if no event comes first. 0 means never.
+	RequeueAfter time.Duration
 }
 
 const (
-	// claimDelay is the time between two looks at a claim that a TensorBoard waits for: nobody tells of claims.
-	claimDelay = 5 * time.Second
-	// replacementDelay is the least age of a pod that is replaced because it ended, so that one which is evicted again and
-	// again costs the cluster little.
+	// pollInterval is the time between two reconciles of a TensorBoard that waits for a claim or for its PodGroup.
+	// Neither is watched.
+	pollInterval = 5 * time.Second
+	// replacementDelay is the minimum age of a pod that is replaced because it has ended. It limits the load on the
+	// cluster from a pod that is evicted repeatedly.
 	replacementDelay = time.Minute
-	// nodeLostDelay is how long a pod may take to end past its grace period before it is deleted by force: its node is
-	// lost. It only reads, so that one which still runs does no harm.
+	// nodeLostDelay is how long after its grace period a pod is force-deleted, because its node is considered lost. If the
+	// pod still runs, it does no harm, since it only reads.
 	nodeLostDelay = time.Minute
 )
 
-// plan decides what to do about a TensorBoard. It is a pure function.
+// plan returns the actions for a TensorBoard, and its new status. It is a pure function.
 func plan(tb *v1beta1.TensorBoard, seen observation, options Options, now time.Time) decision {
 	d := decision{Status: *tb.Status.DeepCopy()}
 	d.Status.ObservedGeneration = tb.Generation
@@ -76,25 +77,26 @@ func plan(tb *v1beta1.TensorBoard, seen observation, options Options, now time.T
 	return d
 }
 
-// pod decides what becomes of the pod, and says what that means for the TensorBoard.
+// pod decides whether to create or delete the pod. It returns the phase of the TensorBoard and its condition Ready.
 func (d *decision) pod(
 	tb *v1beta1.TensorBoard, seen observation, now time.Time,
 ) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
 	pod := seen.Pod
 	switch {
 	case pod != nil && !pod.DeletionTimestamp.IsZero():
-		// It is deleted with a time limit: the grace period is in the timestamp.
-		d.WakeIn = max(0, pod.DeletionTimestamp.Add(nodeLostDelay).Sub(now))
-		d.Delete, d.Force = d.WakeIn == 0, d.WakeIn == 0
-		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, pod.Name+" is ending")
+		// The timestamp includes the grace period.
+		d.RequeueAfter = max(0, pod.DeletionTimestamp.Add(nodeLostDelay).Sub(now))
+		d.Delete, d.Force = d.RequeueAfter == 0, d.RequeueAfter == 0
+		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, "pod "+pod.Name+" is terminating")
 	case tb.Spec.Suspend && pod != nil:
 		d.Delete = true
-		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, pod.Name+" is ending, since spec.suspend is true")
+		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping,
+			"pod "+pod.Name+" is terminating because spec.suspend is true")
 	case tb.Spec.Suspend:
 		d.DeleteGroup = seen.Group.Object != nil && metav1.IsControlledBy(seen.Group.Object, tb)
 		return v1beta1.TensorBoardSuspended, suspended(tb)
 	case pod == nil && seen.Claims.Reason != "":
-		d.WakeIn = claimDelay
+		d.RequeueAfter = pollInterval
 		phase := v1beta1.TensorBoardPending
 		if seen.Claims.Reason == v1beta1.ReasonClaimExclusive {
 			phase = v1beta1.TensorBoardFailed
@@ -110,22 +112,23 @@ func (d *decision) pod(
 		return v1beta1.TensorBoardPending, notReady(batchv1beta1.ReasonCreating, "the pod is being created")
 	case pod.Annotations[annotationSpecHash] != seen.Hash:
 		d.Delete = true
-		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, pod.Name+" is ending, since the spec has changed")
+		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping,
+			"pod "+pod.Name+" is terminating because the spec has changed")
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-		d.WakeIn = max(0, pod.CreationTimestamp.Add(replacementDelay).Sub(now))
-		d.Delete = d.WakeIn == 0
+		d.RequeueAfter = max(0, pod.CreationTimestamp.Add(replacementDelay).Sub(now))
+		d.Delete = d.RequeueAfter == 0
 		return v1beta1.TensorBoardPending, notReady(batchv1beta1.ReasonRestarting,
-			fmt.Sprintf("%s is replaced, since it ended: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message))
+			fmt.Sprintf("pod %s has ended and will be replaced: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message))
 	case isMisplaced(pod, seen.Claims.WantedOn):
 		d.Delete = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonGivingWay, seen.Claims.Message)
 	case isReady(pod):
 		return v1beta1.TensorBoardRunning, v1beta1.TensorBoardCondition{
 			Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonServing,
-			Message: "TensorBoard answers",
+			Message: "TensorBoard responds",
 		}
 	}
-	d.WakeIn = claimDelay // its claims may be in use elsewhere by now
+	d.RequeueAfter = pollInterval // a pod on another node might need the claims in the meantime
 	reason, message := whyNotReady(pod)
 	if queued, why := whyQueued(seen.Group); queued != "" && pod.Spec.NodeName == "" {
 		reason, message = queued, why
@@ -138,7 +141,8 @@ func (d *decision) pod(
 	return phase, notReady(reason, message)
 }
 
-// isMisplaced says that a pod is not where its claims are wanted; or that it waits for a node where they are no longer.
+// isMisplaced reports whether a pod runs on another node than the one where its claims are needed. A pod without a node
+// is misplaced if it waits for a node where its claims are no longer needed.
 func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
 	if pod.Spec.NodeName == "" {
 		return nodeOf(pod) != wantedOn
@@ -146,7 +150,8 @@ func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
 	return wantedOn != "" && pod.Spec.NodeName != wantedOn
 }
 
-// idle decides whether the TensorBoard is idle, for so long that it is to be suspended.
+// idle returns the condition Idle. It also decides whether the TensorBoard has been idle so long that it must be
+// suspended.
 func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Options) v1beta1.TensorBoardCondition {
 	c := v1beta1.TensorBoardCondition{Type: v1beta1.ConditionIdle, Status: metav1.ConditionUnknown}
 	before := condition(tb.Status.Conditions, v1beta1.ConditionIdle)
@@ -154,45 +159,48 @@ func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Optio
 	case tb.Spec.Suspend && before != nil && before.Reason == v1beta1.ReasonCulled:
 		return *before
 	case seen.Answer == nil:
-		c.Reason, c.Message = v1beta1.ReasonNotRunning, "there is no TensorBoard to ask"
+		c.Reason, c.Message = v1beta1.ReasonNotRunning, notRunning
 		return c
 	case seen.Answer.Err != nil:
-		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "TensorBoard does not say when its last request was: "+
+		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "the time of the last request is unknown: "+
 			seen.Answer.Err.Error()
-		d.wakeIn(options.ProbeInterval)
+		d.requeueIn(options.ProbeInterval)
 		return c
 	}
-	d.wakeIn(options.ProbeInterval)
+	d.requeueIn(options.ProbeInterval)
 	idleFor := time.Duration(seen.Answer.Status.IdleSeconds) * time.Second
 	if idleFor < options.IdleAfter {
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonRecentRequest
-		c.Message = fmt.Sprintf("TensorBoard had a request less than %s ago", options.IdleAfter)
+		c.Message = fmt.Sprintf("TensorBoard received a request less than %s ago", options.IdleAfter)
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, v1beta1.ReasonNoRequest
-	c.Message = fmt.Sprintf("TensorBoard had no request for %s", options.IdleAfter)
+	c.Message = fmt.Sprintf("TensorBoard received no request for %s", options.IdleAfter)
 	if options.SuspendAfterIdle == 0 {
 		return c
 	}
-	c.Message += fmt.Sprintf("; without one it is suspended after %s more", options.SuspendAfterIdle)
+	c.Message += fmt.Sprintf("; it will be suspended after another %s without a request", options.SuspendAfterIdle)
 	if idleFor >= options.IdleAfter+options.SuspendAfterIdle {
 		d.Suspend = true
 		c.Reason = v1beta1.ReasonCulled
 		c.Message = fmt.Sprintf(
-			"TensorBoard had no request for %s and was suspended: set spec.suspend to false to bring it back",
-			idleFor,
-		)
+			"TensorBoard received no request for %s and was suspended: to start it again, set spec.suspend to false", idleFor)
 	}
 	return c
 }
 
-func (d *decision) wakeIn(delay time.Duration) {
-	if d.WakeIn == 0 || delay < d.WakeIn {
-		d.WakeIn = delay
+// requeueIn ensures that the TensorBoard is reconciled again within the given time.
+func (d *decision) requeueIn(delay time.Duration) {
+	if d.RequeueAfter == 0 || delay < d.RequeueAfter {
+		d.RequeueAfter = delay
 	}
 }
 
-// suspended says why there is no pod: the user wants none, or nobody has looked at it for long.
+// notRunning is the message of conditions that need the response of the sidecar.
+const notRunning = "TensorBoard is not running, so it cannot be probed"
+
+// suspended returns the condition Ready of a suspended TensorBoard. Its reason depends on who suspended it: the user,
+// or the controller.
 func suspended(tb *v1beta1.TensorBoard) v1beta1.TensorBoardCondition {
 	if idle := condition(tb.Status.Conditions, v1beta1.ConditionIdle); idle != nil && idle.Reason == v1beta1.ReasonCulled {
 		return notReady(v1beta1.ReasonCulled, idle.Message)
@@ -200,14 +208,14 @@ func suspended(tb *v1beta1.TensorBoard) v1beta1.TensorBoardCondition {
 	return notReady(v1beta1.ReasonSuspended, "spec.suspend is true")
 }
 
-// sourcesAvailable says whether the sidecar can read what it is to fetch.
+// sourcesAvailable returns the condition SourcesAvailable, from the errors that the sidecar reports.
 func sourcesAvailable(a *answer) v1beta1.TensorBoardCondition {
 	c := v1beta1.TensorBoardCondition{Type: v1beta1.ConditionSourcesAvailable, Status: metav1.ConditionUnknown}
 	switch {
 	case a == nil:
-		c.Reason, c.Message = v1beta1.ReasonNotRunning, "there is no TensorBoard to ask"
+		c.Reason, c.Message = v1beta1.ReasonNotRunning, notRunning
 	case a.Err != nil:
-		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "TensorBoard does not say how its sources are: "+a.Err.Error()
+		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "the state of the sources is unknown: "+a.Err.Error()
 	case len(a.Status.Sources) == 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1beta1.ReasonAllAvailable, "no source reports an error"
 	default:
@@ -227,14 +235,14 @@ func notReady(reason, message string) v1beta1.TensorBoardCondition {
 	}
 }
 
-// follow gives a condition the times that follow from the one before, and cuts its message. One that says the same as
-// before stays as it is: that time passes is no news.
+// follow sets the times of a condition from the previous one, and truncates its message. It returns the previous
+// condition unchanged if the new one reports the same state.
 func follow(
 	before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time,
 ) v1beta1.TensorBoardCondition {
 	c.Message = report.Truncated(c.Message, report.MaxMessage)
 	same := before != nil && before.Status == c.Status && before.Reason == c.Reason
-	// What these say has times and ports in it.
+	// These messages contain times and ports, which change all the time.
 	if same && (before.Message == c.Message || c.Type == v1beta1.ConditionIdle || c.Reason == v1beta1.ReasonProbeFailed) {
 		return *before
 	}
@@ -252,6 +260,7 @@ func follow(
 	return c
 }
 
+// condition returns the condition of a type, or nil if there is none.
 func condition(conditions []v1beta1.TensorBoardCondition, name string) *v1beta1.TensorBoardCondition {
 	for i := range conditions {
 		if conditions[i].Type == name {
@@ -273,7 +282,7 @@ func podStatus(pod *corev1.Pod) *v1beta1.PodStatus {
 	}
 }
 
-// isReady says that TensorBoard answers, as the sidecar tells the kubelet.
+// isReady reports whether TensorBoard responds, according to the readiness probe of the sidecar.
 func isReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -283,13 +292,13 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// whyNotReady says why a pod that should run does not answer.
+// whyNotReady returns why a pod that should run is not ready.
 func whyNotReady(pod *corev1.Pod) (reason, message string) {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff" {
-			message := fmt.Sprintf("container %s of %s ends again and again", s.Name, pod.Name)
+			message := fmt.Sprintf("container %s of pod %s crashes repeatedly", s.Name, pod.Name)
 			if last := s.LastTerminationState.Terminated; last != nil {
-				message += fmt.Sprintf(", with exit code %d: %s", last.ExitCode, last.Message)
+				message += fmt.Sprintf(", last with exit code %d: %s", last.ExitCode, last.Message)
 			}
 			return v1beta1.ReasonCrashing, message
 		}

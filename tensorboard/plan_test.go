@@ -22,7 +22,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const hash = "hash"
 
-// seenPod makes a pod of today's spec that was created ten minutes ago, and changes it.
+// seenPod returns a pod of the current spec that was created ten minutes ago, with changes.
 func seenPod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -46,7 +46,7 @@ func unschedulable(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
 }
 
-// endingFor has the pod past its grace period for so long.
+// endingFor returns a change that makes the pod exceed its grace period by the given time.
 func endingFor(d time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
 }
@@ -55,7 +55,7 @@ func idleFor(d time.Duration) *answer {
 	return &answer{Status: sidecar.Status{IdleSeconds: int64(d / time.Second)}}
 }
 
-// boardUID is that of the TensorBoard which owns the group.
+// boardUID is the UID of the TensorBoard that owns the PodGroup.
 const boardUID = "board-uid"
 
 var (
@@ -63,7 +63,7 @@ var (
 	admitted  = metav1.Condition{Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionTrue}
 )
 
-// newGroup makes the PodGroup of the TensorBoard.
+// newGroup returns the PodGroup of the TensorBoard.
 func newGroup(conditions ...metav1.Condition) *schedulerv1beta1.PodGroup {
 	return &schedulerv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: boardUID, Controller: new(true)}}},
@@ -71,150 +71,165 @@ func newGroup(conditions ...metav1.Condition) *schedulerv1beta1.PodGroup {
 	}
 }
 
-func TestPlanOfThePod(t *testing.T) {
+func TestPlanDecidesAboutThePod(t *testing.T) {
 	t.Parallel()
 	type actions struct {
 		Create, Delete, Force    bool
 		CreateGroup, DeleteGroup bool
-		WakeIn                   time.Duration
+		RequeueAfter             time.Duration
 		Phase                    v1beta1.TensorBoardPhase
 		Reason                   string
 	}
-	running := actions{WakeIn: time.Minute, Phase: v1beta1.TensorBoardRunning, Reason: v1beta1.ReasonServing}
+	running := actions{RequeueAfter: time.Minute, Phase: v1beta1.TensorBoardRunning, Reason: v1beta1.ReasonServing}
 	cases := map[string]struct {
 		suspend   bool
 		scheduler *batchv1beta1.SchedulePolicy
 		seen      observation
 		want      actions
 	}{
-		"a new TensorBoard gets its pod": {
+		"a pod is created for a new TensorBoard": {
 			want: actions{Create: true, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonCreating},
 		},
-		"a claim that is not bound is waited for, and looked at again": {
+		"a TensorBoard waits for a claim that is not bound, and is requeued": {
 			seen: observation{Claims: claims{Reason: v1beta1.ReasonClaimNotReady}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonClaimNotReady},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonClaimNotReady},
 		},
-		"a claim that no other pod could use any more is not taken": {
+		"a TensorBoard fails if its claim is ReadWriteOncePod": {
 			seen: observation{Claims: claims{Reason: v1beta1.ReasonClaimExclusive}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonClaimExclusive},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonClaimExclusive},
 		},
-		"a claim that is gone does not stop the pod that has it": {
+		"a running pod stays when its claim has disappeared": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{Reason: v1beta1.ReasonClaimNotReady}, Answer: idleFor(0)},
 			want: running,
 		},
-		"a pod that answers is asked again in a while": {
+		"a ready pod is probed again after the interval": {
 			seen: observation{Pod: seenPod(ready), Answer: idleFor(0)},
 			want: running,
 		},
-		"a pod that starts is waited for": {
+		"a TensorBoard is pending while its pod starts": {
 			seen: observation{Pod: seenPod()},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonPending},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonPending},
 		},
-		"an image that cannot be pulled is a failure that says so": {
+		"a TensorBoard whose image cannot be pulled fails with the reason ImagePull": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 					Name:  mainContainer,
 					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 				}}
 			})},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonImagePull},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonImagePull},
 		},
-		"a container that ends again and again is a failure that says so": {
+		"a TensorBoard whose container crashes repeatedly fails with the reason Crashing": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 					Name:  mainContainer,
 					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 				}}
 			})},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonCrashing},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonCrashing},
 		},
-		"a pod of another spec is deleted": {
+		"a pod of an earlier spec is deleted": {
 			seen: observation{Pod: seenPod(ready), Hash: "another", Answer: idleFor(0)},
-			want: actions{Delete: true, WakeIn: time.Minute, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+			want: actions{
+				Delete: true, RequeueAfter: time.Minute,
+				Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping,
+			},
 		},
-		"a pod that ended is replaced": {
+		"a pod that has ended is replaced": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })},
 			want: actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonRestarting},
 		},
-		"a pod that ended soon after it was created is replaced later": {
+		"a pod that has ended soon after its creation is replaced after a delay": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Status.Phase = corev1.PodFailed
 				pod.CreationTimestamp = metav1.NewTime(now.Add(-20 * time.Second))
 			})},
-			want: actions{WakeIn: 40 * time.Second, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonRestarting},
+			want: actions{
+				RequeueAfter: 40 * time.Second, Phase: v1beta1.TensorBoardPending,
+				Reason: batchv1beta1.ReasonRestarting,
+			},
 		},
-		"a pod that is ending is waited for": {
+		"a TensorBoard waits for a terminating pod": {
 			seen: observation{Pod: seenPod(endingFor(0))},
-			want: actions{WakeIn: nodeLostDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+			want: actions{RequeueAfter: nodeLostDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
 		},
-		"a pod on a lost node is deleted by force": {
+		"a pod on a lost node is force-deleted": {
 			seen: observation{Pod: seenPod(endingFor(nodeLostDelay))},
 			want: actions{Delete: true, Force: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
 		},
-		"a claim that training needs on another node is given up": {
+		"a pod is deleted if training needs its claim on another node": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-2"}, Answer: idleFor(0)},
-			want: actions{Delete: true, WakeIn: time.Minute, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
+			want: actions{
+				Delete: true, RequeueAfter: time.Minute,
+				Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay,
+			},
 		},
-		"a pod that waits for a node where its claim is no longer wanted is made anew": {
+		"a pod that waits for a node is recreated if its claim is needed on another node": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
 			}), Claims: claims{WantedOn: "node-2"}},
 			want: actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
 		},
-		"and so is one whose claim nobody uses any more": {
+		"a pod that waits for a node is recreated if no pod uses its claim anymore": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
 				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
 			})},
 			want: actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay},
 		},
-		"a pod that waits for the node of its claim goes on waiting": {
+		"a pod keeps waiting for the node where its claim is needed": {
 			seen: observation{Pod: seenPod(unschedulable, func(pod *corev1.Pod) {
 				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
 			}), Claims: claims{WantedOn: "node-1"}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonUnschedulable},
+			want: actions{
+				RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending,
+				Reason: batchv1beta1.ReasonUnschedulable,
+			},
 		},
-		"a claim that training needs on the same node is shared": {
+		"a pod stays if training needs its claim on the same node": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-1"}, Answer: idleFor(0)},
 			want: running,
 		},
-		"suspending deletes the pod": {
+		"the pod of a suspended TensorBoard is deleted": {
 			suspend: true,
 			seen:    observation{Pod: seenPod(ready)},
 			want:    actions{Delete: true, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
 		},
-		"a suspended TensorBoard has nothing to do": {
+		"a suspended TensorBoard without a pod needs no action": {
 			suspend: true,
 			want:    actions{Phase: v1beta1.TensorBoardSuspended, Reason: v1beta1.ReasonSuspended},
 		},
-		"without PodGroups there is no queue, and no pod": {
+		"a TensorBoard with a queue fails if PodGroups are not installed": {
 			scheduler: fromQueue, seen: observation{Group: groupView{NotInstalled: true}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotInstalled},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotInstalled},
 		},
-		"the group comes before the pod": {
+		"the PodGroup is created before the pod": {
 			scheduler: fromQueue,
 			want: actions{
-				CreateGroup: true, WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued,
+				CreateGroup: true, RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued,
 			},
 		},
-		"the group waits for the scheduler-controller": {
+		"there is no pod until the scheduler-controller has processed the PodGroup": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup()}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
 		},
-		"the queue does not take the group": {
+		"there is no pod while the queue does not admit the PodGroup": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(metav1.Condition{
 				Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQueueClosed,
 			})}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: schedulerv1beta1.ReasonQueueClosed},
+			want: actions{
+				RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending,
+				Reason: schedulerv1beta1.ReasonQueueClosed,
+			},
 		},
-		"the group is another's": {
+		"a TensorBoard fails if its PodGroup has another owner": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: &schedulerv1beta1.PodGroup{}}},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNameConflict},
+			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNameConflict},
 		},
-		"a pod whose group is admitted": {
+		"the pod is created when the PodGroup is admitted": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(admitted)}},
 			want: actions{Create: true, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonCreating},
 		},
-		"a pod that waits for the quota of its queue": {
+		"a pod without a node has the reason of its PodGroup": {
 			scheduler: fromQueue, seen: observation{
 				Pod: seenPod(func(pod *corev1.Pod) { pod.Spec.NodeName = "" }),
 				Group: groupView{Object: newGroup(admitted, metav1.Condition{
@@ -222,9 +237,12 @@ func TestPlanOfThePod(t *testing.T) {
 					Reason: schedulerv1beta1.ReasonQuotaExceeded,
 				})},
 			},
-			want: actions{WakeIn: claimDelay, Phase: v1beta1.TensorBoardPending, Reason: schedulerv1beta1.ReasonQuotaExceeded},
+			want: actions{
+				RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending,
+				Reason: schedulerv1beta1.ReasonQuotaExceeded,
+			},
 		},
-		"a suspended TensorBoard gives back what its group holds": {
+		"the PodGroup of a suspended TensorBoard is deleted": {
 			suspend: true, scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(admitted)}},
 			want: actions{DeleteGroup: true, Phase: v1beta1.TensorBoardSuspended, Reason: v1beta1.ReasonSuspended},
 		},
@@ -241,7 +259,7 @@ func TestPlanOfThePod(t *testing.T) {
 			}
 			d := plan(tb, tc.seen, DefaultOptions(), now)
 			got := actions{
-				d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, d.WakeIn, d.Status.Phase,
+				d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, d.RequeueAfter, d.Status.Phase,
 				condition(d.Status.Conditions, v1beta1.ConditionReady).Reason,
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -251,7 +269,7 @@ func TestPlanOfThePod(t *testing.T) {
 	}
 }
 
-func TestPlanOfTheIdle(t *testing.T) {
+func TestPlanDetectsIdleTensorBoards(t *testing.T) {
 	t.Parallel()
 	type outcome struct {
 		Status  metav1.ConditionStatus
@@ -263,23 +281,23 @@ func TestPlanOfTheIdle(t *testing.T) {
 		answer *answer
 		want   outcome
 	}{
-		"a TensorBoard without a pod cannot be asked": {
+		"a TensorBoard without a pod cannot be probed": {
 			want: outcome{metav1.ConditionUnknown, v1beta1.ReasonNotRunning, false},
 		},
-		"one that does not answer is not taken for idle": {
+		"a TensorBoard that does not respond is not idle": {
 			answer: &answer{Err: errors.New("timeout")},
 			want:   outcome{metav1.ConditionUnknown, v1beta1.ReasonProbeFailed, false},
 		},
-		"a request of this hour keeps it from being idle": {
+		"a TensorBoard with a request in the last hour is not idle": {
 			answer: idleFor(time.Hour - time.Second), want: outcome{metav1.ConditionFalse, v1beta1.ReasonRecentRequest, false},
 		},
-		"after an hour without a request it is idle": {
+		"a TensorBoard is idle after an hour without a request": {
 			answer: idleFor(time.Hour), want: outcome{metav1.ConditionTrue, v1beta1.ReasonNoRequest, false},
 		},
-		"after a day more it is suspended": {
+		"a TensorBoard is suspended after being idle for a day": {
 			answer: idleFor(25 * time.Hour), want: outcome{metav1.ConditionTrue, v1beta1.ReasonCulled, true},
 		},
-		"unless that is turned off": {
+		"an idle TensorBoard is never suspended if --suspend-after-idle is 0": {
 			never: true, answer: idleFor(1000 * time.Hour), want: outcome{metav1.ConditionTrue, v1beta1.ReasonNoRequest, false},
 		},
 	}
@@ -303,7 +321,7 @@ func TestPlanOfTheIdle(t *testing.T) {
 	}
 }
 
-// after lets a TensorBoard see one thing after the other, as the clock goes on.
+// after plans a TensorBoard for several observations in sequence, each at its time.
 func after(tb *v1beta1.TensorBoard, steps ...func() (observation, time.Time)) {
 	for _, step := range steps {
 		seen, at := step()
@@ -312,20 +330,20 @@ func after(tb *v1beta1.TensorBoard, steps ...func() (observation, time.Time)) {
 	}
 }
 
-func TestThatTimePassesIsNotWritten(t *testing.T) {
+func TestTheStatusDoesNotChangeAsTimePasses(t *testing.T) {
 	t.Parallel()
-	for name, idle := range map[string]time.Duration{"in use": 0, "idle": 2 * time.Hour} {
+	for name, idle := range map[string]time.Duration{"a TensorBoard in use": 0, "an idle TensorBoard": 2 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tb := &v1beta1.TensorBoard{}
-			look := func(later time.Duration) func() (observation, time.Time) {
+			observe := func(later time.Duration) func() (observation, time.Time) {
 				return func() (observation, time.Time) {
 					return observation{Pod: seenPod(ready), Answer: idleFor(idle + later)}, now.Add(later)
 				}
 			}
-			after(tb, look(0))
+			after(tb, observe(0))
 			first := tb.Status.DeepCopy()
-			after(tb, look(time.Minute), look(2*time.Minute))
+			after(tb, observe(time.Minute), observe(2*time.Minute))
 			if diff := cmp.Diff(first, &tb.Status); diff != "" {
 				t.Errorf("the status changed (-before +after):\n%s", diff)
 			}
@@ -333,7 +351,7 @@ func TestThatTimePassesIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestConditionsTellWhenTheyChanged(t *testing.T) {
+func TestConditionsHaveTheTimeOfTheirLastChange(t *testing.T) {
 	t.Parallel()
 	tb := &v1beta1.TensorBoard{}
 	after(tb,
@@ -347,16 +365,16 @@ func TestConditionsTellWhenTheyChanged(t *testing.T) {
 		},
 	)
 	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(d)) }
-	asked := func(d time.Duration) *metav1.Time { asked := at(d); return &asked }
+	probed := func(d time.Duration) *metav1.Time { probed := at(d); return &probed }
 	want := []v1beta1.TensorBoardCondition{
 		{Type: "Ready", Status: "True", Reason: "Serving", LastTransitionTime: at(2 * time.Minute)},
 		{
 			Type: "SourcesAvailable", Status: "True", Reason: "AllAvailable", LastTransitionTime: at(2 * time.Minute),
-			LastProbeTime: asked(2 * time.Minute),
+			LastProbeTime: probed(2 * time.Minute),
 		},
 		{
 			Type: "Idle", Status: "True", Reason: "NoRequest", LastTransitionTime: at(3 * time.Hour),
-			LastProbeTime: asked(3 * time.Hour),
+			LastProbeTime: probed(3 * time.Hour),
 		},
 	}
 	if diff := cmp.Diff(want, tb.Status.Conditions,
@@ -365,7 +383,7 @@ func TestConditionsTellWhenTheyChanged(t *testing.T) {
 	}
 }
 
-func TestTheOneWhoCulledIsRemembered(t *testing.T) {
+func TestTheStatusRecordsWhoSuspendedTheTensorBoard(t *testing.T) {
 	t.Parallel()
 	reasons := func(tb *v1beta1.TensorBoard) [2]string {
 		return [2]string{
@@ -386,7 +404,7 @@ func TestTheOneWhoCulledIsRemembered(t *testing.T) {
 	tb.Spec.Suspend = false
 	after(tb, nothing)
 	if diff := cmp.Diff([2]string{"Creating", "NotRunning"}, reasons(tb)); diff != "" {
-		t.Errorf("unexpected reasons after the user brought it back (-want +got):\n%s", diff)
+		t.Errorf("unexpected reasons after the user resumed it (-want +got):\n%s", diff)
 	}
 	tb.Spec.Suspend = true
 	after(tb, nothing)
@@ -395,7 +413,7 @@ func TestTheOneWhoCulledIsRemembered(t *testing.T) {
 	}
 }
 
-func TestSourcesThatFailAreNamed(t *testing.T) {
+func TestTheConditionNamesASourceThatFails(t *testing.T) {
 	t.Parallel()
 	broken := &answer{Status: sidecar.Status{Sources: []sidecar.SourceStatus{
 		{Run: "b", Source: "s3://b/runs", Error: "the Secret s has no key AWS_ACCESS_KEY_ID"},
@@ -413,8 +431,8 @@ func TestSourcesThatFailAreNamed(t *testing.T) {
 	}
 }
 
-// The text of a kubelet or of an admission webhook, which a message quotes, may be of any length.
-func TestAMessageIsAtMostWhatAConditionTakes(t *testing.T) {
+// A message can quote the text of a kubelet or of an admission webhook, which can have any length.
+func TestTheMessageOfAConditionIsTruncated(t *testing.T) {
 	t.Parallel()
 	tb := &v1beta1.TensorBoard{}
 	pod := seenPod(func(pod *corev1.Pod) {
@@ -423,7 +441,7 @@ func TestAMessageIsAtMostWhatAConditionTakes(t *testing.T) {
 	d := plan(tb, observation{Hash: hash, Pod: pod}, DefaultOptions(), now)
 	for _, c := range d.Status.Conditions {
 		if len(c.Message) > report.MaxMessage {
-			t.Errorf("the message of %s has %d bytes, and %d are allowed", c.Type, len(c.Message), report.MaxMessage)
+			t.Errorf("the message of %s has %d bytes, want at most %d", c.Type, len(c.Message), report.MaxMessage)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package tensorboard is the tensorboard-controller: it runs the TensorBoards of a cluster, each in a pod with a
-// sidecar of ours, and suspends those that nobody looks at.
+// Package tensorboard is the tensorboard-controller. It runs each TensorBoard of a cluster in a pod with a sidecar, and
+// suspends TensorBoards that are idle.
 package tensorboard
 
 import (
@@ -23,11 +23,11 @@ import (
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
-// Program puts the tensorboard-controller into the shell of all controllers. The options are the defaults of its flags.
+// Program returns the tensorboard-controller as a program. The options are the default values of its flags.
 func Program(options Options) manager.Program {
 	return manager.Program{
 		Name:  "tensorboard-controller",
-		Short: "Runs the TensorBoards of a cluster",
+		Short: "Runs the TensorBoards of a cluster and suspends idle ones",
 		AddToScheme: func(scheme *runtime.Scheme) error {
 			return errors.Join(v1beta1.AddToScheme(scheme), schedulerv1beta1.AddToScheme(scheme))
 		},
@@ -42,7 +42,7 @@ func Program(options Options) manager.Program {
 				ByObject: map[client.Object]cache.ByObject{
 					&corev1.Pod{}: labelled, &corev1.Service{}: labelled, &networkingv1.NetworkPolicy{}: labelled,
 				},
-				DefaultTransform: manager.Strip(options.strip), // once Setup has completed the options
+				DefaultTransform: manager.Strip(options.strip), // called only after Setup has completed the options
 			}, nil
 		},
 		Setup: func(_ context.Context, mgr ctrl.Manager, shell manager.Options) error {

@@ -36,20 +36,20 @@ import (
 )
 
 const (
-	// probeTimeout is how long a sidecar may take to answer.
+	// probeTimeout is the time limit for the response of a sidecar.
 	probeTimeout = 5 * time.Second
-	// refusalDelay is the time between two tries of what the API server refuses.
+	// refusalDelay is the time between two attempts to create or change an object that the API server rejects.
 	refusalDelay = 30 * time.Second
-	// conflictDelay is how long to wait for the cache after a write that met a newer version.
+	// conflictDelay is how long to wait after a conflict, until the cache has the newer version.
 	conflictDelay = 100 * time.Millisecond
 )
 
-// theTensorBoard is what messages call the owner of an object.
+// theTensorBoard is the name of the owner of an object in messages.
 const theTensorBoard = "the TensorBoard"
 
 type reconciler struct {
 	client  client.Client
-	reader  client.Reader // of the API server itself
+	reader  client.Reader // reads from the API server, not from the cache
 	claims  *claimReader
 	events  events.EventRecorder
 	http    *http.Client
@@ -82,14 +82,14 @@ func (r *reconciler) setupWithManager(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// Reconcile brings one TensorBoard closer to what its spec says. It returns an error for what is worth another try.
+// Reconcile moves the state of a TensorBoard towards its spec. It returns an error if a retry can succeed.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var tb v1beta1.TensorBoard
 	if err := r.client.Get(ctx, request.NamespacedName, &tb); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !tb.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil // what it owns is garbage collected with it
+		return reconcile.Result{}, nil // its objects are garbage collected
 	}
 	address, err := r.options.url(tb.Namespace, tb.Name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.execute(ctx, &tb, seen, config, prefix, d)
 }
 
-// observe reads what there is of a TensorBoard, and asks the one that runs how it is.
+// observe reads the objects of a TensorBoard. If its pod is ready, observe also asks the sidecar for its status.
 func (r *reconciler) observe(ctx context.Context, tb *v1beta1.TensorBoard, hash string) (observation, error) {
 	seen := observation{Hash: hash}
 	var pod corev1.Pod
@@ -138,12 +138,12 @@ func (r *reconciler) observe(ctx context.Context, tb *v1beta1.TensorBoard, hash 
 	return seen, nil
 }
 
-// execute carries out a decision. The status is written last, and once: nothing is lost with it that could not be seen
-// again.
+// execute carries out a decision. It writes the status once, after all other objects. If that write is lost, the next
+// reconcile observes the same state again.
 func (r *reconciler) execute(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config, prefix string, d decision,
 ) (reconcile.Result, error) {
-	result := reconcile.Result{RequeueAfter: d.WakeIn}
+	result := reconcile.Result{RequeueAfter: d.RequeueAfter}
 	var refused *report.RefusedError
 	if err := r.ensureObjects(ctx, tb, seen, config, prefix, d); errors.As(err, &refused) {
 		d.Status.Phase = v1beta1.TensorBoardFailed
@@ -156,7 +156,8 @@ func (r *reconciler) execute(
 		}
 		result.RequeueAfter = refusalDelay
 	} else if _, ok := errors.AsType[*owned.NotCachedError](err); ok {
-		result.RequeueAfter = refusalDelay // the cache will tell, unless somebody took our label off the object
+		// A watch event follows when the cache has the object, unless somebody removed our label from the object.
+		result.RequeueAfter = refusalDelay
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -170,8 +171,8 @@ func (r *reconciler) execute(
 	return result, err
 }
 
-// ensureObjects deletes what the TensorBoard does not need, and then makes what it does: what it can not have keeps
-// nothing alive.
+// ensureObjects deletes the objects that the TensorBoard does not need, and then creates the missing ones. The order
+// ensures that a failed creation does not prevent a deletion.
 func (r *reconciler) ensureObjects(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, config, prefix string, d decision,
 ) error {
@@ -192,10 +193,10 @@ func (r *reconciler) ensureObjects(
 	}
 	pod, err := buildPod(tb, config, prefix, seen.Claims.WantedOn, r.options)
 	if err != nil {
-		return err // and no group holds a quota for it
+		return err // before a PodGroup exists that would hold quota for this pod
 	}
 	if d.CreateGroup {
-		return r.create(ctx, tb, buildGroup(tb), client.DisableReadYourWritesConsistency) // no cache has it
+		return r.create(ctx, tb, buildGroup(tb), client.DisableReadYourWritesConsistency) // PodGroups are not cached
 	}
 	if scheduler := t9kScheduler(&tb.Spec); scheduler != nil {
 		gang.Decorate(pod, *scheduler, seen.Group.Object, gang.Member{Role: groupRole})
@@ -239,7 +240,8 @@ func (r *reconciler) create(
 	return owned.Create(ctx, r.client, r.reader, tb, theTensorBoard, object, options...)
 }
 
-// writeStatus writes the status if it differs, and tells the user of a new reason.
+// writeStatus writes the status if it has changed. It emits an event for each new reason, and logs a new phase if there
+// is no such event.
 func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, status v1beta1.TensorBoardStatus) error {
 	if equality.Semantic.DeepEqual(tb.Status, status) {
 		return nil
@@ -250,24 +252,24 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	told := false
+	hasEvent := false
 	for _, name := range []string{v1beta1.ConditionReady, v1beta1.ConditionSourcesAvailable} {
-		told = r.tell(ctx, tb, condition(before.Status.Conditions, name), condition(status.Conditions, name)) || told
+		hasEvent = r.emit(ctx, tb, condition(before.Status.Conditions, name), condition(status.Conditions, name)) || hasEvent
 	}
-	if !told && before.Status.Phase != status.Phase {
+	if !hasEvent && before.Status.Phase != status.Phase {
 		log.FromContext(ctx).Info("PhaseChanged", "phase", status.Phase,
 			"reason", condition(status.Conditions, v1beta1.ConditionReady).Reason, "was", before.Status.Phase)
 	}
 	return nil
 }
 
-// tell tells that a condition has come to have another reason, if that is news: that a TensorBoard starts or ends is on
-// the way to it. It returns whether it did.
-func (r *reconciler) tell(
+// emit emits an event if the reason of a condition has changed, and reports whether it did. There is no event for a
+// transitional reason, or if SourcesAvailable becomes True and was not False before.
+func (r *reconciler) emit(
 	ctx context.Context, tb *v1beta1.TensorBoard, before, after *v1beta1.TensorBoardCondition,
 ) bool {
 	switch {
-	case before != nil && before.Reason == after.Reason, onItsWay[after.Reason]:
+	case before != nil && before.Reason == after.Reason, isTransitional[after.Reason]:
 		return false
 	case after.Type == v1beta1.ConditionSourcesAvailable && after.Status == metav1.ConditionTrue &&
 		(before == nil || before.Status != metav1.ConditionFalse):
@@ -285,20 +287,21 @@ func (r *reconciler) tell(
 	return true
 }
 
-// onItsWay are the reasons that are steps from one state to another.
-var onItsWay = map[string]bool{
+// isTransitional contains the reasons of a TensorBoard that is between two states, for example while it starts.
+var isTransitional = map[string]bool{
 	v1beta1.ReasonQueued: true, schedulerv1beta1.ReasonScheduling: true, schedulerv1beta1.ReasonTooFewPods: true,
 	batchv1beta1.ReasonCreating: true, batchv1beta1.ReasonPending: true, batchv1beta1.ReasonRestarting: true,
 	v1beta1.ReasonStopping: true, v1beta1.ReasonNotRunning: true,
 }
 
-// suspend sets spec.suspend, unless the TensorBoard was changed since it was read. The status says already why.
+// suspend sets spec.suspend to true. It returns a conflict error if the TensorBoard has changed since it was read. The
+// status already has the reason.
 func (r *reconciler) suspend(ctx context.Context, tb *v1beta1.TensorBoard) error {
 	before := tb.DeepCopy()
 	tb.Spec.Suspend = true
 	if err := r.client.Patch(ctx, tb,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("suspending a TensorBoard that nobody looks at: %w", err)
+		return fmt.Errorf("suspending an idle TensorBoard: %w", err)
 	}
 	return nil
 }

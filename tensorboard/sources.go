@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
-// Where the volumes of a TensorBoard are mounted.
+// The folders in which the volumes of a TensorBoard are mounted.
 const (
 	claimsFolder  = "/claims/"
 	secretsFolder = "/secrets/"
@@ -23,14 +23,15 @@ const (
 	minioFileset = "t9k://minio/"
 )
 
-// sources are the places of logs that a TensorBoard shows.
+// sources are the sources of the logs of a TensorBoard.
 type sources struct {
+	// All are the sources in the order of the spec, without duplicates.
 	All []sidecar.Source
-	// Claims and Secrets that they are read from and with, each once.
+	// Claims and Secrets are the names of the claims and Secrets that the sources use, without duplicates.
 	Claims, Secrets []string
 }
 
-// sourcesOf lists the sources of a spec in its order, each once.
+// sourcesOf returns the sources of a spec.
 func sourcesOf(spec *v1beta1.TensorBoardSpec) sources {
 	s := sources{}
 	for _, fileset := range spec.TrainingLogFilesets {
@@ -61,7 +62,7 @@ func sourcesOf(spec *v1beta1.TensorBoardSpec) sources {
 	return s
 }
 
-// addFileset adds a fileset, of which the API server has checked the form.
+// addFileset adds the source of a fileset URI. The API server has validated the URI.
 func (s *sources) addFileset(uri string) {
 	if rest, ok := strings.CutPrefix(uri, pvcFileset); ok {
 		claim, path, _ := strings.Cut(rest, "/")
@@ -89,13 +90,13 @@ func (s *sources) addBucket(secret, bucket, path string) {
 
 func (s *sources) addURL(address string) {
 	name := address
-	if parsed, err := url.Parse(address); err == nil { // a query may hold a signature
+	if parsed, err := url.Parse(address); err == nil { // drops the query, which can contain a signature
 		name = parsed.Host + parsed.Path
 	}
 	s.add(name, sidecar.Source{HTTP: &sidecar.HTTPSource{URL: address}})
 }
 
-// add adds a source unless it is there already, as a run that is named after it.
+// add adds a source and names its run, unless the source already exists.
 func (s *sources) add(name string, source sidecar.Source) {
 	if slices.ContainsFunc(s.All, func(other sidecar.Source) bool { return same(other, source) }) {
 		return
@@ -108,7 +109,7 @@ func (s *sources) add(name string, source sidecar.Source) {
 	s.All = append(s.All, source)
 }
 
-// same says that two sources are the same place.
+// same reports whether two sources are the same location.
 func same(a, b sidecar.Source) bool {
 	switch {
 	case a.S3 != nil && b.S3 != nil:
@@ -120,10 +121,11 @@ func same(a, b sidecar.Source) bool {
 	}
 }
 
-// maxRunName is the longest run name, in bytes: a file name has at most 255, and a number may follow.
+// maxRunName is the maximum length of a run name in bytes. It leaves room for a number, because a file name has at most
+// 255 bytes.
 const maxRunName = 200
 
-// runName makes one folder's name of a path.
+// runName turns a path into the name of a single folder.
 func runName(path string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '/' || r < ' ' || r == utf8.RuneError {
@@ -131,7 +133,7 @@ func runName(path string) string {
 		}
 		return r
 	}, strings.Trim(path, "/"))
-	name = strings.TrimLeft(name, ".") // TensorBoard passes over hidden folders, and .. is another's
+	name = strings.TrimLeft(name, ".") // TensorBoard ignores hidden folders, and .. is the parent folder
 	if len(name) > maxRunName {
 		name = strings.ToValidUTF8(name[:maxRunName], "")
 	}
@@ -141,12 +143,13 @@ func runName(path string) string {
 	return name
 }
 
-// cleaned drops what of a path means nothing: empty parts and single dots.
+// cleaned removes empty elements and single dots from a path.
 func cleaned(path string) string {
 	parts := slices.DeleteFunc(strings.Split(path, "/"), func(part string) bool { return part == "" || part == "." })
 	return strings.Join(parts, "/")
 }
 
+// withOne returns the list with a name appended, unless the list contains the name.
 func withOne(list []string, name string) []string {
 	if slices.Contains(list, name) {
 		return list

@@ -17,7 +17,7 @@ func TestSourcesOf(t *testing.T) {
 		spec v1beta1.TensorBoardSpec
 		want sources
 	}{
-		"filesets of a claim and of MinIO": {
+		"filesets can be in claims and in MinIO": {
 			spec: v1beta1.TensorBoardSpec{TrainingLogFilesets: []v1beta1.FilesetURI{
 				"t9k://pvc/data", "t9k://pvc/data/logs/run 1/", "t9k://minio/keys/bucket/a/b",
 			}},
@@ -30,7 +30,7 @@ func TestSourcesOf(t *testing.T) {
 				Claims: []string{"data"}, Secrets: []string{"keys"},
 			},
 		},
-		"every kind of logDir": {
+		"a logDir can have claims, S3 folders and URLs": {
 			spec: v1beta1.TensorBoardSpec{LogDir: &v1beta1.LogDir{
 				PVC: []v1beta1.PVCLogDir{{Name: "one"}, {Name: "two", SubPath: []v1beta1.SubPath{"x", "y/z"}}},
 				S3: &v1beta1.S3LogDir{
@@ -53,14 +53,14 @@ func TestSourcesOf(t *testing.T) {
 				Claims: []string{"one", "two"}, Secrets: []string{"keys"},
 			},
 		},
-		"a place that is named twice is shown once": {
+		"a source that is listed twice is shown once": {
 			spec: v1beta1.TensorBoardSpec{
 				TrainingLogFilesets: []v1beta1.FilesetURI{"t9k://pvc/data/logs", "t9k://pvc/data//./logs/"},
 				LogDir:              &v1beta1.LogDir{PVC: []v1beta1.PVCLogDir{{Name: "data", SubPath: []v1beta1.SubPath{"logs"}}}},
 			},
 			want: sources{All: []sidecar.Source{{Run: "data-logs", Link: "/claims/data/logs"}}, Claims: []string{"data"}},
 		},
-		"places whose names would be the same are told apart": {
+		"runs that would have the same name get a number": {
 			spec: v1beta1.TensorBoardSpec{LogDir: &v1beta1.LogDir{PVC: []v1beta1.PVCLogDir{
 				{Name: "data", SubPath: []v1beta1.SubPath{"a/b", "a-b"}}, {Name: "data-a", SubPath: []v1beta1.SubPath{"b"}},
 			}}},
@@ -84,6 +84,7 @@ func TestSourcesOf(t *testing.T) {
 	}
 }
 
+// FuzzRunNamesAreFolders checks that the run of any path has a valid folder name.
 func FuzzRunNamesAreFolders(f *testing.F) {
 	f.Add("data/../../etc")
 	f.Add("..")
@@ -91,7 +92,7 @@ func FuzzRunNamesAreFolders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		name := runName(path)
 		if name == "" || len(name) > maxRunName || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
-			t.Errorf("the run of %q is %q", path, name)
+			t.Errorf("the run of %q is named %q, which is not a valid folder name", path, name)
 		}
 	})
 }

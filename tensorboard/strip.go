@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/network"
 )
 
-// strip keeps of an object what the controller reads, for the cache; of one that no TensorBoard controls, next to
-// nothing. Anybody may put our label on an object.
+// strip removes the parts of an object that the controller does not read, before the object is cached. Anybody can add
+// our label to an object, so strip keeps only minimal metadata of objects that no TensorBoard controls.
 func (o *Options) strip(object client.Object) {
 	switch object := object.(type) {
 	case *v1beta1.TensorBoard:
@@ -29,7 +29,7 @@ func (o *Options) strip(object client.Object) {
 	}
 }
 
-// ourKind is the kind of object that this controller is for.
+// ourKind is the kind that this controller reconciles.
 var ourKind = v1beta1.GroupVersion.WithKind("TensorBoard").GroupKind()
 
 func stripPod(pod *corev1.Pod) {

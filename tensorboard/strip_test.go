@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/common/manager"
 )
 
-// long is more than any text that the cache may keep.
+// long is longer than any text that the cache may keep.
 var long = strings.Repeat("long ", 100_000)
 
-// keptMeta is what the cache keeps of the metadata of an object of a TensorBoard.
+// keptMeta returns the metadata that the cache keeps of an object of a TensorBoard.
 func keptMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "ns", Name: "board-tb", UID: "uid", ResourceVersion: "7", Generation: 2,
@@ -30,7 +30,7 @@ func keptMeta() metav1.ObjectMeta {
 	}
 }
 
-// bulkyMeta adds what users may write.
+// bulkyMeta returns metadata with additional fields that users can write.
 func bulkyMeta() metav1.ObjectMeta {
 	m := keptMeta()
 	m.Labels = map[string]string{v1beta1.LabelName: "board"}
@@ -57,19 +57,19 @@ func bulkyPod() *corev1.Pod {
 	return pod
 }
 
-// bulkyPolicy is a NetworkPolicy that somebody changed.
+// bulkyPolicy returns a NetworkPolicy that somebody has changed.
 func bulkyPolicy() *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{ObjectMeta: bulkyMeta(), Spec: networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": long}},
 	}}
 }
 
-func TestTheCacheKeepsWhatTheControllerReads(t *testing.T) {
+func TestTheCacheKeepsTheFieldsThatTheControllerReads(t *testing.T) {
 	t.Parallel()
 	withHash := keptMeta()
 	withHash.Annotations = map[string]string{annotationSpecHash: "17"}
 	for name, tc := range map[string]struct{ object, want client.Object }{
-		"of a pod, its state and the node that it was made for": {
+		"the state of a pod, and the node of its affinity": {
 			object: bulkyPod(),
 			want: &corev1.Pod{
 				ObjectMeta: withHash,
@@ -80,11 +80,11 @@ func TestTheCacheKeepsWhatTheControllerReads(t *testing.T) {
 				},
 			},
 		},
-		"of a Service, whose it is": {
+		"the owner of a Service": {
 			object: &corev1.Service{ObjectMeta: bulkyMeta(), Spec: corev1.ServiceSpec{ExternalName: long}},
 			want:   &corev1.Service{ObjectMeta: keptMeta()},
 		},
-		"of a TensorBoard, all but its metadata": {
+		"the spec of a TensorBoard": {
 			object: &v1beta1.TensorBoard{ObjectMeta: bulkyMeta(), Spec: v1beta1.TensorBoardSpec{Suspend: true}},
 			want:   &v1beta1.TensorBoard{ObjectMeta: keptMeta(), Spec: v1beta1.TensorBoardSpec{Suspend: true}},
 		},
@@ -96,7 +96,7 @@ func TestTheCacheKeepsWhatTheControllerReads(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsNextToNothingOfWhatNoTensorBoardControls(t *testing.T) {
+func TestTheCacheKeepsOnlyMinimalMetadataOfForeignObjects(t *testing.T) {
 	t.Parallel()
 	foreign := bulkyMeta()
 	foreign.OwnerReferences[0].Kind = "Deployment"
@@ -104,12 +104,12 @@ func TestTheCacheKeepsNextToNothingOfWhatNoTensorBoardControls(t *testing.T) {
 	pod := bulkyPod()
 	pod.ObjectMeta = foreign
 	for name, tc := range map[string]struct{ object, want client.Object }{
-		"of a pod": {object: pod, want: &corev1.Pod{ObjectMeta: kept}},
-		"of a Service": {
+		"a pod of a Deployment": {object: pod, want: &corev1.Pod{ObjectMeta: kept}},
+		"a Service of a Deployment": {
 			object: &corev1.Service{ObjectMeta: foreign, Spec: corev1.ServiceSpec{ExternalName: long}},
 			want:   &corev1.Service{ObjectMeta: kept},
 		},
-		"of a NetworkPolicy": {
+		"a NetworkPolicy of a Deployment": {
 			object: &networkingv1.NetworkPolicy{ObjectMeta: foreign, Spec: bulkyPolicy().Spec},
 			want:   &networkingv1.NetworkPolicy{ObjectMeta: kept},
 		},
@@ -121,7 +121,7 @@ func TestTheCacheKeepsNextToNothingOfWhatNoTensorBoardControls(t *testing.T) {
 	}
 }
 
-// checkStripped fails the test unless the cache keeps what is wanted of an object, however often it strips it.
+// checkStripped fails the test unless the cache keeps the expected object. Stripping it twice has the same result.
 func checkStripped(t *testing.T, object, want client.Object) {
 	t.Helper()
 	var got any = object.DeepCopyObject()

@@ -19,20 +19,22 @@ import (
 	"tensorstack.dev/jobs/common/listen"
 )
 
-// Limits for those who look at TensorBoard. Behind a gateway, all of them have its address.
+// Limits for the users of TensorBoard. They must be enough for all users together, because all users behind a gateway
+// have the same IP address.
 const (
-	// maxViewers is how many connections there may be. A browser has six, and each may ask something of TensorBoard.
+	// maxViewers is the maximum number of connections. A browser opens up to six, and each can have a pending request.
 	maxViewers = 128
-	// maxViewerHeader is the size of the header of a request, in bytes. TensorBoard takes 64 KiB in its first line.
+	// maxViewerHeader is the maximum size of the header of a request in bytes. TensorBoard accepts request lines of up to
+	// 64 KiB.
 	maxViewerHeader = 128 << 10
-	// viewTimeout is how long a request and its answer may take. Meanwhile TensorBoard is not idle.
+	// viewTimeout is the time limit for a request and its response. TensorBoard is not idle during that time.
 	viewTimeout = time.Hour
 )
 
-// maxProbes is how many connections those may have who ask whether TensorBoard is well: the kubelet and the controller.
+// maxProbes is the maximum number of connections for probes by the kubelet and the controller.
 const maxProbes = 32
 
-// grace is how long requests that are under way may take after SIGTERM.
+// grace is the time limit for pending requests after SIGTERM.
 const grace = 10 * time.Second
 
 // options are the flags of the sidecar.
@@ -56,16 +58,18 @@ func defaults() options {
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.config, "config", o.config, "file that says what to show, as JSON")
-	flags.StringVar(&o.logs, "logs", o.logs, "folder that TensorBoard shows; the sidecar alone writes there")
-	flags.StringVar(&o.address, "bind-address", o.address, "address to serve TensorBoard at")
+	flags.StringVar(&o.config, "config", o.config,
+		"JSON file with the sources of the logs and the path prefix of TensorBoard")
+	flags.StringVar(&o.logs, "logs", o.logs, "folder of logs that TensorBoard shows; only the sidecar writes to it")
+	flags.StringVar(&o.address, "bind-address", o.address, "address at which the sidecar serves TensorBoard")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress,
 		"address of "+HealthPath+", "+ReadyPath+" and "+StatusPath)
 	flags.StringVar(&o.tensorBoard, "tensorboard-address", o.tensorBoard, "address of TensorBoard")
 	flags.DurationVar(&o.interval, "fetch-interval", o.interval,
-		"time between two looks at S3 and HTTP sources, at least 10s: TensorBoard must notice in between that a file is gone")
+		"time between two fetches from S3 and HTTP sources, at least 10s, so that TensorBoard notices in between when a "+
+			"file is removed")
 	flags.Var(&o.limit, "fetch-limit",
-		"space that the logs from S3 and HTTP sources may take together, in bytes, such as 10Gi")
+		"maximum total size of the logs from S3 and HTTP sources, in bytes, for example 10Gi")
 }
 
 func (o *options) validate() error {
@@ -78,12 +82,12 @@ func (o *options) validate() error {
 	return nil
 }
 
-// Command returns the command line of the sidecar. It runs until the context that it is executed with ends.
+// Command returns the command that runs the sidecar. The command ends when its context ends.
 func Command() *cobra.Command {
 	o := defaults()
 	cmd := &cobra.Command{
 		Use:           "sidecar",
-		Short:         "Run in the pod of a TensorBoard: bring the logs together, serve TensorBoard, and know for how long it has been idle",
+		Short:         "Runs in the pod of a TensorBoard: collects logs, forwards requests and reports the idle time",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -103,7 +107,7 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// sidecar is a sidecar that has laid out the runs and listens.
+// sidecar is a sidecar that has created the folders of the runs and listens on its ports.
 type sidecar struct {
 	fetcher        *fetcher
 	proxy, health  *http.Server
@@ -111,7 +115,7 @@ type sidecar struct {
 	healthListener net.Listener
 }
 
-// start does all that can fail at the start.
+// start reads the configuration, creates the folders of the runs and listens. It does not serve requests yet.
 func start(ctx context.Context, o options, c clock.Clock, logger *log.Logger) (*sidecar, error) {
 	config, err := ReadConfig(o.config)
 	if err != nil {
@@ -142,12 +146,12 @@ func start(ctx context.Context, o options, c clock.Clock, logger *log.Logger) (*
 	if s.healthListener, err = listen.TCP(ctx, o.healthAddress, maxProbes); err != nil {
 		return nil, errors.Join(err, s.proxyListener.Close())
 	}
-	logger.Printf("serving TensorBoard at %s, and health at %s", s.proxyListener.Addr(), s.healthListener.Addr())
+	logger.Printf("serving TensorBoard at %s and health checks at %s", s.proxyListener.Addr(), s.healthListener.Addr())
 	return s, nil
 }
 
-// run serves and fetches until the context ends. Requests under way may then end, and downloads are broken off: they go
-// on where they were when a sidecar starts again.
+// run serves and fetches until the context ends. Then it waits for pending requests and aborts downloads. A new sidecar
+// resumes the downloads of event files.
 func (s *sidecar) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(s.proxy, s.proxyListener) })
@@ -167,6 +171,7 @@ func (s *sidecar) run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// serve serves until the server is shut down.
 func serve(server *http.Server, listener net.Listener) error {
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

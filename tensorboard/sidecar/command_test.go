@@ -23,25 +23,25 @@ import (
 	"tensorstack.dev/jobs/common/listen/listentest"
 )
 
-// buffer is a log that may be read while it is written.
+// buffer is a log that can be read while it is written.
 type buffer struct {
 	mu sync.Mutex
 	bytes.Buffer
 }
 
-// Write appends.
+// Write appends data.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Buffer.Write(p)
 }
 
-// running is a sidecar as in a pod, but for its clock.
+// running is a sidecar that runs as in a pod, but with a fake clock.
 type running struct {
 	*sidecar
 	clock *clocktesting.FakeClock
 	log   buffer
-	stop  func() // as SIGTERM does
+	stop  func() // like SIGTERM
 	ended chan error
 }
 
@@ -71,7 +71,7 @@ func runSidecar(t *testing.T, logs, tensorBoard string, config Config, change ..
 	return r
 }
 
-// round waits until the n sources have been fetched, and are waited for again.
+// round waits until n sources have been fetched and wait for their next fetch.
 func (r *running) round(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, "all sources are fetched", func() bool { return r.clock.Waiters() == n })
@@ -81,12 +81,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timeout: it never happened that %s", what)
 		}
 	}
 }
 
-func TestTheSidecarFromStartToEnd(t *testing.T) {
+func TestTheSidecarFetchesServesAndReportsUntilItIsStopped(t *testing.T) {
 	tensorBoard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "TensorBoard at "+r.URL.Path)
 	}))
@@ -107,7 +107,7 @@ func TestTheSidecarFromStartToEnd(t *testing.T) {
 		t.Errorf("unexpected logs (-want +got):\n%s", diff)
 	}
 	if got := get(t, "http://"+r.healthListener.Addr().String()+ReadyPath, nil); got.code != http.StatusOK {
-		t.Errorf("got %d, want ready", got.code)
+		t.Errorf("got status %d of the readiness check, want 200", got.code)
 	}
 
 	origin.mu.Lock()
@@ -119,13 +119,14 @@ func TestTheSidecarFromStartToEnd(t *testing.T) {
 	}
 	want["fetched/a.tfevents"] = "1234567"
 	if diff := cmp.Diff(want, tree(t, logs)); diff != "" {
-		t.Errorf("unexpected logs after more was written (-want +got):\n%s", diff)
+		t.Errorf("unexpected logs after the file has grown (-want +got):\n%s", diff)
 	}
 	status, err := Fetch(t.Context(), http.DefaultClient, r.healthListener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := "the Secret keys is missing, or has neither .s3cfg nor AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL"
+	missing := "the Secret keys is missing, or has neither .s3cfg " +
+		"nor AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL"
 	wantStatus := Status{IdleSeconds: 90, Sources: []SourceStatus{{Run: "bucket", Source: "s3://b/runs/", Error: missing}}}
 	if diff := cmp.Diff(wantStatus, status); diff != "" {
 		t.Errorf("unexpected status (-want +got):\n%s", diff)
@@ -139,14 +140,14 @@ func TestTheSidecarFromStartToEnd(t *testing.T) {
 
 	r.stop()
 	if err := <-r.ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the sidecar ended with the error %v", err)
 	}
 	if got := r.log.String(); strings.Contains(got, "hunter2") || strings.Count(got, missing) != 1 {
 		t.Errorf("got log:\n%s\nwant the error once, and no secret", got)
 	}
 }
 
-func TestADownloadThatIsBrokenOffGoesOnWhenTheSidecarIsBack(t *testing.T) {
+func TestANewSidecarResumesAnAbortedDownload(t *testing.T) {
 	half := make(chan struct{})
 	origin := &fileServer{answers: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "10")
@@ -166,13 +167,13 @@ func TestADownloadThatIsBrokenOffGoesOnWhenTheSidecarIsBack(t *testing.T) {
 		data, _ := os.ReadFile(filepath.Join(logs, "fetched/a.tfevents"))
 		return string(data) == "12345"
 	}
-	eventually(t, "what was sent is written", written)
+	eventually(t, "the received data is written", written)
 	r.stop()
 	if err := <-r.ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the sidecar ended with the error %v", err)
 	}
 	if got := r.fetcher.troubles.list(); got != nil {
-		t.Errorf("that it was told to end is an error of the source: %v", got)
+		t.Errorf("the end of the sidecar is reported as an error of the source: %v", got)
 	}
 
 	origin.mu.Lock()
@@ -185,7 +186,7 @@ func TestADownloadThatIsBrokenOffGoesOnWhenTheSidecarIsBack(t *testing.T) {
 	}
 }
 
-func TestASourceThatHangsDoesNotHoldUpOthers(t *testing.T) {
+func TestASourceThatHangsDoesNotDelayOthers(t *testing.T) {
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(hanging.Close)
 	server := httptest.NewServer(&fileServer{data: "12345"})
@@ -201,11 +202,11 @@ func TestASourceThatHangsDoesNotHoldUpOthers(t *testing.T) {
 	}
 	r.stop()
 	if err := <-r.ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the sidecar ended with the error %v", err)
 	}
 }
 
-func TestTensorBoardMayStartAgain(t *testing.T) {
+func TestTheProxyWorksAgainAfterARestartOfTensorBoard(t *testing.T) {
 	tensorBoard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request,
 	) {
@@ -219,7 +220,7 @@ func TestTensorBoardMayStartAgain(t *testing.T) {
 	address := tensorBoard.Listener.Addr().String()
 	tensorBoard.Close()
 	if got := get(t, page, nil); got.code != http.StatusBadGateway {
-		t.Errorf("got %+v while it is away", got)
+		t.Errorf("got %+v while TensorBoard does not run", got)
 	}
 	again := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request,
@@ -235,7 +236,7 @@ func TestTensorBoardMayStartAgain(t *testing.T) {
 	}
 }
 
-func TestTheSidecarIsThereWhilePeersHoldConnections(t *testing.T) {
+func TestTheSidecarRespondsWhilePeersKeepConnectionsOpen(t *testing.T) {
 	tensorBoard := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(tensorBoard.Close)
 	proxy := func(r *running) net.Listener { return r.proxyListener }
@@ -244,11 +245,11 @@ func TestTheSidecarIsThereWhilePeersHoldConnections(t *testing.T) {
 		listener    func(*running) net.Listener
 		kept, limit int
 	}{
-		"for those who look at TensorBoard": {proxy, maxViewers, maxViewerHeader},
-		"for the kubelet":                   {health, maxProbes, listen.MaxHeader},
+		"users of TensorBoard get a response": {proxy, maxViewers, maxViewerHeader},
+		"the kubelet gets a response":         {health, maxProbes, listen.MaxHeader},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := runSidecar(t, t.TempDir(), tensorBoard.URL, Config{}, func(s *sidecar) { // nothing ends by itself
+			r := runSidecar(t, t.TempDir(), tensorBoard.URL, Config{}, func(s *sidecar) { // connections do not time out
 				s.proxy.ReadHeaderTimeout, s.health.ReadTimeout = time.Hour, time.Hour
 			})
 			address := tc.listener(r).Addr().String()
@@ -257,30 +258,30 @@ func TestTheSidecarIsThereWhilePeersHoldConnections(t *testing.T) {
 				return listentest.Ask(t, listentest.Dial(t, "127.0.77.1", address), request)
 			}
 			if got := ask(listentest.Get(ReadyPath)); got != http.StatusOK {
-				t.Errorf("got status %d, want an answer", got)
+				t.Errorf("got status %d, want 200", got)
 			}
 			if got := ask(listentest.Large(tc.limit)); got != http.StatusRequestHeaderFieldsTooLarge {
-				t.Errorf("got status %d for a large header", got)
+				t.Errorf("got status %d for a large header, want 431", got)
 			}
 		})
 	}
 }
 
-func TestNoRequestOfTheSidecarTakesForEver(t *testing.T) {
+func TestRequestsToTheSidecarHaveTimeLimits(t *testing.T) {
 	r := runSidecar(t, t.TempDir(), "127.0.0.1:1", Config{})
 	for name, server := range map[string]*http.Server{"proxy": r.proxy, "health": r.health} {
 		for what, limit := range map[string]time.Duration{
-			"to send a request": server.ReadTimeout, "to read an answer": server.WriteTimeout,
+			"for a request": server.ReadTimeout, "for a response": server.WriteTimeout,
 			"between two requests": server.IdleTimeout,
 		} {
 			if limit <= 0 {
-				t.Errorf("%s: the time of a peer %s has no limit", name, what)
+				t.Errorf("%s: the time %s has no limit", name, what)
 			}
 		}
 	}
 }
 
-// listenAt listens at an address that was in use until just now.
+// listenAt listens at an address that was in use before.
 func listenAt(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var config net.ListenConfig
@@ -291,20 +292,28 @@ func listenAt(t *testing.T, address string) net.Listener {
 	return listener
 }
 
-func TestTheCommandRefusesWhatCannotWork(t *testing.T) {
+func TestTheCommandRefusesInvalidArguments(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "config.json")
 	put(t, filepath.Dir(empty), map[string]string{"config.json": `{}`})
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
-		"an argument":         {[]string{"x"}, `unknown command "x"`},
-		"no configuration":    {[]string{"--config=/no/such/file"}, "reading what to show: open /no/such/file"},
-		"no folder":           {[]string{"--config=" + empty, "--logs=/no/such/folder"}, "the folder for logs must be there"},
-		"too short a time":    {[]string{"--fetch-interval=1s"}, "--fetch-interval must be at least 10s, got 1s"},
-		"a limit below zero":  {[]string{"--fetch-limit=-1"}, "--fetch-limit must not be negative, got -1"},
-		"a limit that's none": {[]string{"--fetch-limit=lots"}, "fetch-limit"},
-		"no address": {
+		"an argument is refused": {[]string{"x"}, `unknown command "x"`},
+		"a missing configuration is an error": {
+			[]string{"--config=/no/such/file"}, "reading the configuration: open /no/such/file",
+		},
+		"a missing folder of logs is an error": {
+			[]string{"--config=" + empty, "--logs=/no/such/folder"}, "the folder of logs must exist",
+		},
+		"an interval that is too short is refused": {
+			[]string{"--fetch-interval=1s"}, "--fetch-interval must be at least 10s, got 1s",
+		},
+		"a negative limit is refused": {
+			[]string{"--fetch-limit=-1"}, "--fetch-limit must not be negative, got -1",
+		},
+		"an invalid limit is refused": {[]string{"--fetch-limit=lots"}, "fetch-limit"},
+		"an invalid address is an error": {
 			[]string{"--config=" + empty, "--logs=" + t.TempDir(), "--bind-address=nowhere"}, "missing port in address",
 		},
 	}

@@ -1,5 +1,5 @@
-// Package sidecar is what runs in the pod of a TensorBoard besides TensorBoard: it brings all sources of logs together
-// in one folder, is the only way to TensorBoard, and so knows for how long nobody has looked at it.
+// Package sidecar is the sidecar in the pod of a TensorBoard. It collects the logs from all sources in one folder. All
+// requests to TensorBoard go through it, so that it can report how long TensorBoard has been idle.
 package sidecar
 
 import (
@@ -12,57 +12,59 @@ import (
 	"strings"
 )
 
-// Where the sidecar has and offers things, unless flags say otherwise.
+// Default files, folders and ports of the sidecar.
 const (
 	// ConfigFile is the file with the Config, as JSON.
 	ConfigFile = "/etc/tensorboard-sidecar/config.json"
-	// LogsFolder is the folder that TensorBoard shows. The sidecar alone writes there.
+	// LogsFolder is the folder of logs that TensorBoard shows. Only the sidecar writes to it.
 	LogsFolder = "/logs"
-	// Port is where the sidecar serves TensorBoard to others.
+	// Port is the port at which the sidecar serves TensorBoard to users.
 	Port = 6006
-	// TensorBoardPort is where TensorBoard serves the sidecar, on the loopback interface.
+	// TensorBoardPort is the port of TensorBoard on the loopback interface.
 	TensorBoardPort = 6007
-	// HealthPort is where the sidecar serves HealthPath, ReadyPath and StatusPath.
+	// HealthPort is the port at which the sidecar serves HealthPath, ReadyPath and StatusPath.
 	HealthPort = 8080
 )
 
-// Config says what to show.
+// Config is the configuration of the sidecar.
 type Config struct {
-	// PathPrefix is the path that TensorBoard serves below, without a slash at the end; empty is all.
+	// PathPrefix is the path below which TensorBoard serves, without a slash at the end. Empty means the root.
 	PathPrefix string `json:"pathPrefix,omitempty"`
-	// Sources of the logs.
+	// Sources are the sources of the logs.
 	Sources []Source `json:"sources"`
 }
 
-// Source is one place of logs. Exactly one of Link, S3 and HTTP is set.
+// Source is one source of logs. Exactly one of Link, S3 and HTTP is set.
 type Source struct {
-	// Run is the folder in the logs folder, and so what the names of the runs begin with.
+	// Run is the name of the folder in the folder of logs. The names of the runs begin with it.
 	Run string `json:"run"`
-	// Link is the absolute path of a folder that TensorBoard has mounted. The sidecar need not see it.
+	// Link is the absolute path of a folder that is mounted into the container of TensorBoard. It need not be mounted into
+	// the sidecar.
 	Link string `json:"link,omitempty"`
-	// S3 is a folder in S3 compatible storage.
+	// S3 is a folder in S3-compatible storage.
 	S3 *S3Source `json:"s3,omitempty"`
 	// HTTP is an event file on an HTTP server.
 	HTTP *HTTPSource `json:"http,omitempty"`
 }
 
-// S3Source is a folder in S3 compatible storage.
+// S3Source is a folder in S3-compatible storage.
 type S3Source struct {
-	// Bucket that the folder is in.
+	// Bucket is the bucket of the folder.
 	Bucket string `json:"bucket"`
-	// Prefix of the folder's objects: the folder's path; empty is the whole bucket.
+	// Prefix is the path of the folder in the bucket. Empty means the whole bucket.
 	Prefix string `json:"prefix,omitempty"`
-	// Secret is the folder where the Secret with the credentials is mounted. Its files may come, go and change.
+	// Secret is the folder into which the Secret with the credentials is mounted. The Secret can be created, changed and
+	// deleted at any time.
 	Secret string `json:"secret"`
 }
 
 // HTTPSource is an event file on an HTTP server.
 type HTTPSource struct {
-	// URL of the file. Its query may be a signature, so it is not shown.
+	// URL is the URL of the file. Its query can contain a signature, so the query is never shown.
 	URL string `json:"url"`
 }
 
-// String names the source for humans, without what may be secret.
+// String returns the address of the source without parts that can be secret.
 func (s Source) String() string {
 	switch {
 	case s.S3 != nil:
@@ -78,15 +80,15 @@ func (s Source) String() string {
 	}
 }
 
-// ReadConfig reads and checks a file with a Config.
+// ReadConfig reads and validates a Config.
 func ReadConfig(file string) (Config, error) {
-	data, err := os.ReadFile(file) //nolint:gosec // the file is named by a flag
+	data, err := os.ReadFile(file) //nolint:gosec // a flag sets the path of the file
 	if err != nil {
-		return Config{}, fmt.Errorf("reading what to show: %w", err)
+		return Config{}, fmt.Errorf("reading the configuration: %w", err)
 	}
 	var c Config
 	if err := json.Unmarshal(data, &c); err != nil {
-		return Config{}, fmt.Errorf("reading what to show: %s: %w", file, err)
+		return Config{}, fmt.Errorf("reading the configuration: %s: %w", file, err)
 	}
 	if err := c.validate(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", file, err)
@@ -104,7 +106,7 @@ func (c Config) validate() error {
 			return fmt.Errorf("sources[%d]: %w", i, err)
 		}
 		if runs[s.Run] {
-			return fmt.Errorf("sources[%d]: another source has run %q, too: each needs a folder of its own", i, s.Run)
+			return fmt.Errorf("sources[%d]: another source also has run %q: each source needs a different run", i, s.Run)
 		}
 		runs[s.Run] = true
 	}
@@ -139,7 +141,7 @@ func (s Source) validate() error {
 	return err
 }
 
-// validate does not repeat the URL in its errors: it may hold credentials.
+// validate returns errors without the URL, because the URL can contain credentials.
 func (s HTTPSource) validate() error {
 	u, err := url.Parse(s.URL)
 	switch {
@@ -148,7 +150,7 @@ func (s HTTPSource) validate() error {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return errors.New("http.url must begin with http://<host>/ or https://<host>/")
 	case u.User != nil:
-		return errors.New("http.url must not have a user name or password: it is not secret")
+		return errors.New("http.url must not have a user name or password, because URLs are not secret")
 	}
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReadConfig(t *testing.T) {
+func TestReadConfigValidatesTheConfiguration(t *testing.T) {
 	tests := map[string]struct {
 		json      string
 		want      Config
 		wantError string
 	}{
-		"one source of each kind": {
+		"there can be sources of all kinds": {
 			json: `{"pathPrefix": "/tb/ns/x", "sources": [
 				{"run": "claim-logs", "link": "/claims/claim/logs"},
 				{"run": "bucket-runs", "s3": {"bucket": "b", "prefix": "runs/", "secret": "/secrets/name"}},
@@ -26,53 +26,53 @@ func TestReadConfig(t *testing.T) {
 				{Run: "host-file", HTTP: &HTTPSource{URL: "http://host/file?signature=1"}},
 			}},
 		},
-		"no prefix and no source": {json: `{"sources": []}`, want: Config{Sources: []Source{}}},
-		"not JSON":                {json: `{`, wantError: "unexpected end of JSON input"},
-		"a prefix that ends with a slash": {
+		"the prefix and the sources can be empty": {json: `{"sources": []}`, want: Config{Sources: []Source{}}},
+		"a file that is not JSON is refused":      {json: `{`, wantError: "unexpected end of JSON input"},
+		"a prefix that ends with a slash is refused": {
 			json: `{"pathPrefix": "/tb/"}`, wantError: "pathPrefix must begin with a slash and not end with one",
 		},
-		"a prefix that is not absolute": {
+		"a prefix that is not absolute is refused": {
 			json: `{"pathPrefix": "tb"}`, wantError: "pathPrefix must begin with a slash and not end with one",
 		},
-		"two sources for one folder": {
+		"two sources with the same run are refused": {
 			json:      `{"sources": [{"run": "a", "link": "/claims/a"}, {"run": "a", "http": {"url": "http://host/a"}}]}`,
-			wantError: `sources[1]: another source has run "a", too`,
+			wantError: `sources[1]: another source also has run "a"`,
 		},
-		"a run outside the logs": {
+		"a run outside of the folder of logs is refused": {
 			json: `{"sources": [{"run": "..", "link": "/claims/a"}]}`, wantError: "sources[0]: run must be the name of a folder",
 		},
-		"a run below another": {
+		"a run below another run is refused": {
 			json: `{"sources": [{"run": "a/b", "link": "/claims/a"}]}`, wantError: "run must be the name of a folder",
 		},
-		"a run without a name": {
+		"a source without a run is refused": {
 			json: `{"sources": [{"link": "/claims/a"}]}`, wantError: "run must be the name of a folder",
 		},
-		"a run with too long a name": {
+		"a run whose name is too long is refused": {
 			json:      `{"sources": [{"run": "` + strings.Repeat("a", 256) + `", "link": "/claims/a"}]}`,
 			wantError: "of at most 255 bytes",
 		},
-		"a source of no kind": {
+		"a source without a location is refused": {
 			json: `{"sources": [{"run": "a"}]}`, wantError: "exactly one of link, s3 and http must be set",
 		},
-		"a source of two kinds": {
+		"a source with two locations is refused": {
 			json:      `{"sources": [{"run": "a", "link": "/claims/a", "http": {"url": "http://host/a"}}]}`,
 			wantError: "exactly one of link, s3 and http must be set",
 		},
-		"a relative link": {
+		"a relative link is refused": {
 			json: `{"sources": [{"run": "a", "link": "../etc"}]}`, wantError: "link must be an absolute path",
 		},
-		"a bucket without a Secret": {
+		"a bucket without a Secret is refused": {
 			json: `{"sources": [{"run": "a", "s3": {"bucket": "b"}}]}`, wantError: "s3 needs bucket and secret",
 		},
-		"a file of this machine": {
+		"a file URL is refused": {
 			json:      `{"sources": [{"run": "a", "http": {"url": "file:///etc/passwd"}}]}`,
 			wantError: "http.url must begin with http://<host>/",
 		},
-		"a URL with a password": {
+		"a URL with a password is refused": {
 			json:      `{"sources": [{"run": "a", "http": {"url": "http://me:hunter2@host/a"}}]}`,
 			wantError: "must not have a user name or password",
 		},
-		"a URL that is none": {
+		"an invalid URL is refused": {
 			json: `{"sources": [{"run": "a", "http": {"url": "http://host/%hunter2"}}]}`, wantError: "http.url is not a URL",
 		},
 	}
@@ -85,7 +85,7 @@ func TestReadConfig(t *testing.T) {
 			got, err := ReadConfig(file)
 			wantError(t, err, tc.wantError)
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error shows a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected configuration (-want +got):\n%s", diff)
@@ -104,22 +104,24 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-func TestSourcesNameThemselvesWithoutSecrets(t *testing.T) {
+func TestTheAddressOfASourceHasNoSecrets(t *testing.T) {
 	tests := map[string]struct {
 		source Source
 		want   string
 	}{
-		"a link":   {Source{Link: "/claims/c/logs"}, "/claims/c/logs"},
-		"a folder": {Source{S3: &S3Source{Bucket: "b", Prefix: "runs/", Secret: "/secrets/s"}}, "s3://b/runs/"},
-		"a signed file": {
+		"a claim has the path of its link": {Source{Link: "/claims/c/logs"}, "/claims/c/logs"},
+		"a bucket has an S3 address": {
+			Source{S3: &S3Source{Bucket: "b", Prefix: "runs/", Secret: "/secrets/s"}}, "s3://b/runs/",
+		},
+		"a signed URL has no query": {
 			Source{HTTP: &HTTPSource{URL: "https://host:8443/a/b%2Fc?X-Amz-Signature=1#f"}}, "https://host:8443/a/b%2Fc",
 		},
-		"a file that is not": {Source{HTTP: &HTTPSource{URL: "https://host/%x?key=1"}}, "an HTTP source"},
+		"an invalid URL is not shown": {Source{HTTP: &HTTPSource{URL: "https://host/%x?key=1"}}, "an HTTP source"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.source.String()); diff != "" {
-				t.Errorf("unexpected name (-want +got):\n%s", diff)
+				t.Errorf("unexpected address (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"gopkg.in/ini.v1"
 )
 
-// Files of a Secret: either s3cmd's configuration, or what the AWS tools take from their environment.
+// Files of a Secret: either the configuration of s3cmd, or the environment variables of the AWS tools.
 const (
 	fileS3Cfg        = ".s3cfg"
 	fileAccessKey    = "AWS_ACCESS_KEY_ID"
@@ -23,17 +23,17 @@ const (
 	fileRegion       = "AWS_REGION"
 )
 
-// credentials are how to reach S3 compatible storage. No error that is made of them shows them.
+// credentials are the address and the keys of S3-compatible storage. Errors never contain the keys.
 type credentials struct {
-	host         string // with the port, if it is not the scheme's own
+	host         string // with the port, unless it is the default port of the scheme
 	https        bool
 	accessKey    string
 	secretKey    string
 	sessionToken string
-	region       string // empty is to be found out
+	region       string // empty if the client must find it out
 }
 
-// readCredentials reads a mounted Secret. It is read for each fetch, since it may change.
+// readCredentials reads a mounted Secret. It is called for each fetch, because the Secret can change.
 func readCredentials(folder string) (credentials, error) {
 	secret := filepath.Base(folder)
 	cfg, err := readOptional(folder, fileS3Cfg)
@@ -81,16 +81,17 @@ func readCredentials(folder string) (credentials, error) {
 	return c, nil
 }
 
-// readOptional returns what a file of a Secret holds, and nothing if it is not there.
+// readOptional returns the content of a file of a Secret. It returns an empty string if the file does not exist.
 func readOptional(folder, name string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // the folder is named by the configuration
+	data, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // the configuration sets the folder
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading the Secret %s: %w", filepath.Base(folder), err)
 	}
 	return strings.TrimSpace(string(data)), nil
 }
 
-// parseEndpoint does not repeat the endpoint in its errors, since it may be anything.
+// parseEndpoint parses the URL of an endpoint. Its errors do not contain the endpoint, because the value can be a
+// misplaced secret.
 func parseEndpoint(endpoint string) (host string, https bool, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -102,8 +103,8 @@ func parseEndpoint(endpoint string) (host string, https bool, err error) {
 	return u.Host, u.Scheme == "https", nil
 }
 
-// parseS3Cfg reads s3cmd's configuration as s3cmd does: values are taken as they are, lines of another form are passed
-// over, and connections are encrypted unless it says otherwise.
+// parseS3Cfg parses the configuration of s3cmd like s3cmd: values are literal, invalid lines are ignored, and HTTPS is
+// the default.
 func parseS3Cfg(text string) (credentials, error) {
 	file, err := ini.LoadSources(ini.LoadOptions{
 		IgnoreInlineComment:      true,
@@ -112,7 +113,7 @@ func parseS3Cfg(text string) (credentials, error) {
 		SpaceBeforeInlineComment: true,
 	}, []byte(text))
 	if err != nil {
-		return credentials{}, errors.New("is not an INI file") // the error would show a line of it
+		return credentials{}, errors.New("not an INI file") // the original error contains a line of the file
 	}
 	get := func(name string) string {
 		for _, section := range []string{"default", ini.DefaultSection} {
@@ -149,7 +150,7 @@ func parseS3Cfg(text string) (credentials, error) {
 	if c.host, c.https, err = parseEndpoint(endpoint); err != nil {
 		return credentials{}, fmt.Errorf("host_base %w", err)
 	}
-	// These are s3cmd's own names of regions, the first of which it writes when it was told nothing.
+	// US and EU are names that only s3cmd uses. US is the default that s3cmd writes.
 	switch location := get("bucket_location"); location {
 	case "US":
 	case "EU":
@@ -160,7 +161,7 @@ func parseS3Cfg(text string) (credentials, error) {
 	return c, nil
 }
 
-// hideIn describes an error without the credentials: a server may repeat in it what it was sent.
+// hideIn returns an error without the credentials, which servers can include in their error messages.
 func (c credentials) hideIn(err error) error {
 	return errors.New(describe(err, c.secretKey, c.sessionToken, c.accessKey))
 }

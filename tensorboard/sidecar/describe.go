@@ -12,17 +12,19 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// maxDescription is how long the description of an error may be, in bytes: servers decide on what is in it.
+// maxDescription is the maximum length of the description of an error, in bytes. A description can contain any text
+// from a server.
 const maxDescription = 500
 
-// queries are those of the URLs in a text. They may be signatures.
+// queries matches the queries of URLs in a text, which can contain signatures.
 var queries = regexp.MustCompile(`\?[^\s"']+`)
 
-// ownAddresses are those that connections go out from, before the address that they go to. They are others each time.
+// ownAddresses matches the local address of a connection in front of the remote address. Its port is different each
+// time.
 var ownAddresses = regexp.MustCompile(`\S+:\d+->`)
 
-// describe says what is wrong, in one line for humans, without the secrets and without what may be secret. It is the
-// same each time that the same is wrong.
+// describe returns a description of an error in one line, without the given secrets, the URL of the request and the
+// queries of other URLs. Its text is the same each time that the same error occurs.
 func describe(err error, secrets ...string) string {
 	err = withoutURL(err)
 	text := err.Error()
@@ -52,8 +54,8 @@ func describe(err error, secrets ...string) string {
 	return text
 }
 
-// withoutURL removes the URL that the HTTP client puts before its errors: who reads them knows the source, and its
-// query may be a signature.
+// withoutURL removes the URL that the HTTP client adds to its errors. The URL can contain a signature, and the source
+// is known from the context.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

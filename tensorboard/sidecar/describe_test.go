@@ -12,34 +12,34 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-func TestErrorsAreDescribedForHumans(t *testing.T) {
+func TestTheDescriptionOfAnError(t *testing.T) {
 	tests := map[string]struct {
 		err  error
 		want string
 	}{
-		"without the address that the source has already": {
+		"does not contain the URL of the request": {
 			&url.Error{Op: "Get", URL: "http://host/?signature=hunter2", Err: errors.New("connection refused")},
 			"connection refused",
 		},
-		"without queries": {
+		"does not contain queries": {
 			errors.New(`cannot parse "http://host/a?signature=hunter2" or 'http://host/?key=hunter2'`),
 			`cannot parse "http://host/a?..." or 'http://host/?...'`,
 		},
-		"without secrets, whole or cut off": {
+		"does not contain a secret, even if the text is truncated": {
 			errors.New(strings.Repeat("c", maxDescription-4) + " hunter2"), strings.Repeat("c", maxDescription-4) + " ***",
 		},
-		"without what is another each time": {
+		"does not contain the local port, which is different each time": {
 			errors.New("read tcp 10.0.0.5:43210->10.0.0.9:9000: connection reset by peer"),
 			"read tcp 10.0.0.9:9000: connection reset by peer",
 		},
-		"in one line": {errors.New("a\nb\tc\x1b[31md"), "a b c [31md"},
-		"not at any length": {
+		"has one line": {errors.New("a\nb\tc\x1b[31md"), "a b c [31md"},
+		"has a maximum length": {
 			errors.New(strings.Repeat("é", maxDescription)), strings.Repeat("é", maxDescription/2) + "...",
 		},
-		"with S3's own word": {
+		"contains the code of an S3 error": {
 			minio.ErrorResponse{Code: "AccessDenied", Message: "Access Denied."}, "AccessDenied: Access Denied.",
 		},
-		"if nothing was sent": {fmt.Errorf("reading: %w", os.ErrDeadlineExceeded), "the server has sent nothing for 30s"},
+		"explains a timeout": {fmt.Errorf("reading: %w", os.ErrDeadlineExceeded), "the server has sent nothing for 30s"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

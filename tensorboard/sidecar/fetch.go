@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// fetcher keeps the runs of S3 and HTTP sources what their sources are.
+// fetcher keeps the runs of S3 and HTTP sources synchronized with their sources.
 type fetcher struct {
 	clock    clock.Clock
 	interval time.Duration
@@ -22,7 +22,7 @@ type fetcher struct {
 	runs     map[int]*run // by the index of the source
 }
 
-// newFetcher prepares the folders of all sources that are to be fetched.
+// newFetcher returns a fetcher for all S3 and HTTP sources. Their folders must exist.
 func newFetcher(logs *os.Root, sources []Source, limit int64, transport http.RoundTripper) (*fetcher, error) {
 	f := &fetcher{clock: clock.RealClock{}, sources: sources, runs: map[int]*run{}}
 	q := &quota{limit: limit}
@@ -41,13 +41,13 @@ func newFetcher(logs *os.Root, sources []Source, limit int64, transport http.Rou
 			return nil, err
 		}
 		if f.runs[i], err = newRun(from, root, q); err != nil {
-			return nil, fmt.Errorf("looking at what is there of run %s: %w", s.Run, err)
+			return nil, fmt.Errorf("reading the existing files of run %s: %w", s.Run, err)
 		}
 	}
 	return f, nil
 }
 
-// run fetches until the context ends. Sources do not wait for each other.
+// run fetches until the context ends. A slow source does not delay the others.
 func (f *fetcher) run(ctx context.Context) {
 	var group sync.WaitGroup
 	for i, r := range f.runs {
@@ -66,11 +66,11 @@ func (f *fetcher) run(ctx context.Context) {
 	group.Wait()
 }
 
-// fetch fetches a source once, and says how that went if it is news.
+// fetch fetches a source once. It logs the result if it differs from the previous one.
 func (f *fetcher) fetch(ctx context.Context, i int, r *run) {
 	err := r.fetch(ctx)
 	if ctx.Err() != nil {
-		return // what failed since then says nothing
+		return // errors after the end of the context are not errors of the source
 	}
 	var why string
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *fetcher) fetch(ctx context.Context, i int, r *run) {
 		return
 	}
 	if why == "" {
-		f.log.Printf("%s from %s: fetched again without errors", f.sources[i].Run, f.sources[i])
+		f.log.Printf("%s from %s: fetched without errors again", f.sources[i].Run, f.sources[i])
 	} else {
 		f.log.Printf("%s from %s: %s", f.sources[i].Run, f.sources[i], why)
 	}

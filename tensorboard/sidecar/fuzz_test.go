@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// answers is a http.RoundTripper that always gives the same answer.
+// answers is an http.RoundTripper that always returns the same response.
 type answers struct {
 	code int
 	body string
@@ -25,7 +25,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzFetch reads what any pod may answer in the place of a sidecar.
+// FuzzFetch checks the limits of Fetch for any response, because any pod can respond in place of a sidecar.
 func FuzzFetch(f *testing.F) {
 	f.Add(200, `{"idleSeconds":1,"sources":[{"run":"r","source":"s","error":"e"}]}`)
 	f.Add(200, `{"sources":null}`)
@@ -35,12 +35,12 @@ func FuzzFetch(f *testing.F) {
 		got, err := Fetch(t.Context(), &http.Client{Transport: answers{code, body}}, "127.0.0.1:8080")
 		if err != nil {
 			if len(err.Error()) > report.MaxNote {
-				t.Errorf("the error has %d bytes", len(err.Error()))
+				t.Errorf("the error has %d bytes, want at most %d", len(err.Error()), report.MaxNote)
 			}
 			return
 		}
 		if len(got.Sources) > maxSources {
-			t.Errorf("got %d sources", len(got.Sources))
+			t.Errorf("got %d sources, want at most %d", len(got.Sources), maxSources)
 		}
 		text, err := json.Marshal(got)
 		if err != nil {
@@ -48,15 +48,15 @@ func FuzzFetch(f *testing.F) {
 		}
 		again, err := Fetch(t.Context(), &http.Client{Transport: answers{http.StatusOK, string(text)}}, "127.0.0.1:8080")
 		if len(text) > maxStatus {
-			return // invalid UTF-8 and the like are longer as JSON
+			return // JSON encodes some characters, such as invalid UTF-8, with more bytes
 		}
 		if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" || err != nil {
-			t.Errorf("what was read is read differently again: %v (-once +again):\n%s", err, diff)
+			t.Errorf("a decoded status changes when it is encoded and decoded again: %v (-once +again):\n%s", err, diff)
 		}
 	})
 }
 
-// FuzzContentRange reads any header by which a web server names the part of a file.
+// FuzzContentRange checks that any Content-Range of a web server results in a valid range or an error.
 func FuzzContentRange(f *testing.F) {
 	f.Add("bytes 5-9/10")
 	f.Add("bytes 5-9/*")
@@ -65,7 +65,7 @@ func FuzzContentRange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		start, size, err := contentRange(http.Header{"Content-Range": {value}})
 		if err == nil && (start < 0 || size < 0 && !strings.HasSuffix(value, "/*")) {
-			t.Errorf("%q begins at %d of %d", value, start, size)
+			t.Errorf("%q is parsed as offset %d and size %d, which is invalid", value, start, size)
 		}
 	})
 }

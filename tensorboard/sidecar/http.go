@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxRedirects is how often a server may send the client elsewhere, as everywhere in Go.
+// maxRedirects is the maximum number of redirects, the same as the default of Go.
 const maxRedirects = 10
 
 // page is an event file on an HTTP server.
@@ -20,11 +20,13 @@ type page struct {
 	client *http.Client
 }
 
+// newPage returns the store of an HTTP source.
 func newPage(source HTTPSource, transport http.RoundTripper) *page {
 	return &page{url: source.URL, client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
 }
 
-// checkRedirect follows redirects to anywhere, and does not tell where from: the query may be a signature.
+// checkRedirect allows redirects to any host. It removes the Referer header, because the original query can contain a
+// signature.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	r.Header.Del("Referer")
 	if len(via) >= maxRedirects {
@@ -33,18 +35,18 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// list returns the one file, of which only its content tells more.
+// list returns the only file. Its size and version are unknown until it is opened.
 func (p *page) list(context.Context) ([]object, error) {
 	u, err := url.Parse(p.url)
 	if err != nil {
-		return nil, errors.New("its address is not a URL")
+		return nil, errors.New("the address is not a valid URL")
 	}
 	name, err := url.PathUnescape(path.Base(u.EscapedPath()))
 	if err != nil || strings.Contains(name, "/") {
 		name = path.Base(u.EscapedPath())
 	}
 	if !isEventFile(name) {
-		name = "events.out.tfevents." + name // TensorBoard passes over files with other names
+		name = "events.out.tfevents." + name // TensorBoard ignores files with other names
 	}
 	return []object{{path: name, size: -1}}, nil
 }
@@ -52,7 +54,7 @@ func (p *page) list(context.Context) ([]object, error) {
 func (p *page) open(ctx context.Context, _ object, from int64, known string) (*content, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
-		return nil, errors.New("its address is not a URL")
+		return nil, errors.New("the address is not a valid URL")
 	}
 	request.Header.Set("Accept-Encoding", "identity")
 	if from > 0 {
@@ -73,6 +75,7 @@ func (p *page) open(ctx context.Context, _ object, from int64, known string) (*c
 	return c, nil
 }
 
+// contentOf returns the content of a response, or an error if the response is not usable.
 func contentOf(response *http.Response) (*content, error) {
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
@@ -81,15 +84,15 @@ func contentOf(response *http.Response) (*content, error) {
 	case http.StatusRequestedRangeNotSatisfiable:
 		return nil, errShorter
 	default:
-		return nil, fmt.Errorf("the server answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+		return nil, fmt.Errorf("the server responded with %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, errors.New("the server sends the file compressed, though it was asked not to")
+		return nil, errors.New("the server sent the file compressed, although this was not requested")
 	}
 	c := &content{ReadCloser: response.Body, size: response.ContentLength, version: response.Header.Get("ETag")}
 	if response.StatusCode == http.StatusPartialContent {
 		if response.Header.Get("Content-Range") == "" {
-			return nil, errors.New("the server does not say which part of the file it sends")
+			return nil, errors.New("the server sent a part of the file without a Content-Range")
 		}
 		var err error
 		if c.start, c.size, err = contentRange(response.Header); err != nil {
@@ -102,11 +105,11 @@ func contentOf(response *http.Response) (*content, error) {
 	return c, nil
 }
 
-// contentRange returns the offset that a response with a part of a file begins at, and the size of the whole, negative
-// if unknown.
+// contentRange returns the offset at which a partial response begins, and the size of the whole file. The size is
+// negative if it is unknown.
 func contentRange(header http.Header) (start, size int64, err error) {
 	value := header.Get("Content-Range")
-	bad := fmt.Errorf("the server sent a part of the file that it describes as %q", value)
+	bad := fmt.Errorf("the server sent a part of the file with the invalid Content-Range %q", value)
 	part, total, ok := strings.Cut(strings.TrimPrefix(value, "bytes "), "/")
 	first, _, found := strings.Cut(part, "-")
 	if !ok || !found {

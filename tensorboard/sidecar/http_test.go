@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fileServer serves one file to anyone, as it is told to.
+// fileServer is an HTTP server with one file.
 type fileServer struct {
 	mu       sync.Mutex
 	data     string
 	etag     string
 	modified time.Time
-	answers  http.HandlerFunc // instead of the file
+	answers  http.HandlerFunc // replaces the response with the file
 	noRange  bool
 	chunked  bool
 	requests []string // method, path, Range and If-None-Match
@@ -29,7 +29,7 @@ type fileServer struct {
 	sent     int
 }
 
-// ServeHTTP answers one request at a time.
+// ServeHTTP handles one request at a time.
 func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,14 +61,14 @@ type countingWriter struct {
 	n *int
 }
 
-// Write counts bytes.
+// Write counts the written bytes.
 func (w *countingWriter) Write(b []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(b)
 	*w.n += n
 	return n, err
 }
 
-// fetched returns a run with a file of a server.
+// fetched returns a run that fetches a file from a server.
 func fetched(t *testing.T, url string) *run {
 	t.Helper()
 	transport := newTransport(stalled)
@@ -76,14 +76,14 @@ func fetched(t *testing.T, url string) *run {
 	return runIn(t, t.TempDir(), newPage(HTTPSource{URL: url}, transport), 1<<30)
 }
 
-func TestAFileOfAnHTTPServer(t *testing.T) {
+func TestAFileOfAnHTTPServerIsFetched(t *testing.T) {
 	type step struct {
 		server       func(s *fileServer)
 		want         string
 		wantAbsent   bool
 		wantError    string
 		wantRequests []string
-		wantSent     int // 0 is not checked
+		wantSent     int // not checked if 0
 	}
 	data := func(data string) func(s *fileServer) { return func(s *fileServer) { s.data = data } }
 	fails := func(code int) func(s *fileServer) {
@@ -93,7 +93,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 		server *fileServer
 		steps  []step
 	}{
-		"goes on at the offset": {
+		"a file that grows is continued at an offset": {
 			steps: []step{
 				{server: data(long), want: long, wantRequests: []string{"/a.tfevents"}},
 				{
@@ -103,7 +103,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				{want: long + "more", wantRequests: []string{"/a.tfevents bytes=16388-"}, wantSent: overlap},
 			},
 		},
-		"is not sent again if its ETag is known": {
+		"a file is not sent again if its ETag has not changed": {
 			server: &fileServer{data: long, etag: `"v1"`},
 			steps: []step{
 				{want: long},
@@ -115,7 +115,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				{want: long + "more", wantRequests: []string{`/a.tfevents bytes=16388- "v2"`}},
 			},
 		},
-		"is read from the start where the server knows no ranges": {
+		"a file is read from the start if the server does not support ranges": {
 			server: &fileServer{noRange: true},
 			steps: []step{
 				{server: data(long), want: long},
@@ -124,7 +124,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				{want: "another, " + long + "more"},
 			},
 		},
-		"is read from the start where the server knows not even sizes": {
+		"a file is read from the start if the server does not send its size": {
 			server: &fileServer{chunked: true},
 			steps: []step{
 				{server: data(long), want: long},
@@ -133,7 +133,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				{want: "shorter"},
 			},
 		},
-		"that became shorter is fetched anew": {
+		"a file that became shorter is removed and fetched again": {
 			steps: []step{
 				{server: data(long), want: long},
 				{server: data("short"), wantAbsent: true},
@@ -142,30 +142,30 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				{want: "shor"},
 			},
 		},
-		"that was replaced is fetched anew": {
+		"a file that was replaced is removed and fetched again": {
 			steps: []step{
 				{server: data("12345"), want: "12345"},
 				{server: data("abcdefgh"), wantAbsent: true},
 				{want: "abcdefgh"},
 			},
 		},
-		"that grew within the second of its date is fetched": {
+		"a file that has grown without a new modification time is fetched": {
 			server: &fileServer{modified: noon},
 			steps: []step{
 				{server: data("12345"), want: "12345"},
 				{server: data("12345678"), want: "12345678"},
 			},
 		},
-		"stays if the server fails": {
+		"a file stays if the server returns an error": {
 			steps: []step{
 				{server: data("12345"), want: "12345"},
-				{server: fails(500), want: "12345", wantError: "the server answers 500 Internal Server Error"},
-				{server: fails(404), want: "12345", wantError: "the server answers 404 Not Found"},
-				{server: fails(403), want: "12345", wantError: "the server answers 403 Forbidden"},
+				{server: fails(500), want: "12345", wantError: "the server responded with 500 Internal Server Error"},
+				{server: fails(404), want: "12345", wantError: "the server responded with 404 Not Found"},
+				{server: fails(403), want: "12345", wantError: "the server responded with 403 Forbidden"},
 				{server: func(s *fileServer) { s.answers, s.data = nil, "1234567" }, want: "1234567"},
 			},
 		},
-		"goes on where the server died": {
+		"a download is resumed after the server has aborted it": {
 			steps: []step{
 				{
 					server: func(s *fileServer) {
@@ -181,7 +181,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				},
 			},
 		},
-		"that dies while it sends what is known is no other file": {
+		"a file stays if the server aborts while it sends known data": {
 			server: &fileServer{noRange: true},
 			steps: []step{
 				{server: data(long), want: long},
@@ -195,7 +195,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 				},
 			},
 		},
-		"is not taken compressed": {
+		"a compressed response is refused": {
 			steps: []step{{
 				server: func(s *fileServer) {
 					s.answers = func(w http.ResponseWriter, _ *http.Request) {
@@ -206,10 +206,10 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 						_ = z.Close()
 						_, _ = w.Write(b.Bytes())
 					}
-				}, wantAbsent: true, wantError: "the server sends the file compressed",
+				}, wantAbsent: true, wantError: "the server sent the file compressed",
 			}},
 		},
-		"is not taken from the wrong offset": {
+		"a response from the wrong offset is refused": {
 			steps: []step{
 				{server: data("12345"), want: "12345"},
 				{
@@ -227,10 +227,10 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 							w.Header().Set("Content-Range", "lines 1-2")
 							w.WriteHeader(http.StatusPartialContent)
 						}
-					}, want: "12345", wantError: `that it describes as "lines 1-2"`,
+					}, want: "12345", wantError: `invalid Content-Range "lines 1-2"`,
 				},
 				{
-					server: fails(http.StatusPartialContent), want: "12345", wantError: "does not say which part of the file it sends",
+					server: fails(http.StatusPartialContent), want: "12345", wantError: "a part of the file without a Content-Range",
 				},
 			},
 		},
@@ -258,7 +258,7 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 					want = nil
 				}
 				wantTree(t, r, want)
-				origin.mu.Lock() // until the server is done, too
+				origin.mu.Lock() // also waits until the server has finished the request
 				if s.wantRequests != nil {
 					if diff := cmp.Diff(s.wantRequests, origin.requests); diff != "" {
 						t.Errorf("unexpected requests (-want +got):\n%s", diff)
@@ -271,21 +271,23 @@ func TestAFileOfAnHTTPServer(t *testing.T) {
 			}
 			for _, header := range origin.headers {
 				if got := header.Get("Accept-Encoding"); got != "identity" {
-					t.Errorf("asked for encoding %q", got)
+					t.Errorf("requested the encoding %q, want identity", got)
 				}
 			}
 		})
 	}
 }
 
-func TestHowAFileOfAnHTTPServerIsNamed(t *testing.T) {
+func TestAFileOfAnHTTPServerIsNamedAfterItsURL(t *testing.T) {
 	tests := map[string]struct{ url, want string }{
-		"as at the server":            {"http://host/runs/events.out.tfevents.1.h?signature=1", "events.out.tfevents.1.h"},
-		"so that TensorBoard sees it": {"http://host/runs/log.bin", "events.out.tfevents.log.bin"},
-		"with what its name holds":    {"http://host/a%20b.tfevents", "a b.tfevents"},
-		"in no folder":                {"http://host/a%2Fb.tfevents", "a%2Fb.tfevents"},
-		"in no folder above":          {"http://host/..%2F..%2Fb", "events.out.tfevents...%2F..%2Fb"},
-		"though the address has none": {"http://host/", "events.out.tfevents./"},
+		"an event file keeps its name": {
+			"http://host/runs/events.out.tfevents.1.h?signature=1", "events.out.tfevents.1.h",
+		},
+		"another file gets the prefix of event files":       {"http://host/runs/log.bin", "events.out.tfevents.log.bin"},
+		"escaped characters are decoded":                    {"http://host/a%20b.tfevents", "a b.tfevents"},
+		"an escaped slash is not decoded":                   {"http://host/a%2Fb.tfevents", "a%2Fb.tfevents"},
+		"an escaped path to a parent folder is not decoded": {"http://host/..%2F..%2Fb", "events.out.tfevents...%2F..%2Fb"},
+		"a URL without a file name has a valid name":        {"http://host/", "events.out.tfevents./"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +302,7 @@ func TestHowAFileOfAnHTTPServerIsNamed(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreFollowedWithoutSayingWhereFrom(t *testing.T) {
+func TestRedirectsAreFollowedWithoutAReferer(t *testing.T) {
 	elsewhere := &fileServer{data: "12345"}
 	other := httptest.NewServer(elsewhere)
 	t.Cleanup(other.Close)
@@ -311,30 +313,30 @@ func TestRedirectsAreFollowedWithoutSayingWhereFrom(t *testing.T) {
 	wantTree(t, r, map[string]string{"a.tfevents": "12345"})
 	for _, header := range elsewhere.headers {
 		if got := fmt.Sprint(header); strings.Contains(got, "hunter2") || header.Get("Referer") != "" {
-			t.Errorf("the other server was told %s", got)
+			t.Errorf("the other server received the headers %s", got)
 		}
 	}
 }
 
-func TestNoQueryIsInAnError(t *testing.T) {
+func TestErrorsDoNotContainTheQuery(t *testing.T) {
 	tests := map[string]struct {
 		answer http.HandlerFunc
 		url    string
 		want   string
 	}{
-		"nobody there": {url: "http://127.0.0.1:1", want: "connection refused"},
-		"no such host": {url: "http://no-such-host.invalid", want: "no-such-host.invalid"},
-		"redirects for ever": {
+		"nothing listens at the address": {url: "http://127.0.0.1:1", want: "connection refused"},
+		"the host does not exist":        {url: "http://no-such-host.invalid", want: "no-such-host.invalid"},
+		"the server redirects endlessly": {
 			answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) },
 			want:   "redirected more than 10 times",
 		},
-		"a redirect to nowhere": {
+		"the server redirects to an invalid address": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Location", "http://a b/?"+r.URL.RawQuery)
 				w.WriteHeader(http.StatusFound)
 			}, want: "failed to parse Location header",
 		},
-		"not HTTP": {
+		"the server does not respond with HTTP": {
 			answer: func(w http.ResponseWriter, _ *http.Request) {
 				conn, _, _ := http.NewResponseController(w).Hijack()
 				_, _ = io.WriteString(conn, "SSH-2.0\r\n")
@@ -355,20 +357,20 @@ func TestNoQueryIsInAnError(t *testing.T) {
 			}
 			text := describe(err)
 			if !strings.Contains(text, tc.want) || strings.Contains(text, "hunter2") {
-				t.Errorf("got %q, want one with %q", text, tc.want)
+				t.Errorf("got %q, want an error with %q and without the query", text, tc.want)
 			}
 		})
 	}
 }
 
-func TestAServerMayBeSlowButMustNotStall(t *testing.T) {
+func TestADownloadTimesOutOnlyIfItStalls(t *testing.T) {
 	const patience, pause, parts = time.Second, 200 * time.Millisecond, 8
 	tests := map[string]struct {
 		answer    http.HandlerFunc
 		want      map[string]string
 		wantError string
 	}{
-		"it takes longer than the limit for one read": {
+		"a download can take longer than the time limit of one read": {
 			answer: func(w http.ResponseWriter, _ *http.Request) {
 				for range parts {
 					_, _ = io.WriteString(w, "x")
@@ -378,7 +380,7 @@ func TestAServerMayBeSlowButMustNotStall(t *testing.T) {
 			},
 			want: map[string]string{"a.tfevents": strings.Repeat("x", parts)},
 		},
-		"it stops in the middle": {
+		"a download that stalls times out": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Length", "10")
 				_, _ = io.WriteString(w, "12345")
@@ -387,7 +389,7 @@ func TestAServerMayBeSlowButMustNotStall(t *testing.T) {
 			},
 			want: map[string]string{"a.tfevents": "12345"}, wantError: "i/o timeout",
 		},
-		"it never answers": {
+		"a request without a response times out": {
 			answer:    func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			wantError: "i/o timeout",
 		},
@@ -400,14 +402,14 @@ func TestAServerMayBeSlowButMustNotStall(t *testing.T) {
 			err := r.fetch(t.Context())
 			wantError(t, err, tc.wantError)
 			if err != nil && !strings.Contains(describe(err), "the server has sent nothing for") {
-				t.Errorf("humans are told %q", describe(err))
+				t.Errorf("got the description %q, want one that the server has sent nothing", describe(err))
 			}
 			wantTree(t, r, tc.want)
 		})
 	}
 }
 
-func TestAFileWithoutEndStopsAtTheLimit(t *testing.T) {
+func TestTheDownloadOfAnEndlessFileStopsAtTheLimit(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for {
 			if _, err := io.WriteString(w, long); err != nil {
@@ -421,7 +423,7 @@ func TestAFileWithoutEndStopsAtTheLimit(t *testing.T) {
 	for range 2 {
 		wantError(t, r.fetch(t.Context()), "the limit of fetched logs is reached: 1Mi for all sources (--fetch-limit)")
 		if used := r.quota.used.Load(); used > 1<<20 || used < 1<<20-64<<10 {
-			t.Errorf("%d bytes were fetched", used)
+			t.Errorf("got %d bytes, want slightly less than 1 MiB", used)
 		}
 	}
 }

@@ -7,36 +7,36 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// activity knows for how long nobody has looked at TensorBoard.
+// activity records when TensorBoard was last used.
 type activity struct {
 	clock clock.PassiveClock
 
-	mu       sync.Mutex
-	underway int
-	last     time.Time
+	mu      sync.Mutex
+	pending int
+	last    time.Time
 }
 
-// newActivity counts from now on: a TensorBoard that has just started has not been idle.
+// newActivity returns an activity that starts now, so that a TensorBoard is not idle when it starts.
 func newActivity(c clock.PassiveClock) *activity { return &activity{clock: c, last: c.Now()} }
 
-// begin notes a request. The function that it returns notes the request's end.
+// begin records the start of a request. The returned function records its end.
 func (a *activity) begin() (end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.underway++
+	a.pending++
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.underway--
+		a.pending--
 		a.last = a.clock.Now()
 	}
 }
 
-// idle is the time since the last request ended, 0 while one is under way.
+// idle returns the time since the last request ended. It returns 0 while a request is in progress.
 func (a *activity) idle() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.underway > 0 {
+	if a.pending > 0 {
 		return 0
 	}
 	return a.clock.Since(a.last)

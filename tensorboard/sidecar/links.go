@@ -7,16 +7,16 @@ import (
 	"os"
 )
 
-// maxName is how long the name of a file may be, in bytes, as everywhere on Linux.
+// maxName is the maximum length of a file name on Linux, in bytes.
 const maxName = 255
 
-// layOut makes the folder of logs what the sources need: a link or a folder for each, and nothing else. What was there
-// before and is still right stays, so that a sidecar that starts again does not take away what TensorBoard reads. It
-// returns the folder.
+// layOut creates a link or a folder in the folder of logs for each source, and removes everything else. It keeps
+// existing links and folders that are still correct, so that a restart of the sidecar does not remove files that
+// TensorBoard reads. It returns the folder of logs.
 func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 	logs, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, fmt.Errorf("the folder for logs must be there: %w", err)
+		return nil, fmt.Errorf("the folder of logs must exist: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -34,7 +34,7 @@ func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 	for _, entry := range there {
 		if !runs[entry.Name()] {
 			if err := logs.RemoveAll(entry.Name()); err != nil {
-				return nil, fmt.Errorf("removing what no source needs any more: %w", err)
+				return nil, fmt.Errorf("removing a run that no source needs: %w", err)
 			}
 		}
 	}
@@ -45,13 +45,13 @@ func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 			err = mkdir(logs, s.Run)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("making run %s: %w", s.Run, err)
+			return nil, fmt.Errorf("creating run %s: %w", s.Run, err)
 		}
 	}
 	return logs, nil
 }
 
-// link makes name a link to target, which need not be there yet.
+// link makes name a link to target. The target need not exist yet.
 func link(logs *os.Root, name, target string) error {
 	if is, err := logs.Readlink(name); err == nil && is == target {
 		return nil
@@ -62,7 +62,7 @@ func link(logs *os.Root, name, target string) error {
 	return logs.Symlink(target, name)
 }
 
-// mkdir makes name a folder. TensorBoard, which may be another user, can read it.
+// mkdir makes name a folder that all users can read, because TensorBoard can run as another user.
 func mkdir(logs *os.Root, name string) error {
 	info, err := logs.Lstat(name)
 	switch {

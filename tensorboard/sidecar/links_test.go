@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tree returns what is in a folder: the content of files, the targets of links as "-> target", and "/" for empty
+// tree returns the entries of a folder: the content of files, the targets of links as "-> target", and "/" for empty
 // folders.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
@@ -42,7 +42,7 @@ func tree(t *testing.T, folder string) map[string]string {
 	return got
 }
 
-// put makes a folder hold files, links and folders, written as tree returns them.
+// put creates files, links and folders in a folder. They have the same form as the result of tree.
 func put(t *testing.T, folder string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -63,7 +63,7 @@ func put(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-func TestRunsAreLaidOut(t *testing.T) {
+func TestTheFolderOfLogsHasALinkOrFolderForEachSource(t *testing.T) {
 	sources := []Source{
 		{Run: "linked", Link: "/claims/c/not/there/yet"},
 		{Run: "fetched", S3: &S3Source{Bucket: "b", Secret: "/secrets/s"}},
@@ -71,20 +71,20 @@ func TestRunsAreLaidOut(t *testing.T) {
 	tests := map[string]struct {
 		before, want map[string]string
 	}{
-		"in an empty folder": {
+		"an empty folder of logs is filled": {
 			want: map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched": "/"},
 		},
-		"again, with what is fetched kept": {
+		"fetched files are kept after a restart": {
 			before: map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched/a.tfevents": "1"},
 			want:   map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched/a.tfevents": "1"},
 		},
-		"after the sources changed": {
+		"links and folders change with the sources": {
 			before: map[string]string{
 				"linked": "-> /claims/other", "fetched": "-> /claims/other", "gone/a.tfevents": "1", "away": "-> /claims/other",
 			},
 			want: map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched": "/"},
 		},
-		"after they changed their kind": {
+		"a folder and a file are replaced by a link and a folder": {
 			before: map[string]string{"linked/a/b.tfevents": "1", "fetched": "a file"},
 			want:   map[string]string{"linked": "-> /claims/c/not/there/yet", "fetched": "/"},
 		},
@@ -105,7 +105,7 @@ func TestRunsAreLaidOut(t *testing.T) {
 	}
 }
 
-func TestWhatALinkPointsToIsNeverRemoved(t *testing.T) {
+func TestTheTargetOfALinkIsNeverRemoved(t *testing.T) {
 	claim, folder := t.TempDir(), t.TempDir()
 	put(t, claim, map[string]string{"a.tfevents": "1"})
 	put(t, folder, map[string]string{"old": "-> " + claim, "now-fetched": "-> " + claim})

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// healthCheckers are the user agents that look whether TensorBoard is there, but not at it.
+// healthCheckers are prefixes of the user agents of health checks, which do not count as use of TensorBoard.
 var healthCheckers = []string{"kube-probe/", "GoogleHC/", "ELB-HealthChecker/"}
 
-// newProxy returns the way to the TensorBoard at the address. Requests are passed on as they are, path prefix included,
-// and noted in the activity. Responses are streamed.
+// newProxy returns a proxy for the TensorBoard at the address. It forwards requests with an unchanged path, including
+// the path prefix, and records them in the activity. It streams responses.
 func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.Handler {
 	target := &url.URL{Scheme: "http", Host: address}
 	proxy := &httputil.ReverseProxy{
@@ -27,16 +27,16 @@ func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     time.Minute,
-			DisableCompression:  true, // what the browser asks for is for the browser
+			DisableCompression:  true, // the browser negotiates the compression
 		},
-		FlushInterval: -1, // at once
+		FlushInterval: -1, // flush immediately
 		ErrorLog:      logger,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(r.Context().Err(), context.Canceled) {
-				return // nobody is there to be answered
+				return // the client is gone
 			}
-			logger.Printf("TensorBoard does not answer: %v", withoutURL(err))
-			http.Error(w, "TensorBoard does not answer: it is starting, or has stopped. Try again in a few seconds.",
+			logger.Printf("TensorBoard does not respond: %v", withoutURL(err))
+			http.Error(w, "TensorBoard does not respond, because it is starting or has stopped. Try again in a few seconds.",
 				http.StatusBadGateway)
 		},
 	}
@@ -45,7 +45,7 @@ func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.
 			defer a.begin()()
 		}
 		if pathPrefix != "" && r.URL.Path == "/" {
-			// Who comes by kubectl port-forward does not know the prefix.
+			// Users of kubectl port-forward do not know the prefix.
 			http.Redirect(w, r, pathPrefix+"/", http.StatusFound)
 			return
 		}
@@ -53,17 +53,18 @@ func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.
 	})
 }
 
-// forward says where the request came from, and keeps what proxies before this one have said.
+// forward sets the headers about the origin of the request. It keeps the values that earlier proxies have set.
 func forward(r *httputil.ProxyRequest) {
 	r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	r.SetXForwarded()
 	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if said, ok := r.In.Header[name]; ok {
-			r.Out.Header[name] = said
+		if values, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = values
 		}
 	}
 }
 
+// isHealthCheck reports whether a request is a health check of a kubelet or a load balancer.
 func isHealthCheck(r *http.Request) bool {
 	for _, checker := range healthCheckers {
 		if strings.HasPrefix(r.UserAgent(), checker) {

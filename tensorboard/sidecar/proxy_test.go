@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// behind returns a server with the proxy for a TensorBoard, and what the proxy knows.
+// behind returns a server with the proxy for a TensorBoard, and the activity and clock of the proxy.
 func behind(
 	t *testing.T, tensorBoard http.HandlerFunc, prefix string,
 ) (*httptest.Server, *activity, *clocktesting.FakeClock) {
@@ -32,7 +32,7 @@ func behind(
 	return proxy, a, fake
 }
 
-// answer is what a server answers.
+// answer is the response of a server.
 type answer struct {
 	code           int
 	location, body string
@@ -64,19 +64,19 @@ func get(t *testing.T, url string, header map[string]string) answer {
 	return answer{response.StatusCode, response.Header.Get("Location"), string(body)}
 }
 
-func TestRequestsReachTensorBoardAsTheyAre(t *testing.T) {
+func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	tests := map[string]struct {
 		header map[string]string
 		want   map[string]string
 	}{
-		"straight from the browser": {
+		"a request from a browser gets forwarding headers": {
 			header: map[string]string{"Host": "tb.example"},
 			want: map[string]string{
 				"path": "/tb/ns/x/data/runs?tag=a%2Fb", "host": "tb.example",
 				"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "tb.example", "X-Forwarded-Proto": "http",
 			},
 		},
-		"through a gateway": {
+		"a request from a gateway keeps its forwarding headers": {
 			header: map[string]string{
 				"Host": "gateway.internal", "X-Forwarded-For": "10.1.2.3", "X-Forwarded-Host": "tb.example",
 				"X-Forwarded-Proto": "https",
@@ -104,15 +104,15 @@ func TestRequestsReachTensorBoardAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestTheRootLeadsToThePrefix(t *testing.T) {
+func TestTheRootRedirectsToThePathPrefix(t *testing.T) {
 	tests := map[string]struct {
 		prefix, path, wantLocation string
 		wantCode                   int
 	}{
-		"the root":            {"/tb/ns/x", "/", "/tb/ns/x/", http.StatusFound},
-		"with a query":        {"/tb/ns/x", "/?darkMode=true", "/tb/ns/x/", http.StatusFound},
-		"nothing else":        {"/tb/ns/x", "/favicon.ico", "", http.StatusTeapot},
-		"not if there's none": {"", "/", "", http.StatusTeapot},
+		"the root redirects":                               {"/tb/ns/x", "/", "/tb/ns/x/", http.StatusFound},
+		"the root with a query redirects":                  {"/tb/ns/x", "/?darkMode=true", "/tb/ns/x/", http.StatusFound},
+		"another path does not redirect":                   {"/tb/ns/x", "/favicon.ico", "", http.StatusTeapot},
+		"the root does not redirect without a path prefix": {"", "/", "", http.StatusTeapot},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,23 +125,23 @@ func TestTheRootLeadsToThePrefix(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsLookingAtTensorBoard(t *testing.T) {
+func TestRequestsExceptHealthChecksCountAsUse(t *testing.T) {
 	tests := map[string]struct {
 		userAgent string
 		wantIdle  time.Duration
 	}{
-		"a browser":                            {"Mozilla/5.0", 0},
-		"a program that does not say its name": {"", 0},
-		"not the kubelet":                      {"kube-probe/1.37", time.Hour},
-		"not a load balancer of Google":        {"GoogleHC/1.0", time.Hour},
-		"not a load balancer of Amazon":        {"ELB-HealthChecker/2.0", time.Hour},
+		"a browser counts":                         {"Mozilla/5.0", 0},
+		"a client without a user agent counts":     {"", 0},
+		"the kubelet does not count":               {"kube-probe/1.37", time.Hour},
+		"a load balancer of Google does not count": {"GoogleHC/1.0", time.Hour},
+		"a load balancer of Amazon does not count": {"ELB-HealthChecker/2.0", time.Hour},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			proxy, a, fake := behind(t, func(http.ResponseWriter, *http.Request) {}, "")
 			fake.Step(time.Hour)
 			get(t, proxy.URL, map[string]string{"User-Agent": tc.userAgent})
-			proxy.Close() // so that the request has ended there, too
+			proxy.Close() // waits until the proxy has finished the request
 			if got := a.idle(); got != tc.wantIdle {
 				t.Errorf("got idle for %s, want %s", got, tc.wantIdle)
 			}
@@ -149,7 +149,7 @@ func TestWhatCountsAsLookingAtTensorBoard(t *testing.T) {
 	}
 }
 
-func TestAResponseIsStreamedAndCountsUntilItEnds(t *testing.T) {
+func TestAResponseIsStreamedAndCountsAsUseUntilItEnds(t *testing.T) {
 	goOn := make(chan struct{})
 	proxy, a, fake := behind(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "first\n")
@@ -175,14 +175,14 @@ func TestAResponseIsStreamedAndCountsUntilItEnds(t *testing.T) {
 	if line, err := lines.ReadString('\n'); err != nil || line != "second\n" {
 		t.Fatalf("got %q, %v", line, err)
 	}
-	proxy.Close() // waits until the request has ended there, too
+	proxy.Close() // waits until the proxy has finished the request
 	fake.Step(time.Minute)
 	if got := a.idle(); got != time.Minute {
 		t.Errorf("got idle for %s a minute after the end of the request", got)
 	}
 }
 
-func TestACallerThatGoesAwayEndsTheRequest(t *testing.T) {
+func TestARequestEndsWhenTheClientDisconnects(t *testing.T) {
 	arrived, ended := make(chan struct{}), make(chan struct{})
 	proxy, a, fake := behind(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -194,17 +194,17 @@ func TestACallerThatGoesAwayEndsTheRequest(t *testing.T) {
 	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil)
 	if response, err := http.DefaultClient.Do(request); err == nil {
 		_ = response.Body.Close()
-		t.Fatal("got an answer")
+		t.Fatal("got a response, want an error")
 	}
 	<-ended
 	proxy.Close()
 	fake.Step(time.Minute)
 	if got := a.idle(); got != time.Minute {
-		t.Errorf("got idle for %s a minute after the caller went away", got)
+		t.Errorf("got idle for %s a minute after the client disconnected", got)
 	}
 }
 
-func TestWhileTensorBoardIsAwayThereIsAnAnswer(t *testing.T) {
+func TestTheProxyRespondsWhileTensorBoardDoesNotRun(t *testing.T) {
 	var lines strings.Builder
 	proxy := httptest.NewServer(newProxy("127.0.0.1:1", "", newActivity(clocktesting.NewFakeClock(noon)),
 		log.New(&lines, "", 0)))
@@ -212,12 +212,12 @@ func TestWhileTensorBoardIsAwayThereIsAnAnswer(t *testing.T) {
 	proxy.Close()
 	want := answer{
 		http.StatusBadGateway, "",
-		"TensorBoard does not answer: it is starting, or has stopped. Try again in a few seconds.\n",
+		"TensorBoard does not respond, because it is starting or has stopped. Try again in a few seconds.\n",
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if strings.Contains(lines.String(), "hunter2") {
-		t.Errorf("the log shows a query: %s", lines.String())
+		t.Errorf("the log contains a query: %s", lines.String())
 	}
 }

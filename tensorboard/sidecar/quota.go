@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// errLimit: the logs that are fetched take as much space as they may.
+// errLimit is returned if the quota has too little space left.
 var errLimit = errors.New("the limit of fetched logs is reached")
 
-// quota is the space that all fetched logs may take together.
+// quota is the maximum total size of all fetched logs.
 type quota struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take uses space, if there is so much left.
+// take reserves n bytes. It returns an error if less space is left.
 func (q *quota) take(n int64) error {
 	if q.used.Add(n) > q.limit {
 		q.used.Add(-n)
@@ -27,5 +27,5 @@ func (q *quota) take(n int64) error {
 	return nil
 }
 
-// give gives space back.
+// give releases n bytes.
 func (q *quota) give(n int64) { q.used.Add(-n) }

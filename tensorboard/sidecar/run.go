@@ -19,27 +19,28 @@ import (
 )
 
 const (
-	// downloads is how many files of a source are fetched at once.
+	// downloads is how many files of a source are fetched concurrently.
 	downloads = 4
-	// giveUp is after how many failures a fetch ends early, if the server does not even refuse: it has gone, and each try
-	// takes time. The files are tried in no order, so that the same ones do not end each fetch.
-	giveUp = 8
-	// overlap is how much of the end of an event file is fetched again, to see that it is still the same file that goes
-	// on. Each of its records has the time of its writing, so another file differs there.
+	// maxFailures is how many failed files end a fetch early, because the server is probably unavailable and each attempt
+	// takes time. Files that the server refuses or that exceed the quota do not count. The files are fetched in random
+	// order, so that the same files do not end every fetch.
+	maxFailures = 8
+	// overlap is how many bytes at the end of an event file are fetched again, to verify that the file was only appended
+	// to. Each record contains the time when it was written, so the overlap of another file differs.
 	overlap = 16 << 10
 )
 
-// run is the folder of a source that is fetched.
+// run is the folder into which the files of a source are fetched.
 type run struct {
 	store store
-	root  *os.Root // nothing outside is reached, whatever the names are
+	root  *os.Root // prevents access outside of the folder, for any file names
 	quota *quota
 
 	mu       sync.Mutex
-	versions map[string]string // of the files that are here as a whole, as far as known
+	versions map[string]string // known versions of the files that are complete
 }
 
-// newRun goes on with what is in the folder already.
+// newRun returns a run for a folder. Files that are already in the folder count towards the quota.
 func newRun(s store, root *os.Root, q *quota) (*run, error) {
 	r := &run{store: s, root: root, quota: q, versions: map[string]string{}}
 	err := fs.WalkDir(root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
@@ -55,7 +56,7 @@ func newRun(s store, root *os.Root, q *quota) (*run, error) {
 	return r, err
 }
 
-// fetch makes the folder what the source is now. What cannot be fetched does not keep the rest away.
+// fetch synchronizes the folder with the source. A file that cannot be fetched does not affect the other files.
 func (r *run) fetch(ctx context.Context) error {
 	objects, err := r.store.list(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *run) fetch(ctx context.Context) error {
 	for name, o := range files {
 		group.Go(func() error {
 			mu.Lock()
-			enough := len(broken) >= giveUp
+			enough := len(broken) >= maxFailures
 			mu.Unlock()
 			if enough || ctx.Err() != nil {
 				return nil
@@ -91,13 +92,13 @@ func (r *run) fetch(ctx context.Context) error {
 		})
 	}
 	_ = group.Wait()
-	if len(broken) >= giveUp {
-		return fmt.Errorf("gave up until the next time: %w", first(broken))
+	if len(broken) >= maxFailures {
+		return fmt.Errorf("too many failures; the next fetch tries again: %w", first(broken))
 	}
 	return summary(failures, len(objects))
 }
 
-// summary is one error for all, and the same for the same.
+// summary returns one error for all failures. The same failures have the same error.
 func summary(failures []error, of int) error {
 	if len(failures) == 0 {
 		return nil
@@ -105,15 +106,15 @@ func summary(failures []error, of int) error {
 	if of == 1 {
 		return failures[0]
 	}
-	return fmt.Errorf("%d of %d files cannot be fetched, such as %w", len(failures), of, first(failures))
+	return fmt.Errorf("%d of %d files cannot be fetched, for example %w", len(failures), of, first(failures))
 }
 
-// first is the same in whatever order the errors came.
+// first returns the same error for any order of the errors.
 func first(failures []error) error {
 	return slices.MinFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
-// prune removes what is not at the source any more, and what is in the way.
+// prune removes everything that is not a file of the source, including links and empty folders.
 func (r *run) prune(files map[string]object) error {
 	var folders []string
 	err := fs.WalkDir(r.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -130,17 +131,17 @@ func (r *run) prune(files map[string]object) error {
 		return r.remove(name)
 	})
 	if err != nil {
-		return fmt.Errorf("removing what is not at the source any more: %w", err)
+		return fmt.Errorf("removing files that are no longer in the source: %w", err)
 	}
 	for _, folder := range slices.Backward(folders) {
 		if folder != "." {
-			_ = r.root.Remove(folder) // fails, as it should, where something is left in it
+			_ = r.root.Remove(folder) // fails if the folder is not empty, as intended
 		}
 	}
 	return nil
 }
 
-// sync makes one file what its object is now.
+// sync synchronizes a file with its object.
 func (r *run) sync(ctx context.Context, o object) error {
 	have, err := r.have(o.path)
 	switch {
@@ -157,15 +158,15 @@ func (r *run) sync(ctx context.Context, o object) error {
 	}
 }
 
-// file is what is here of an object.
+// file is the local state of an object.
 type file struct {
-	size     int64 // 0 also if there is nothing
+	size     int64 // 0 if there is no file
 	modified time.Time
-	version  string // empty if unknown, such as for files that an earlier sidecar fetched
+	version  string // empty if unknown, for example after a restart of the sidecar
 }
 
-// is says whether the file is all of that version of its object. A file that was fetched as a whole has the object's
-// time.
+// is reports whether the file is a complete copy of that version of its object. A complete file has the modification
+// time of the object.
 func (f file) is(size int64, version string, modified time.Time) bool {
 	switch {
 	case f.size != size:
@@ -177,6 +178,7 @@ func (f file) is(size int64, version string, modified time.Time) bool {
 	}
 }
 
+// have returns the local state of an object.
 func (r *run) have(name string) (file, error) {
 	info, err := r.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,13 +192,13 @@ func (r *run) have(name string) (file, error) {
 	return file{size: info.Size(), modified: info.ModTime(), version: r.versions[name]}, nil
 }
 
-// extend appends to an event file what its object has more, in place, since TensorBoard keeps the file open. If it
-// turns out to be another file, it is removed and fetched the next time: TensorBoard has noticed by then, which it does
-// not if one file takes another's place at once.
+// extend appends the new data of an object to its event file. The file is changed in place, because TensorBoard keeps
+// it open. If the object has been replaced by another file, extend removes the local file, and the next fetch gets the
+// new one. In between, TensorBoard notices that the file is gone. It would not notice an immediate replacement.
 func (r *run) extend(ctx context.Context, o object, have file) error {
 	from := max(0, have.size-overlap)
 	if o.size == have.size {
-		from = 0 // it changed without growing, so all of it is looked at
+		from = 0 // the object has changed without growing, so compare all of it
 	}
 	if o.size > have.size {
 		if err := r.fits(o.size - have.size); err != nil {
@@ -215,7 +217,7 @@ func (r *run) extend(ctx context.Context, o object, have file) error {
 	defer func() { _ = c.Close() }()
 	switch {
 	case c.start > from:
-		return fmt.Errorf("the server sent it from byte %d on, though it was asked for byte %d", c.start, from)
+		return fmt.Errorf("the server sent the file from byte %d, but byte %d was requested", c.start, from)
 	case have.is(c.size, c.version, c.modified):
 		return nil
 	case c.size >= 0 && c.size < have.size:
@@ -243,7 +245,7 @@ func (r *run) extend(ctx context.Context, o object, have file) error {
 	return r.complete(o.path, have.size+written, c)
 }
 
-// compare reads as much of the content as there is of the beginning, and says whether they are the same.
+// compare reads the given number of bytes from the content, and reports whether they equal the beginning.
 func compare(c *content, beginning io.Reader, size int64) (same bool, err error) {
 	n, err := io.Copy(&comparer{beginning}, io.LimitReader(c, size))
 	switch {
@@ -258,13 +260,13 @@ func compare(c *content, beginning io.Reader, size int64) (same bool, err error)
 	}
 }
 
-// errOther: what is written to a comparer is not what it is compared with.
-var errOther = errors.New("it is another file")
+// errOther is returned if the data that is written to a comparer differs from the expected data.
+var errOther = errors.New("the file has been replaced by another one")
 
-// comparer is written what should be the same as what it reads.
+// comparer is a writer that compares the written data with the data of a reader.
 type comparer struct{ with io.Reader }
 
-// Write compares.
+// Write returns errOther if the data differs.
 func (c *comparer) Write(b []byte) (int, error) {
 	want := make([]byte, len(b))
 	if _, err := io.ReadFull(c.with, want); err != nil {
@@ -276,7 +278,7 @@ func (c *comparer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// replace fetches a file that may change anywhere, and puts it in place once all of it is there.
+// replace fetches a file that can change at any position. It replaces the local file after all data has arrived.
 func (r *run) replace(ctx context.Context, o object) (err error) {
 	if err := r.fits(o.size); err != nil {
 		return err
@@ -290,7 +292,7 @@ func (r *run) replace(ctx context.Context, o object) (err error) {
 	}
 	defer func() { _ = c.Close() }()
 	if c.start > 0 {
-		return fmt.Errorf("the server sent it from byte %d on, though it was asked for all", c.start)
+		return fmt.Errorf("the server sent the file from byte %d, but the whole file was requested", c.start)
 	}
 	if err := r.mkdirFor(o.path); err != nil {
 		return err
@@ -316,10 +318,10 @@ func (r *run) replace(ctx context.Context, o object) (err error) {
 	return r.complete(o.path, written, c)
 }
 
-// complete notes that all of an object is here.
+// complete records that the file of an object is complete.
 func (r *run) complete(name string, size int64, c *content) error {
 	if c.size >= 0 && size != c.size {
-		return fmt.Errorf("the server sent %d bytes, though it has %d", size, c.size)
+		return fmt.Errorf("the file has %d bytes after the download, but the server reports a size of %d", size, c.size)
 	}
 	if !c.modified.IsZero() {
 		if err := r.root.Chtimes(name, c.modified, c.modified); err != nil {
@@ -332,13 +334,14 @@ func (r *run) complete(name string, size int64, c *content) error {
 	return nil
 }
 
+// forget removes the known version of a file.
 func (r *run) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.versions, name)
 }
 
-// fits says whether there is space for so much, before any of it is fetched.
+// fits returns an error if the quota has no space for n bytes. It is called before a download starts.
 func (r *run) fits(n int64) error {
 	if err := r.quota.take(n); err != nil {
 		return err
@@ -347,12 +350,12 @@ func (r *run) fits(n int64) error {
 	return nil
 }
 
-// mkdirFor makes the folders that a file is in.
+// mkdirFor creates the parent folders of a file.
 func (r *run) mkdirFor(name string) error {
 	return r.root.MkdirAll(path.Dir(name), 0o755)
 }
 
-// remove removes a file, if it is there, and gives back its space.
+// remove removes a file, if it exists, and returns its space to the quota.
 func (r *run) remove(name string) error {
 	r.forget(name)
 	info, err := r.root.Lstat(name)
@@ -368,13 +371,13 @@ func (r *run) remove(name string) error {
 	return err
 }
 
-// quotaWriter writes what there is space for.
+// quotaWriter is a writer that takes the space for the data from a quota.
 type quotaWriter struct {
 	io.Writer
 	quota *quota
 }
 
-// Write takes the space, and then writes.
+// Write fails if the quota has no space for the data.
 func (w *quotaWriter) Write(b []byte) (int, error) {
 	if err := w.quota.take(int64(len(b))); err != nil {
 		return 0, err

@@ -18,14 +18,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// memory is a store of objects in memory. Sizes and versions are those of the objects.
+// memory is a store that has its objects in memory. The version of an object is its content.
 type memory struct {
 	objects map[string]string
-	fails   map[string]error // how opening an object fails
-	cut     int64            // how much of each answer arrives before the connection breaks; 0 is all
+	fails   map[string]error // errors of open, by object
+	cut     int64            // bytes of each response that arrive before the connection breaks; 0 means all
 	sent    atomic.Int64     // bytes
 	opened  atomic.Int64
-	broken  error // how listing fails
+	broken  error // error of list
 }
 
 func (m *memory) list(context.Context) ([]object, error) {
@@ -69,7 +69,7 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// runIn returns a run in a folder that goes on with what is there.
+// runIn returns a run in a folder, which can already contain files.
 func runIn(t *testing.T, folder string, s store, limit int64) *run {
 	t.Helper()
 	root, err := os.OpenRoot(folder)
@@ -84,7 +84,7 @@ func runIn(t *testing.T, folder string, s store, limit int64) *run {
 	return r
 }
 
-// wantTree checks what is in a folder, and that the quota knows how much that is.
+// wantTree checks the files in the folder of a run, and that the quota counts their size.
 func wantTree(t *testing.T, r *run, want map[string]string) {
 	t.Helper()
 	if want == nil {
@@ -101,14 +101,14 @@ func wantTree(t *testing.T, r *run, want map[string]string) {
 		}
 	}
 	if used := r.quota.used.Load(); used != size {
-		t.Errorf("the quota counts %d bytes, and there are %d", used, size)
+		t.Errorf("the quota counts %d bytes, want %d", used, size)
 	}
 }
 
-// long is more than the overlap.
+// long is longer than the overlap.
 var long = strings.Repeat("0123456789abcdef", overlap/8)
 
-func TestARunBecomesWhatItsSourceIs(t *testing.T) {
+func TestARunIsSynchronizedWithItsSource(t *testing.T) {
 	type step struct {
 		source    map[string]string
 		cut       int64
@@ -120,14 +120,14 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 		wantSent  *int64
 	}
 	tests := map[string][]step{
-		"an event file grows, and only what is new is sent besides the overlap": {
+		"only the overlap and the new data of an event file are sent": {
 			{source: map[string]string{"a.tfevents": long}, want: map[string]string{"a.tfevents": long}},
 			{
 				source: map[string]string{"a.tfevents": long + "more"}, want: map[string]string{"a.tfevents": long + "more"},
 				wantSent: ptr.To[int64](overlap + 4),
 			},
 		},
-		"nothing is sent for a file that is known": {
+		"nothing is sent for files that have not changed": {
 			{
 				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
 				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"},
@@ -137,14 +137,14 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"}, wantSent: ptr.To[int64](0),
 			},
 		},
-		"an event file that breaks off goes on where it was": {
+		"the download of an event file is resumed after an error": {
 			{
 				source: map[string]string{"a.tfevents": long}, cut: 1000, want: map[string]string{"a.tfevents": long[:1000]},
 				wantError: "the connection broke",
 			},
 			{source: map[string]string{"a.tfevents": long}, want: map[string]string{"a.tfevents": long}},
 		},
-		"an event file that breaks off again and again gets there": {
+		"the download of an event file makes progress despite repeated errors": {
 			{
 				source: map[string]string{"a.tfevents": long + long}, cut: overlap + 1000,
 				want: map[string]string{"a.tfevents": long[:overlap+1000]}, wantError: "the connection broke",
@@ -155,7 +155,7 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 			},
 			{source: map[string]string{"a.tfevents": long + long}, want: map[string]string{"a.tfevents": long + long}},
 		},
-		"it does so also if the sidecar was restarted": {
+		"the download of an event file is resumed after a restart of the sidecar": {
 			{
 				source: map[string]string{"a.tfevents": long}, cut: 1000, want: map[string]string{"a.tfevents": long[:1000]},
 				wantError: "the connection broke",
@@ -165,14 +165,14 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 				wantSent: new(int64(len(long))),
 			},
 		},
-		"another file that breaks off is not seen": {
+		"an incomplete file of another kind is not shown": {
 			{
 				source: map[string]string{"plugins/a": long}, cut: 1000, want: map[string]string{"plugins": "/"},
 				wantError: "the connection broke",
 			},
 			{source: map[string]string{"plugins/a": long}, want: map[string]string{"plugins/a": long}},
 		},
-		"another file stays as it was until the new one is here": {
+		"a file of another kind does not change until the new version is complete": {
 			{source: map[string]string{"plugins/a": "old"}, want: map[string]string{"plugins/a": "old"}},
 			{
 				source: map[string]string{"plugins/a": "newer"}, cut: 2, want: map[string]string{"plugins/a": "old"},
@@ -180,27 +180,27 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 			},
 			{source: map[string]string{"plugins/a": "newer"}, want: map[string]string{"plugins/a": "newer"}},
 		},
-		"an event file that became shorter is removed, and fetched the next time": {
+		"an event file that became shorter is removed, and fetched by the next fetch": {
 			{source: map[string]string{"a.tfevents": "12345"}, want: map[string]string{"a.tfevents": "12345"}},
 			{source: map[string]string{"a.tfevents": "123"}},
 			{source: map[string]string{"a.tfevents": "123"}, want: map[string]string{"a.tfevents": "123"}},
 		},
-		"so is one that is another of the same size": {
+		"an event file that was replaced by one of the same size is removed first": {
 			{source: map[string]string{"a.tfevents": "12345"}, want: map[string]string{"a.tfevents": "12345"}},
 			{source: map[string]string{"a.tfevents": "x2345"}},
 			{source: map[string]string{"a.tfevents": "x2345"}, want: map[string]string{"a.tfevents": "x2345"}},
 		},
-		"so is one that is another though longer": {
+		"an event file that was replaced by a longer one is removed first": {
 			{source: map[string]string{"a.tfevents": "12345"}, want: map[string]string{"a.tfevents": "12345"}},
 			{source: map[string]string{"a.tfevents": "abcdefg"}},
 			{source: map[string]string{"a.tfevents": "abcdefg"}, want: map[string]string{"a.tfevents": "abcdefg"}},
 		},
-		"so is one that was replaced while the sidecar was away": {
+		"an event file that was replaced while the sidecar did not run is removed first": {
 			{source: map[string]string{"a.tfevents": "12345"}, want: map[string]string{"a.tfevents": "12345"}},
 			{source: map[string]string{"a.tfevents": "abcde"}, restarted: true},
 			{source: map[string]string{"a.tfevents": "abcde"}, want: map[string]string{"a.tfevents": "abcde"}},
 		},
-		"what is gone at the source goes here, with its folders": {
+		"files that are no longer in the source are removed, with their folders": {
 			{
 				source: map[string]string{"a.tfevents": "1", "b/c/d.tfevents": "2"},
 				want:   map[string]string{"a.tfevents": "1", "b/c/d.tfevents": "2"},
@@ -208,7 +208,7 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 			{source: map[string]string{"a.tfevents": "1"}, want: map[string]string{"a.tfevents": "1"}},
 			{source: map[string]string{}, want: nil},
 		},
-		"a file becomes a folder, and a folder a file": {
+		"a file can become a folder, and a folder can become a file": {
 			{
 				source: map[string]string{"a.tfevents": "1", "b.tfevents/c.tfevents": "2"},
 				want:   map[string]string{"a.tfevents": "1", "b.tfevents/c.tfevents": "2"},
@@ -218,19 +218,19 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 				want:   map[string]string{"a.tfevents/c.tfevents": "1", "b.tfevents": "2"},
 			},
 		},
-		"one file that fails does not keep the others away": {
+		"a file that fails does not affect the others": {
 			{
 				source:    map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
 				fails:     map[string]error{"b.tfevents": errors.New("denied")},
 				want:      map[string]string{"a.tfevents": "1", "c.tfevents": "3"},
-				wantError: `1 of 3 files cannot be fetched, such as "b.tfevents": denied`,
+				wantError: `1 of 3 files cannot be fetched, for example "b.tfevents": denied`,
 			},
 			{
 				source: map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
 				want:   map[string]string{"a.tfevents": "1", "b.tfevents": "2", "c.tfevents": "3"},
 			},
 		},
-		"an object that changed after it was listed is left for the next time": {
+		"an object that changed after it was listed is fetched by the next fetch": {
 			{
 				source: map[string]string{"a.tfevents": "1", "plugins/b": "2"},
 				fails:  map[string]error{"a.tfevents": errChanged, "plugins/b": errChanged},
@@ -240,7 +240,7 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"},
 			},
 		},
-		"an empty file is a file": {
+		"empty files are created, and can grow": {
 			{
 				source: map[string]string{"a.tfevents": "", "plugins/b": ""},
 				want:   map[string]string{"a.tfevents": "", "plugins/b": ""},
@@ -250,7 +250,7 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 				want:   map[string]string{"a.tfevents": "1", "plugins/b": "2"},
 			},
 		},
-		"past the limit nothing more is fetched, until there is space again": {
+		"nothing is fetched while the limit is reached": {
 			{
 				source: map[string]string{"a.tfevents": "12345"}, limit: ptr.To[int64](8),
 				want: map[string]string{"a.tfevents": "12345"},
@@ -266,7 +266,7 @@ func TestARunBecomesWhatItsSourceIs(t *testing.T) {
 				want: map[string]string{"b.tfevents": "1234"},
 			},
 		},
-		"what is here already counts after a restart": {
+		"existing files count towards the limit after a restart": {
 			{
 				source: map[string]string{"a.tfevents": "12345"}, limit: ptr.To[int64](8),
 				want: map[string]string{"a.tfevents": "12345"},
@@ -305,7 +305,7 @@ func TestAnEventFileGrowsInPlace(t *testing.T) {
 	source := &memory{objects: map[string]string{"a.tfevents": "1"}}
 	r := runIn(t, t.TempDir(), source, 1<<30)
 	wantError(t, r.fetch(t.Context()), "")
-	reader, err := r.root.Open("a.tfevents") // as TensorBoard does
+	reader, err := r.root.Open("a.tfevents") // like TensorBoard
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestAnEventFileGrowsInPlace(t *testing.T) {
 	source.objects["a.tfevents"] = "123"
 	wantError(t, r.fetch(t.Context()), "")
 	if got, err := io.ReadAll(reader); err != nil || string(got) != "123" {
-		t.Errorf("who has the file open reads %q, %v", got, err)
+		t.Errorf("a process that has the file open reads %q, %v", got, err)
 	}
 }
 
@@ -326,17 +326,18 @@ func TestAListingThatFailsRemovesNothing(t *testing.T) {
 	wantTree(t, r, map[string]string{"a.tfevents": "1"})
 }
 
-func TestAServerThatHasGoneIsGivenUp(t *testing.T) {
+func TestAFetchEndsEarlyIfTheServerIsUnavailable(t *testing.T) {
 	tests := map[string]struct {
 		err       error
 		wantTries int64
 		wantError string
 	}{
-		"if it does not answer": {
-			errors.New("connection refused"), giveUp + downloads - 1, "gave up until the next time: connection refused",
+		"a fetch ends early if the server does not respond": {
+			errors.New("connection refused"), maxFailures + downloads - 1,
+			"too many failures; the next fetch tries again: connection refused",
 		},
-		"but not if it refuses": {
-			refused{errors.New("denied")}, 100, "100 of 100 files cannot be fetched, such as",
+		"a fetch tries all files if the server refuses them": {
+			refused{errors.New("denied")}, 100, "100 of 100 files cannot be fetched, for example",
 		},
 	}
 	for name, tc := range tests {
@@ -348,13 +349,13 @@ func TestAServerThatHasGoneIsGivenUp(t *testing.T) {
 			}
 			wantError(t, runIn(t, t.TempDir(), source, 1<<30).fetch(t.Context()), tc.wantError)
 			if got := source.opened.Load(); got > tc.wantTries {
-				t.Errorf("it was tried %d times, want at most %d", got, tc.wantTries)
+				t.Errorf("got %d attempts, want at most %d", got, tc.wantTries)
 			}
 		})
 	}
 }
 
-func TestNothingLeadsOutOfTheRun(t *testing.T) {
+func TestFilesAreWrittenOnlyToTheFolderOfTheRun(t *testing.T) {
 	longest := strings.Repeat("n", 246) + ".tfevents"
 	tests := map[string]struct {
 		before    map[string]string
@@ -362,42 +363,42 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 		want      map[string]string
 		wantError string
 	}{
-		"names of folders above": {
+		"a path that leads to a parent folder is refused": {
 			source: map[string]string{
 				"../other/a.tfevents": "bad", "x/../../other/a.tfevents": "bad", "..": "bad", "good.tfevents": "good",
 			},
 			want:      map[string]string{"good.tfevents": "good"},
 			wantError: "3 of 4 files cannot be fetched",
 		},
-		"absolute names": {
+		"an absolute path is refused": {
 			source:    map[string]string{"/etc/a.tfevents": "bad", "good.tfevents": "good"},
 			want:      map[string]string{"good.tfevents": "good"},
-			wantError: `"/etc/a.tfevents": its name is not that of a file in this folder`,
+			wantError: `"/etc/a.tfevents": its name is not a valid path in this folder`,
 		},
-		"names that are another's in disguise": {
+		"a path that is not in canonical form is refused": {
 			source: map[string]string{
 				"x//a.tfevents": "bad", "x/./a.tfevents": "bad", "./x/a.tfevents": "bad", "x/a.tfevents": "good",
 			},
 			want:      map[string]string{"x/a.tfevents": "good"},
 			wantError: "3 of 4 files cannot be fetched",
 		},
-		"names that no file has": {
+		"a path that is not possible in a file system is refused": {
 			source: map[string]string{
 				"": "bad", ".": "bad", "a\x00.tfevents": "bad", "\xff.tfevents": "bad", "n" + longest: "bad", longest: "good",
 			},
 			want:      map[string]string{longest: "good"},
 			wantError: "5 of 6 files cannot be fetched",
 		},
-		"names that the sidecar needs": {
+		"a path with the suffix of incomplete files is refused": {
 			source:    map[string]string{"plugins/a": "good", "plugins/.a" + partialSuffix: "bad"},
 			want:      map[string]string{"plugins/a": "good"},
-			wantError: "its name is one of those that the sidecar needs itself",
+			wantError: "which the sidecar reserves",
 		},
-		"a very deep name": {
+		"a path can have many elements": {
 			source: map[string]string{strings.Repeat("d/", 500) + "a.tfevents": "good"},
 			want:   map[string]string{strings.Repeat("d/", 500) + "a.tfevents": "good"},
 		},
-		"names that hold everything else": {
+		"a path can have any other characters": {
 			source: map[string]string{
 				`a\..\b ?*'"$(x)` + "\n.tfevents": "good", "héllo/wörld.tfevents": "good", "...tfevents": "good",
 			},
@@ -407,12 +408,13 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 				"...tfevents":                     "good",
 			},
 		},
-		"a file that another object has as its folder": {
-			source:    map[string]string{"a.tfevents": "good", "a.tfevents/b.tfevents": "bad", "a.tfevents/plugins/c": "bad"},
-			want:      map[string]string{"a.tfevents": "good"},
-			wantError: `2 of 3 files cannot be fetched, such as "a.tfevents/b.tfevents": it cannot be fetched, since "a.tfevents" is a file and not a folder`,
+		"a file below another file is refused": {
+			source: map[string]string{"a.tfevents": "good", "a.tfevents/b.tfevents": "bad", "a.tfevents/plugins/c": "bad"},
+			want:   map[string]string{"a.tfevents": "good"},
+			wantError: `2 of 3 files cannot be fetched, for example "a.tfevents/b.tfevents": ` +
+				`"a.tfevents" is a file, not a folder`,
 		},
-		"links that are in the way": {
+		"links with the name of a file or folder are replaced": {
 			before: map[string]string{
 				"a.tfevents": "-> ../other/file",
 				"x":          "-> ../other",
@@ -432,7 +434,7 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 				"plugins/z":        "good",
 			},
 		},
-		"links that are left over": {
+		"other links are removed": {
 			before: map[string]string{"x": "-> ../other"},
 		},
 	}
@@ -449,14 +451,15 @@ func TestNothingLeadsOutOfTheRun(t *testing.T) {
 			all := tree(t, logs)
 			maps.DeleteFunc(all, func(name, _ string) bool { return name == "run" || strings.HasPrefix(name, "run/") })
 			if diff := cmp.Diff(other, all); diff != "" {
-				t.Errorf("other runs were touched (-want +got):\n%s", diff)
+				t.Errorf("files of other runs were changed (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// FuzzNothingLeadsOutOfTheRun has two objects of any names, in a folder where any name may be a link to elsewhere.
-func FuzzNothingLeadsOutOfTheRun(f *testing.F) {
+// FuzzFilesAreWrittenOnlyToTheFolderOfTheRun fetches two objects with any paths. In the folder, any path can be a link
+// to another folder.
+func FuzzFilesAreWrittenOnlyToTheFolderOfTheRun(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"../other/file", "a.tfevents", "a.tfevents"},
 		{"a.tfevents", "a.tfevents/b.tfevents", "b"},
@@ -488,25 +491,25 @@ func FuzzNothingLeadsOutOfTheRun(f *testing.F) {
 		before := r.fetch(t.Context())
 		got := tree(t, filepath.Join(logs, "run"))
 		if after := r.fetch(t.Context()); (before == nil) != (after == nil) {
-			t.Errorf("got %v, and then %v", before, after)
+			t.Errorf("the first fetch returned %v, the second %v", before, after)
 		}
 		if diff := cmp.Diff(got, tree(t, filepath.Join(logs, "run"))); diff != "" {
-			t.Errorf("the second fetch made another folder (-first +second):\n%s", diff)
+			t.Errorf("the second fetch changed the folder (-first +second):\n%s", diff)
 		}
 		for name, data := range got {
 			if data != source.objects[name] || !fs.ValidPath(name) {
-				t.Errorf("file %q holds %q", name, data)
+				t.Errorf("file %q contains %q", name, data)
 			}
 		}
 		all := tree(t, logs)
 		maps.DeleteFunc(all, func(name, _ string) bool { return name == "run" || strings.HasPrefix(name, "run/") })
 		if diff := cmp.Diff(other, all); diff != "" {
-			t.Errorf("other runs were touched (-want +got):\n%s", diff)
+			t.Errorf("files of other runs were changed (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestOnlyWhatDashboardsReadIsFetched(t *testing.T) {
+func TestOnlyFilesThatDashboardsReadAreFetched(t *testing.T) {
 	tests := map[string]bool{
 		"events.out.tfevents.1700000000.host": true,
 		"train/events.out.tfevents.1.host.v2": true,
@@ -531,19 +534,19 @@ func TestOnlyWhatDashboardsReadIsFetched(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnEarlierSidecarIsKnownByItsTime(t *testing.T) {
+func TestAFileIsRecognizedByItsVersionOrItsTime(t *testing.T) {
 	tests := map[string]struct {
 		have     file
 		version  string
 		modified time.Time
 		want     bool
 	}{
-		"the same time":               {file{size: 1, modified: noon}, "v1", noon, true},
-		"another time":                {file{size: 1, modified: noon}, "v1", noon.Add(time.Second), false},
-		"no time":                     {file{size: 1, modified: noon}, "v1", time.Time{}, false},
-		"another size":                {file{size: 2, modified: noon}, "v1", noon, false},
-		"another version, if known":   {file{size: 1, modified: noon, version: "v0"}, "v1", noon, false},
-		"the version, if it is known": {file{size: 1, version: "v1"}, "v1", noon, true},
+		"a file with the same time is known":          {file{size: 1, modified: noon}, "v1", noon, true},
+		"a file with another time is unknown":         {file{size: 1, modified: noon}, "v1", noon.Add(time.Second), false},
+		"a file is unknown if the object has no time": {file{size: 1, modified: noon}, "v1", time.Time{}, false},
+		"a file with another size is unknown":         {file{size: 2, modified: noon}, "v1", noon, false},
+		"a file with another version is unknown":      {file{size: 1, modified: noon, version: "v0"}, "v1", noon, false},
+		"a file with the same version is known":       {file{size: 1, version: "v1"}, "v1", noon, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,20 +10,20 @@ import (
 	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// attempts are those that the client makes for each request. The next fetch is the next attempt.
+// attempts is how often the client sends each request. It does not retry, because the next fetch does.
 const attempts = 1
 
-// bucket is a folder in S3 compatible storage.
+// bucket is a folder in S3-compatible storage.
 type bucket struct {
 	source    S3Source
 	transport http.RoundTripper
 
-	// These are renewed with each listing.
+	// The credentials and the client are updated for each list.
 	credentials credentials
 	client      *minio.Core
 }
 
-// prefix of all keys.
+// prefix returns the prefix of all keys in the folder.
 func (b *bucket) prefix() string {
 	if b.source.Prefix == "" || strings.HasSuffix(b.source.Prefix, "/") {
 		return b.source.Prefix
@@ -31,14 +31,14 @@ func (b *bucket) prefix() string {
 	return b.source.Prefix + "/"
 }
 
-// connect takes the credentials of now.
+// connect reads the current credentials, and creates a new client if they have changed.
 func (b *bucket) connect() error {
 	c, err := readCredentials(b.source.Secret)
 	if err != nil {
 		return err
 	}
 	if b.client != nil && b.credentials == c {
-		return nil // the client knows the bucket's region already
+		return nil // keep the client, which has cached the region of the bucket
 	}
 	client, err := minio.NewCore(c.host, &minio.Options{
 		Creds:      miniocredentials.NewStaticV4(c.accessKey, c.secretKey, c.sessionToken),
@@ -65,7 +65,7 @@ func (b *bucket) list(ctx context.Context) ([]object, error) {
 			return nil, b.credentials.hideIn(info.Err)
 		}
 		name := strings.TrimPrefix(info.Key, b.prefix())
-		if strings.HasSuffix(name, "/") || !isShown(name) { // keys with a slash at the end stand for folders
+		if strings.HasSuffix(name, "/") || !isShown(name) { // a key that ends with a slash represents a folder
 			continue
 		}
 		objects = append(objects, object{path: name, size: info.Size, version: info.ETag, modified: info.LastModified})
@@ -105,7 +105,7 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 		}
 	}
 	if c.version == o.version {
-		c.modified = o.modified // listings are more precise
+		c.modified = o.modified // the time from the list is more precise
 	}
 	return c, nil
 }

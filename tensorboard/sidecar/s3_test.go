@@ -17,19 +17,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// s3Server is as much of S3 as the sidecar uses, with one bucket, logs. It checks access keys and no signatures; a real
-// server is part of the end-to-end tests.
+// s3Server implements the part of S3 that the sidecar uses, with one bucket named logs. It checks access keys, but no
+// signatures. The end-to-end tests use a real server.
 type s3Server struct {
 	accessKey string
-	noMatch   bool // knows no If-Match
+	noMatch   bool // does not support If-Match
 
 	mu       sync.Mutex
 	objects  map[string]string
-	fails    map[string]http.HandlerFunc // how getting an object fails
-	requests []string                    // for objects: key and Range
+	fails    map[string]http.HandlerFunc // responses that replace objects, by key
+	requests []string                    // requests for objects, as key and Range
 }
 
-// ServeHTTP answers one request at a time.
+// ServeHTTP handles one request at a time.
 func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	switch {
 	case !strings.Contains(r.Header.Get("Authorization"), "Credential="+s.accessKey+"/"):
-		// As bad as it gets: the server repeats what it was sent.
+		// worst case: the error contains the headers with the credentials
 		fail(w, http.StatusForbidden, "InvalidAccessKeyId",
 			"No such key: "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Amz-Security-Token"))
 	case query.Has("location"):
@@ -76,7 +76,7 @@ func fail(w http.ResponseWriter, status int, code, message string) {
 	}{Code: code, Message: message})
 }
 
-// list answers pages of 1000.
+// list returns pages of 1000 objects.
 func (s *s3Server) list(w http.ResponseWriter, query url.Values) {
 	type item struct {
 		Key, ETag, LastModified string
@@ -106,14 +106,14 @@ func (s *s3Server) list(w http.ResponseWriter, query url.Values) {
 	_ = xml.NewEncoder(w).Encode(result)
 }
 
-// set changes what the server has. It waits until the server is done with what it was asked before.
+// set changes the objects of the server. It waits until earlier requests are finished.
 func (s *s3Server) set(objects map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects, s.fails, s.requests = objects, nil, nil
 }
 
-// asked returns what was asked for since the objects were set.
+// asked returns the requests since the objects were set.
 func (s *s3Server) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *s3Server) asked() []string {
 	return s.requests
 }
 
-// inBucket returns a run with the folder runs of a bucket, and its mounted Secret.
+// inBucket returns a run for the folder runs of a bucket, and the folder of its mounted Secret.
 func inBucket(t *testing.T, s *s3Server, bucketName string) (r *run, secret string) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -137,7 +137,7 @@ func inBucket(t *testing.T, s *s3Server, bucketName string) (r *run, secret stri
 	}, 1<<30), secret
 }
 
-func TestAFolderOfABucket(t *testing.T) {
+func TestAFolderOfABucketIsFetched(t *testing.T) {
 	server := &s3Server{accessKey: "key-1"}
 	r, _ := inBucket(t, server, "logs")
 	steps := []struct {
@@ -147,9 +147,9 @@ func TestAFolderOfABucket(t *testing.T) {
 		want      map[string]string
 		wantAsked []string
 	}{
-		{name: "nothing is there yet"},
+		{name: "an empty bucket has no files"},
 		{
-			name: "what TensorBoard shows is fetched, and nothing else",
+			name: "only files that TensorBoard shows are fetched",
 			objects: map[string]string{
 				"runs/": "", "runs/a.tfevents": long, "runs/x y/plugins/p+q%": "2", "runs/plugins/": "", "runs/model.ckpt": "large",
 				"runs-2/b.tfevents": "another folder", "b.tfevents": "another folder",
@@ -158,18 +158,18 @@ func TestAFolderOfABucket(t *testing.T) {
 			wantAsked: []string{"runs/a.tfevents", "runs/x y/plugins/p+q%"},
 		},
 		{
-			name:    "nothing new is nothing fetched",
+			name:    "files that have not changed are not fetched again",
 			objects: map[string]string{"runs/a.tfevents": long, "runs/x y/plugins/p+q%": "2"},
 			want:    map[string]string{"a.tfevents": long, "x y/plugins/p+q%": "2"},
 		},
 		{
-			name:      "not even after a restart",
+			name:      "files that have not changed are not fetched again after a restart",
 			objects:   map[string]string{"runs/a.tfevents": long, "runs/x y/plugins/p+q%": "2"},
 			restarted: true,
 			want:      map[string]string{"a.tfevents": long, "x y/plugins/p+q%": "2"},
 		},
 		{
-			name:      "an event file goes on, and another file is fetched as a whole",
+			name:      "an event file is continued, and a file of another kind is fetched completely",
 			objects:   map[string]string{"runs/a.tfevents": long + "more", "runs/x y/plugins/p+q%": "23"},
 			want:      map[string]string{"a.tfevents": long + "more", "x y/plugins/p+q%": "23"},
 			wantAsked: []string{"runs/a.tfevents bytes=16384-", "runs/x y/plugins/p+q%"},
@@ -180,13 +180,13 @@ func TestAFolderOfABucket(t *testing.T) {
 			want:    map[string]string{"x y/plugins/p+q%": "23"},
 		},
 		{
-			name:      "and fetched the next time, when what is gone is removed",
+			name:      "an event file that was removed is fetched again, and a deleted file is removed",
 			objects:   map[string]string{"runs/a.tfevents": "short"},
 			want:      map[string]string{"a.tfevents": "short"},
 			wantAsked: []string{"runs/a.tfevents"},
 		},
 		{
-			name:      "one that was replaced is removed once that is seen",
+			name:      "an event file that was replaced is removed",
 			objects:   map[string]string{"runs/a.tfevents": "another file"},
 			wantAsked: []string{"runs/a.tfevents bytes=0-"},
 		},
@@ -201,7 +201,7 @@ func TestAFolderOfABucket(t *testing.T) {
 		wantTree(t, r, s.want)
 		want := slices.Clone(s.wantAsked)
 		for i := range want {
-			want[i] = strings.TrimSuffix(want[i], " bytes=0-") // the start is asked for without a range
+			want[i] = strings.TrimSuffix(want[i], " bytes=0-") // there is no range for the start of a file
 		}
 		if diff := cmp.Diff(want, server.asked()); diff != "" {
 			t.Errorf("unexpected requests (-want +got):\n%s", diff)
@@ -209,7 +209,7 @@ func TestAFolderOfABucket(t *testing.T) {
 	}
 }
 
-func TestThousandsOfObjects(t *testing.T) {
+func TestABucketCanHaveThousandsOfObjects(t *testing.T) {
 	server, want := &s3Server{accessKey: "key-1", objects: map[string]string{}}, map[string]string{}
 	for i := range 1200 {
 		name := fmt.Sprintf("%d/%d.tfevents", i%100, i)
@@ -221,11 +221,11 @@ func TestThousandsOfObjects(t *testing.T) {
 	server.set(server.objects)
 	wantError(t, r.fetch(t.Context()), "")
 	if got := server.asked(); len(got) > 0 {
-		t.Errorf("the second time it asked for %d objects", len(got))
+		t.Errorf("the second fetch requested %d objects, want none", len(got))
 	}
 }
 
-func TestAnObjectThatChangesBetweenListingAndGetting(t *testing.T) {
+func TestAnObjectThatChangesAfterTheListIsNotFetched(t *testing.T) {
 	server := &s3Server{accessKey: "key-1"}
 	r, _ := inBucket(t, server, "logs")
 	server.set(map[string]string{"runs/a.tfevents": "12345", "runs/b.tfevents": "12345"})
@@ -238,7 +238,7 @@ func TestAnObjectThatChangesBetweenListingAndGetting(t *testing.T) {
 	wantTree(t, r, nil)
 }
 
-func TestAnObjectThatGrowsMeanwhileWhereTheServerKnowsNoConditions(t *testing.T) {
+func TestAnObjectThatGrowsAfterTheListIsFetchedIfTheServerIgnoresIfMatch(t *testing.T) {
 	server := &s3Server{accessKey: "key-1", noMatch: true}
 	r, _ := inBucket(t, server, "logs")
 	server.set(map[string]string{"runs/a.tfevents": "12345", "runs/plugins/b": "1"})
@@ -252,11 +252,11 @@ func TestAnObjectThatGrowsMeanwhileWhereTheServerKnowsNoConditions(t *testing.T)
 	server.set(server.objects)
 	wantError(t, r.fetch(t.Context()), "")
 	if got := server.asked(); len(got) > 0 {
-		t.Errorf("it asked again for %q", got)
+		t.Errorf("the second fetch requested %q, want none", got)
 	}
 }
 
-func TestASecretThatIsRotatedIsUsedAtOnce(t *testing.T) {
+func TestTheNextFetchUsesAChangedSecret(t *testing.T) {
 	server := &s3Server{accessKey: "key-1", objects: map[string]string{"runs/a.tfevents": "1"}}
 	r, secret := inBucket(t, server, "logs")
 	address, _ := readOptional(secret, fileEndpoint)
@@ -278,35 +278,35 @@ func TestASecretThatIsRotatedIsUsedAtOnce(t *testing.T) {
 	wantTree(t, r, map[string]string{"a.tfevents": "12"})
 }
 
-func TestErrorsOfABucket(t *testing.T) {
+func TestErrorsOfABucketAreDescribedWithoutSecrets(t *testing.T) {
 	tests := map[string]struct {
 		bucket string
-		secret map[string]string // besides the right one
+		secret map[string]string // changes to the valid Secret
 		fails  http.HandlerFunc
 		want   string
 	}{
-		"no such bucket": {bucket: "other", want: "NoSuchBucket: The specified bucket does not exist"},
-		"no valid name":  {bucket: "B!", want: "Bucket name"},
-		"nobody there": {
+		"the bucket does not exist":         {bucket: "other", want: "NoSuchBucket: The specified bucket does not exist"},
+		"the name of the bucket is invalid": {bucket: "B!", want: "Bucket name"},
+		"nothing listens at the address": {
 			bucket: "logs", secret: map[string]string{fileEndpoint: "http://127.0.0.1:1"}, want: "connection refused",
 		},
-		"wrong keys": {
+		"the keys are wrong": {
 			bucket: "logs", secret: map[string]string{fileAccessKey: "hunter1", fileSessionToken: "hunter3"},
 			want: "InvalidAccessKeyId: No such key: AWS4-HMAC-SHA256 Credential=***/",
 		},
-		"a file that is denied": {
+		"access to a file is denied": {
 			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
 				fail(w, http.StatusForbidden, "AccessDenied", "Access Denied.")
 			},
 			want: `"a.tfevents": AccessDenied: Access Denied.`,
 		},
-		"a server that says a lot, and not only in one line": {
+		"the error of the server is long and has several lines": {
 			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
 				fail(w, http.StatusForbidden, "AccessDenied", "a\nb\x1b[31m"+strings.Repeat("c", 10_000))
 			},
 			want: `AccessDenied: a b`,
 		},
-		"a key where the text is cut off": {
+		"a key is at the position where the text is truncated": {
 			bucket: "logs", fails: func(w http.ResponseWriter, _ *http.Request) {
 				fail(w, http.StatusForbidden, "AccessDenied", strings.Repeat("c", maxDescription-len("AccessDenied: ")-4)+"key-1")
 			},
@@ -329,7 +329,7 @@ func TestErrorsOfABucket(t *testing.T) {
 			got := describe(err)
 			if !strings.Contains(got, tc.want) || strings.Contains(got, "hunter") || strings.Contains(got, "key-") ||
 				strings.ContainsAny(got, "\n\x1b") || len(got) > maxDescription+3 {
-				t.Errorf("got %q, want %q", got, tc.want)
+				t.Errorf("got %q, want one short line with %q and without secrets", got, tc.want)
 			}
 		})
 	}

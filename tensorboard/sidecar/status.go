@@ -17,52 +17,54 @@ import (
 
 // Paths that the sidecar serves at HealthPort.
 const (
-	// HealthPath answers 200 once the runs are laid out.
+	// HealthPath returns 200 as soon as the folders of the runs exist.
 	HealthPath = "/healthz"
-	// ReadyPath answers 200 while TensorBoard serves data, and 503 otherwise.
+	// ReadyPath returns 200 while TensorBoard serves data, and 503 otherwise.
 	ReadyPath = "/readyz"
-	// StatusPath answers with the Status.
+	// StatusPath returns the Status.
 	StatusPath = "/status"
 )
 
-// environmentPath is the page of TensorBoard that shows whether it works: its front page is there even if what reads
-// the logs is not.
+// environmentPath is the page of TensorBoard that the readiness check requests. The front page is not suitable, because
+// it works even if the process that reads the logs does not run.
 const environmentPath = "/data/environment"
 
-// readyTimeout is how long TensorBoard may take to show that it works.
+// readyTimeout is the time limit for the readiness check of TensorBoard.
 const readyTimeout = 5 * time.Second
 
-// What a controller reads of an answer at most.
+// Limits for the response that the controller reads.
 const (
-	// maxHeader is the size of the header, in bytes.
+	// maxHeader is the maximum size of the header in bytes.
 	maxHeader = 16 << 10
-	// maxStatus is the size of the Status, in bytes.
+	// maxStatus is the maximum size of the Status in bytes.
 	maxStatus = 1 << 20
-	// maxSources is how many a TensorBoard can have: filesets, folders of claims, folders of S3, and files on web servers.
+	// maxSources is the maximum number of sources of a TensorBoard: filesets, folders in claims, folders in S3, and files
+	// on web servers.
 	maxSources = 64 + 64*64 + 64 + 64
 )
 
-// Status is what the sidecar knows about its TensorBoard.
+// Status is the state of a TensorBoard, as its sidecar reports it.
 type Status struct {
-	// IdleSeconds are the whole seconds since the last request ended, or since the sidecar started; 0 while a request is
-	// under way.
+	// IdleSeconds is the number of whole seconds since the last request ended, or since the sidecar started. It is 0 while
+	// a request is in progress.
 	IdleSeconds int64 `json:"idleSeconds"`
-	// Sources are those that could not be read the last time, in the order of the Config.
+	// Sources are the sources whose last fetch failed, in the order of the Config.
 	Sources []SourceStatus `json:"sources,omitempty"`
 }
 
-// SourceStatus says why a source cannot be read.
+// SourceStatus describes why a source cannot be read.
 type SourceStatus struct {
 	// Run is the run of the source in the Config.
 	Run string `json:"run"`
-	// Source names the source for humans, without credentials.
+	// Source is the address of the source without credentials.
 	Source string `json:"source"`
-	// Error says why, without credentials.
+	// Error is the error without credentials.
 	Error string `json:"error"`
 }
 
-// NewClient returns a client for Fetch, and for nothing else: whoever can make a pod can let it answer in a sidecar's
-// place, and must not reach by that what the controller can.
+// NewClient returns a client that is only for Fetch. Anybody who can create a pod can make it respond in place of a
+// sidecar. So the client follows no redirects and uses no proxy: such a pod must not get access to the addresses that
+// the controller can reach.
 func NewClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -75,8 +77,8 @@ func NewClient(timeout time.Duration) *http.Client {
 	}
 }
 
-// Fetch asks the sidecar at an address, as <IP>:<HealthPort>, for its Status. The text of an error has at most
-// report.MaxNote bytes, whatever the other end sends.
+// Fetch gets the Status of the sidecar at the address <IP>:<HealthPort>. The text of an error has at most
+// report.MaxNote bytes, whatever the other side sends.
 func Fetch(ctx context.Context, client *http.Client, address string) (Status, error) {
 	status, err := fetch(ctx, client, "http://"+address+StatusPath)
 	if err != nil {
@@ -105,41 +107,42 @@ func fetch(ctx context.Context, client *http.Client, url string) (Status, error)
 	//attack:a body of any size => body := response.Body
 	body := io.LimitReader(response.Body, maxStatus)
 	if err := json.NewDecoder(body).Decode(&read); err != nil {
-		return Status{}, fmt.Errorf("%s: reading the answer: %w", url, err)
+		return Status{}, fmt.Errorf("%s: reading the response: %w", url, err)
 	}
 	return Status{IdleSeconds: read.IdleSeconds, Sources: read.Sources}, nil
 }
 
-// boundedSources are those of a Status, at most maxSources.
+// boundedSources are the sources of a Status, at most maxSources.
 type boundedSources []SourceStatus
 
-// UnmarshalJSON is part of json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler.
 func (s *boundedSources) UnmarshalJSON(text []byte) (err error) {
 	*s, err = bounded.List[SourceStatus](text, maxSources, "sources")
 	return err
 }
 
-// troubles are the sources that could not be read the last time.
+// troubles holds the errors of the sources whose last fetch failed.
 type troubles struct {
 	sources []Source
 
 	mu  sync.Mutex
-	why []string // for each source; empty is none
+	why []string // the error of each source, or empty if there is none
 }
 
 func newTroubles(sources []Source) *troubles {
 	return &troubles{sources: sources, why: make([]string, len(sources))}
 }
 
-// set notes how reading source i went, and says whether that is news.
+// set records the error of source i, which is empty after a success. It reports whether the error has changed.
 func (t *troubles) set(i int, why string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	news := t.why[i] != why
+	changed := t.why[i] != why
 	t.why[i] = why
-	return news
+	return changed
 }
 
+// list returns the sources that have an error.
 func (t *troubles) list() []SourceStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +155,7 @@ func (t *troubles) list() []SourceStatus {
 	return list
 }
 
-// newHealth returns what is served at HealthPort, for the TensorBoard at the address.
+// newHealth returns the handler of HealthPort, for the TensorBoard at the address.
 func newHealth(address, pathPrefix string, a *activity, t *troubles) http.Handler {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}, Timeout: readyTimeout}
 	page := "http://" + address + pathPrefix + environmentPath
@@ -174,6 +177,7 @@ func newHealth(address, pathPrefix string, a *activity, t *troubles) http.Handle
 	return mux
 }
 
+// ready returns an error if TensorBoard does not serve data.
 func ready(ctx context.Context, client *http.Client, page string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
@@ -184,7 +188,7 @@ func ready(ctx context.Context, client *http.Client, page string) error {
 		return withoutURL(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, response.Body) // so that the connection is reused
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("got %s", strings.TrimSpace(response.Status))
 	}

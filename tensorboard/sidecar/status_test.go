@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestTheStatusReachesTheController(t *testing.T) {
+func TestTheControllerGetsTheStatusOfTheSidecar(t *testing.T) {
 	sources := []Source{
 		{Run: "b", S3: &S3Source{Bucket: "bucket", Prefix: "runs/"}},
 		{Run: "a", HTTP: &HTTPSource{URL: "http://host/file?key=hunter2"}},
@@ -31,11 +31,14 @@ func TestTheStatusReachesTheController(t *testing.T) {
 		do   func()
 		want Status
 	}{
-		{"at the start", func() {}, Status{}},
-		{"whole seconds", func() { fake.Step(90*time.Second + 999*time.Millisecond) }, Status{IdleSeconds: 90}},
-		{"during a request", func() { a.begin() }, Status{}},
+		{"a new sidecar is not idle", func() {}, Status{}},
 		{
-			"two sources fail",
+			"the idle time has whole seconds", func() { fake.Step(90*time.Second + 999*time.Millisecond) },
+			Status{IdleSeconds: 90},
+		},
+		{"the sidecar is not idle during a request", func() { a.begin() }, Status{}},
+		{
+			"sources that fail have an error",
 			func() { troubled.set(1, "not there"); troubled.set(0, "no bucket") },
 			Status{Sources: []SourceStatus{
 				{Run: "b", Source: "s3://bucket/runs/", Error: "no bucket"},
@@ -43,7 +46,7 @@ func TestTheStatusReachesTheController(t *testing.T) {
 			}},
 		},
 		{
-			"one is well again", func() { troubled.set(0, "") },
+			"a source that works again has no error", func() { troubled.set(0, "") },
 			Status{Sources: []SourceStatus{{Run: "a", Source: "http://host/file", Error: "not there"}}},
 		},
 	}
@@ -59,21 +62,21 @@ func TestTheStatusReachesTheController(t *testing.T) {
 	}
 }
 
-func TestAskingWhatIsNoSidecarIsAnError(t *testing.T) {
+func TestFetchFailsIfTheServerIsNotASidecar(t *testing.T) {
 	tests := map[string]struct {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"another server": {http.NotFound, "got 404 Not Found"},
-		"not JSON": {
-			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "reading the answer",
+		"the server has no status": {http.NotFound, "got 404 Not Found"},
+		"the response is not JSON": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "reading the response",
 		},
-		"an answer without end": {func(w http.ResponseWriter, _ *http.Request) {
+		"the response is too large": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"sources": [`))
 			for range 100_000 {
 				_, _ = w.Write([]byte(`{"run": "a", "error": "b"},`))
 			}
-		}, "reading the answer"},
+		}, "reading the response"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,15 +88,15 @@ func TestAskingWhatIsNoSidecarIsAnError(t *testing.T) {
 	}
 }
 
-// Whoever can make a pod can let it answer in a sidecar's place.
-func TestAnAnswerOfAnySizeIsAShortError(t *testing.T) {
+// Anybody who can create a pod can make it respond in place of a sidecar.
+func TestALargeResponseCausesAShortError(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	tests := map[string]struct{ answer, want string }{
-		"a long header":      {"HTTP/1.1 200 OK\r\nX-Long: " + long + "\r\n\r\n{}", "exceeded"},
-		"a long status line": {"HTTP/1.1 500 " + long + "\r\n\r\n", "exceeded"},
-		"a long status":      {"HTTP/1.1 500 " + long[:maxHeader/2] + "\r\n\r\n", "got 500 xxx"},
-		"no HTTP":            {long[:maxHeader/2] + "\r\n\r\n", "malformed HTTP"},
-		"many sources": {
+		"the header is too long":      {"HTTP/1.1 200 OK\r\nX-Long: " + long + "\r\n\r\n{}", "exceeded"},
+		"the status line is too long": {"HTTP/1.1 500 " + long + "\r\n\r\n", "exceeded"},
+		"the status is long":          {"HTTP/1.1 500 " + long[:maxHeader/2] + "\r\n\r\n", "got 500 xxx"},
+		"the response is not HTTP":    {long[:maxHeader/2] + "\r\n\r\n", "malformed HTTP"},
+		"there are too many sources": {
 			"HTTP/1.1 200 OK\r\n\r\n{\"sources\": [{}" + strings.Repeat(",{}", maxStatus/4) + "]}",
 			"more than 4288 sources",
 		},
@@ -117,20 +120,20 @@ func TestAnAnswerOfAnySizeIsAShortError(t *testing.T) {
 			_, err = Fetch(t.Context(), NewClient(time.Minute), listener.Addr().String())
 			wantError(t, err, tc.want)
 			if length := len(err.Error()); length > report.MaxNote {
-				t.Errorf("the error has %d bytes, and %d are allowed", length, report.MaxNote)
+				t.Errorf("the error has %d bytes, want at most %d", length, report.MaxNote)
 			}
 		})
 	}
 }
 
-func TestReadyIsWhatTensorBoardIs(t *testing.T) {
+func TestTheSidecarIsReadyWhileTensorBoardServesData(t *testing.T) {
 	tests := map[string]struct {
 		answer   http.HandlerFunc
 		away     bool
 		wantCode int
 		wantBody string
 	}{
-		"it serves data": {
+		"TensorBoard serves data": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/tb/ns/x/data/environment" {
 					http.NotFound(w, r)
@@ -138,11 +141,11 @@ func TestReadyIsWhatTensorBoardIs(t *testing.T) {
 			},
 			wantCode: http.StatusOK, wantBody: "ok\n",
 		},
-		"what reads the logs has ended": {
+		"TensorBoard has lost the process that reads the logs": {
 			answer:   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 			wantCode: http.StatusServiceUnavailable, wantBody: "TensorBoard is not ready: got 500 Internal Server Error\n",
 		},
-		"it is not there": {
+		"TensorBoard does not run": {
 			away: true, answer: http.NotFound,
 			wantCode: http.StatusServiceUnavailable, wantBody: "TensorBoard is not ready: dial tcp",
 		},
@@ -164,10 +167,10 @@ func TestReadyIsWhatTensorBoardIs(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q", got.code, got.body, tc.wantCode, tc.wantBody)
 			}
 			if got := get(t, health.URL+HealthPath, nil); got.code != http.StatusOK {
-				t.Errorf("the sidecar itself: got %d", got.code)
+				t.Errorf("got status %d of the health check, want 200", got.code)
 			}
 			if a.idle() != time.Hour {
-				t.Error("a probe counts as looking at TensorBoard")
+				t.Error("the readiness check counts as use of TensorBoard")
 			}
 		})
 	}

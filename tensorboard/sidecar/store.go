@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// store is where files of a source are.
+// store is the location of the files of a source.
 type store interface {
-	// list returns the files that are there now and that TensorBoard shows.
+	// list returns the current files that TensorBoard shows.
 	list(ctx context.Context) ([]object, error)
-	// open returns what the object holds from an offset on, or from an earlier one. known is the version of it that is
-	// already here, if all of it is.
+	// open returns the content of the object from an offset, or from an earlier one. If there is a complete local copy,
+	// known is its version.
 	open(ctx context.Context, o object, from int64, known string) (*content, error)
 }
 
 // object is a file in a store.
 type object struct {
-	path     string // relative to the source, as the store says: anything
-	size     int64  // negative if only the content tells
-	version  string // changes whenever the object does; empty if only the content tells
+	path     string // relative to the source, not validated
+	size     int64  // negative if unknown before open
+	version  string // changes whenever the object changes; empty if unknown before open
 	modified time.Time
 }
 
-// content is what an object holds, or the end of that.
+// content is the content of an object, or the last part of it.
 type content struct {
 	io.ReadCloser
 	start    int64 // offset
@@ -38,38 +38,38 @@ type content struct {
 	modified time.Time
 }
 
-// What open may find, besides failures.
+// Results of open that are not failures.
 var (
-	// errUnchanged: the object is still the known version.
-	errUnchanged = errors.New("it has not changed")
-	// errShorter: the object ends before the offset.
-	errShorter = errors.New("it has become shorter")
-	// errChanged: the object is no longer the one that was listed. The next listing tells more.
-	errChanged = errors.New("it has just changed")
+	// errUnchanged means that the object still has the known version.
+	errUnchanged = errors.New("the file has not changed")
+	// errShorter means that the object ends before the offset.
+	errShorter = errors.New("the file has become shorter")
+	// errChanged means that the object has changed since it was listed. The next list returns the new version.
+	errChanged = errors.New("the file has changed since it was listed")
 )
 
-// refused is a server's answer that it does not give an object. Others it may give.
+// refused is the error of a server that refuses to return an object. Other objects might be available.
 type refused struct{ error }
 
-// partialSuffix ends the names of files that are not here as a whole yet.
+// partialSuffix is the suffix of the names of incomplete files.
 const partialSuffix = ".sidecar-partial"
 
-// isEventFile says whether a file is only ever appended to.
+// isEventFile reports whether a file is an event file, to which data is only appended.
 func isEventFile(name string) bool { return strings.Contains(path.Base(name), "tfevents") }
 
-// isShown says whether TensorBoard shows something of a file. Checkpoints, which are large, it does not.
+// isShown reports whether TensorBoard shows data of a file. It does not show checkpoints, which are large.
 func isShown(name string) bool {
 	switch folder, base := path.Split(name); {
 	case isEventFile(name), slices.Contains(strings.Split(folder, "/"), "plugins"):
 		return true
 	default:
-		// The projector's own, as PyTorch writes them.
+		// files of the projector, as PyTorch writes them
 		return slices.Contains([]string{"projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png"}, base)
 	}
 }
 
-// sift returns the objects that can be files beside each other in one folder, by their paths, and errors for the
-// others.
+// sift returns the objects that can be files in the same folder, by their paths. It returns errors for the other
+// objects.
 func sift(objects []object) (map[string]object, []error) {
 	files := map[string]object{}
 	var refused []error
@@ -83,7 +83,7 @@ func sift(objects []object) (map[string]object, []error) {
 	for name := range files {
 		for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
 			if _, ok := files[folder]; ok {
-				refused = append(refused, fmt.Errorf("%q: it cannot be fetched, since %q is a file and not a folder", name, folder))
+				refused = append(refused, fmt.Errorf("%q: %q is a file, not a folder", name, folder))
 				delete(files, name)
 				break
 			}
@@ -92,17 +92,18 @@ func sift(objects []object) (map[string]object, []error) {
 	return files, refused
 }
 
-// checkPath refuses paths that lead out of the folder, that are another's in disguise, or that no file can have.
+// checkPath returns an error for a path that leads out of the folder, is not in canonical form, has the reserved suffix
+// or has an element that is too long.
 func checkPath(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\x00") {
-		return errors.New("its name is not that of a file in this folder")
+		return errors.New("its name is not a valid path in this folder")
 	}
 	if strings.HasSuffix(name, partialSuffix) {
-		return errors.New("its name is one of those that the sidecar needs itself")
+		return errors.New("its name has the suffix " + partialSuffix + ", which the sidecar reserves")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > maxName {
-			return fmt.Errorf("its name has a part of more than %d bytes, which no file can have", maxName)
+			return fmt.Errorf("its name has an element with more than %d bytes", maxName)
 		}
 	}
 	return nil

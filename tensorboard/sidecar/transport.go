@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// stalled is for how long a server may send or take nothing before it is given up. A whole file may take any time.
+// stalled is how long a connection can make no progress before it times out. The time for a whole file is not limited.
 const stalled = 30 * time.Second
 
-// newTransport is for requests to servers of logs. It leaves bytes as they are, compressed or not, since files are
-// continued at offsets.
+// newTransport returns a transport for requests to the servers of logs. It does not decompress responses, because
+// downloads are resumed at byte offsets.
 func newTransport(stalled time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: stalled}
 	return &http.Transport{
@@ -30,13 +30,13 @@ func newTransport(stalled time.Duration) *http.Transport {
 	}
 }
 
-// stallConn is a connection on which something must happen all the time, while it is in use.
+// stallConn is a connection on which each read and each write must end in time.
 type stallConn struct {
 	net.Conn
 	stalled time.Duration
 }
 
-// Read waits for data.
+// Read waits for data for a limited time.
 func (c *stallConn) Read(b []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.stalled)); err != nil {
 		return 0, err
@@ -44,7 +44,7 @@ func (c *stallConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Write waits until data is taken.
+// Write waits for a limited time until the data is accepted.
 func (c *stallConn) Write(b []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(c.stalled)); err != nil {
 		return 0, err

@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A TensorBoard with a queue", func() {
-	It("has no pod before its queue takes its PodGroup, which it gives back when it is suspended",
+	It("has no pod until its PodGroup is admitted, and has no PodGroup while it is suspended",
 		func(ctx context.Context) {
 			tb := create(ctx, newNamespace(ctx), remote+"scheduler: {t9kScheduler: {queue: lab, priority: 20}}")
 			Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Failed", "False NotInstalled", "Unknown NotRunning"))
@@ -39,7 +39,7 @@ var _ = Describe("A TensorBoard with a queue", func() {
 			}
 			admit(metav1.ConditionFalse, "QueueClosed")
 			Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Pending", "False QueueClosed", "Unknown NotRunning"))
-			By("admitting it, with what the scheduler-controller makes before")
+			By("admitting the PodGroup, after its PriorityClass was created")
 			Expect(plane.Client.Create(ctx, &schedulingv1.PriorityClass{
 				ObjectMeta: metav1.ObjectMeta{Name: "of-the-group"}, Value: 20,
 			})).To(Succeed())
@@ -48,10 +48,7 @@ var _ = Describe("A TensorBoard with a queue", func() {
 			Expect(pod.Spec.SchedulerName).To(Equal("t9k-scheduler"))
 			Expect(pod.Spec.PriorityClassName).To(Equal("of-the-group"))
 			Expect(pod.Labels).To(And(
-				HaveKeyWithValue(
-					"scheduler.tensorstack.dev/group-name",
-					"board-tb",
-				),
+				HaveKeyWithValue("scheduler.tensorstack.dev/group-name", "board-tb"),
 				HaveKeyWithValue("scheduler.tensorstack.dev/queue", "lab"),
 			))
 

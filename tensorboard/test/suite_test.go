@@ -1,5 +1,5 @@
-// Package test runs the tensorboard-controller against a real API server: the CRD as it is shipped, the RBAC as it is
-// shipped. There is no kubelet: pods run when a test says so, and a server of the test answers as their sidecar.
+// Package test runs the tensorboard-controller against a real API server, with the CRD and the RBAC that are shipped.
+// There is no kubelet. The tests change the status of pods, and run servers in place of the sidecars.
 package test
 
 import (
@@ -32,7 +32,8 @@ var plane *controlplane.ControlPlane
 
 func TestIntegration(t *testing.T) { suite.Run(t, "tensorboard-controller") }
 
-// options of the controller: an idle minute is long for a test, so the sidecars of the tests claim hours.
+// options returns the options of the controller. The probe interval is short. The idle times have their default values,
+// because the sidecars of the tests can report any idle time.
 func options() tensorboard.Options {
 	o := tensorboard.DefaultOptions()
 	o.ProbeInterval = 50 * time.Millisecond
@@ -45,7 +46,7 @@ var _ = BeforeSuite(func() {
 	}.Start()
 })
 
-// newNamespace returns the name of a fresh namespace, which takes no pods but restricted ones.
+// newNamespace creates a namespace that enforces the restricted Pod Security Standard, and returns its name.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -55,7 +56,7 @@ func newNamespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// manifest returns a TensorBoard called board with a spec.
+// manifest returns a TensorBoard named board with the given spec.
 func manifest(namespace, spec string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := &unstructured.Unstructured{
@@ -69,7 +70,7 @@ func manifest(namespace, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// create creates a TensorBoard called board with a spec, in a namespace of its own unless one is given.
+// create creates a TensorBoard named board with the given spec.
 func create(ctx context.Context, namespace, spec string) *v1beta1.TensorBoard {
 	GinkgoHelper()
 	object := manifest(namespace, spec)
@@ -78,7 +79,7 @@ func create(ctx context.Context, namespace, spec string) *v1beta1.TensorBoard {
 	return get(ctx, tb)
 }
 
-// get reads an object anew.
+// get reads an object again.
 func get[T client.Object](ctx context.Context, object T) T {
 	GinkgoHelper()
 	Expect(plane.Client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
@@ -93,7 +94,7 @@ func patch(ctx context.Context, object client.Object, content string) {
 	Expect(plane.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", document))).To(Succeed())
 }
 
-// podOf returns the pod of a TensorBoard once there is one.
+// podOf waits for the pod of a TensorBoard and returns it.
 func podOf(ctx context.Context, tb *v1beta1.TensorBoard) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: tb.Namespace, Name: tb.Name + "-tb"}}
@@ -101,16 +102,16 @@ func podOf(ctx context.Context, tb *v1beta1.TensorBoard) *corev1.Pod {
 	return pod
 }
 
-// board is what a sidecar of a test says.
+// board is a server that responds in place of a sidecar.
 type board struct {
 	status  atomic.Pointer[sidecar.Status]
 	address string
 }
 
-// boards counts them: each has an address of its own on this machine, since the port is always the same.
+// boards is the number of boards. Each has a separate loopback address, because all use the same port.
 var boards atomic.Int32
 
-// newBoard starts a server that answers as a sidecar.
+// newBoard starts a board.
 func newBoard(ctx context.Context) *board {
 	GinkgoHelper()
 	b := &board{address: fmt.Sprintf("127.1.%d.%d", GinkgoParallelProcess(), boards.Add(1))}
@@ -129,12 +130,12 @@ func newBoard(ctx context.Context) *board {
 	return b
 }
 
-// idleFor lets the sidecar say so.
+// idleFor sets the idle time that the sidecar reports.
 func (b *board) idleFor(d time.Duration) {
 	b.status.Store(&sidecar.Status{IdleSeconds: int64(d / time.Second)})
 }
 
-// run lets a pod run and answer, on a node, as the kubelet would.
+// run makes a pod run on a node and become ready, like the kubelet. The board responds at its address.
 func (b *board) run(ctx context.Context, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	Expect(plane.ChangePod(ctx, pod, func(pod *corev1.Pod) {
@@ -146,14 +147,14 @@ func (b *board) run(ctx context.Context, pod *corev1.Pod, node string) {
 	})).To(Succeed())
 }
 
-// end lets a pod that is being deleted end, as the kubelet would.
+// end waits until a pod is being deleted and removes it, like the kubelet.
 func end(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Eventually(ctx, func() bool { return get(ctx, pod).DeletionTimestamp.IsZero() }).Should(BeFalse())
 	Expect(plane.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})).To(Succeed())
 }
 
-// condition returns a condition as its status and reason.
+// condition returns the status and the reason of a condition.
 func condition(tb *v1beta1.TensorBoard, name string) string {
 	for _, c := range tb.Status.Conditions {
 		if c.Type == name {
@@ -163,7 +164,7 @@ func condition(tb *v1beta1.TensorBoard, name string) string {
 	return "none"
 }
 
-// state reads phase and conditions of a TensorBoard: Phase, Ready, Idle.
+// state returns a function that reads the phase of a TensorBoard and its conditions Ready and Idle, for Eventually.
 func state(ctx context.Context, tb *v1beta1.TensorBoard) func() []string {
 	return func() []string {
 		get(ctx, tb)
@@ -171,7 +172,7 @@ func state(ctx context.Context, tb *v1beta1.TensorBoard) func() []string {
 	}
 }
 
-// eventReasons lists those of the events of a TensorBoard.
+// eventReasons returns a function that lists the reasons of the events of a TensorBoard, for Eventually.
 func eventReasons(ctx context.Context, tb *v1beta1.TensorBoard) func() []string {
 	return func() []string {
 		var events eventsv1.EventList

@@ -28,7 +28,7 @@ logDir:
 `
 
 var _ = Describe("A TensorBoard", func() {
-	It("runs, says where, and is silent from then on", func(ctx context.Context) {
+	It("runs, has a URL, and is not written again while nothing changes", func(ctx context.Context) {
 		b := newBoard(ctx)
 		tb := create(ctx, newNamespace(ctx), remote)
 		pod := podOf(ctx, tb)
@@ -43,13 +43,13 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(tb.Status.Conditions).To(ContainElement(And(HaveField("Type", "Idle"),
 			HaveField("LastProbeTime", Not(BeNil())))))
 
-		// An event is written asynchronously. This is the only one.
+		// The only event is written asynchronously.
 		Eventually(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "/events")) }).Should(Equal(1))
 		writes := len(plane.Writes.In(tb.Namespace, ""))
 		Consistently(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "")) }, time.Second).Should(Equal(writes))
 	})
 
-	It("has a Service, and a pod that tells its sidecar of the sources and of no credential", func(ctx context.Context) {
+	It("has a Service, and a pod with a sidecar configuration that contains no credentials", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		bound(ctx, namespace, "data", corev1.ReadWriteMany)
 		tb := create(ctx, namespace, remote+`
@@ -68,7 +68,7 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(metav1.IsControlledBy(service, tb)).To(BeTrue())
 	})
 
-	It("leaves the ConfigMap alone that a former version made for it", func(ctx context.Context) {
+	It("does not change the ConfigMap that an earlier version created", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
 		config := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
@@ -87,7 +87,7 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(get(ctx, config).ResourceVersion).To(Equal(written))
 	})
 
-	It("fails if a pod has no room for its sources, and runs when they are fewer", func(ctx context.Context) {
+	It("fails while its sources exceed the size limit of the configuration", func(ctx context.Context) {
 		var paths []string
 		for i := range 40 {
 			paths = append(paths, fmt.Sprintf("%03d-%s", i, strings.Repeat("é", 1000)))
@@ -104,13 +104,13 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(err).NotTo(HaveOccurred())
 		tb := create(ctx, namespace, string(spec))
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Failed", "False CreateFailed", "Unknown NotRunning"))
-		Expect(tb.Status.Conditions[0].Message).To(ContainSubstring("and a pod has room for 245760: name fewer sources"))
+		Expect(tb.Status.Conditions[0].Message).To(ContainSubstring("but the limit is 245760: use fewer sources"))
 
 		patch(ctx, tb, `spec: {logDir: {pvc: [{name: data-0}]}}`)
 		Expect(configOf(podOf(ctx, tb))).To(ContainSubstring("/claims/data-0"))
 	})
 
-	It("gives credentials to the sidecar alone, logs to TensorBoard alone, and writes nowhere", func(ctx context.Context) {
+	It("mounts credentials only into its sidecar, and claims read-only into TensorBoard", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		bound(ctx, namespace, "data", corev1.ReadWriteMany)
 		pod := podOf(ctx, create(ctx, namespace, remote+"  pvc: [{name: data}]\n"))
@@ -127,7 +127,7 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(pod.Spec.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
 	})
 
-	It("takes image and resources from the spec", func(ctx context.Context) {
+	It("has the image and the resources of its spec", func(ctx context.Context) {
 		pod := podOf(ctx, create(ctx, newNamespace(ctx), remote+`
 image: example/tensorboard:1
 resources: {requests: {cpu: "2"}}
@@ -138,7 +138,7 @@ resources: {requests: {cpu: "2"}}
 		}))
 	})
 
-	It("is suspended and resumed by its user, and keeps its Service", func(ctx context.Context) {
+	It("can be suspended and resumed by its user, and keeps its Service", func(ctx context.Context) {
 		b := newBoard(ctx)
 		tb := create(ctx, newNamespace(ctx), remote)
 		pod := podOf(ctx, tb)
@@ -159,12 +159,12 @@ resources: {requests: {cpu: "2"}}
 		Eventually(ctx, eventReasons(ctx, tb)).Should(ConsistOf("Serving", "Suspended", "Serving"))
 	})
 
-	It("may be updated by a typed client", func(ctx context.Context) {
+	It("can be updated by a typed client", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
 		suite.ExpectTypedUpdate(ctx, plane.Client, tb, func(tb *v1beta1.TensorBoard) { tb.Spec.Suspend = true })
 	})
 
-	It("is suspended once nobody has looked at it for long, and brought back by its user", func(ctx context.Context) {
+	It("is suspended after it was idle for a long time, and can be resumed by its user", func(ctx context.Context) {
 		b := newBoard(ctx)
 		tb := create(ctx, newNamespace(ctx), remote)
 		pod := podOf(ctx, tb)
@@ -187,14 +187,14 @@ resources: {requests: {cpu: "2"}}
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Running", "True Serving", "False RecentRequest"))
 	})
 
-	It("is not suspended while it does not say when its last request was", func(ctx context.Context) {
+	It("is not suspended while the time of its last request is unknown", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
-		nobody := &board{address: "127.2.0.1"}
-		nobody.run(ctx, podOf(ctx, tb), "node-1")
+		absent := &board{address: "127.2.0.1"}
+		absent.run(ctx, podOf(ctx, tb), "node-1")
 		Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Running", "True Serving", "Unknown ProbeFailed"))
 	})
 
-	It("says which source cannot be read, and that it can be again", func(ctx context.Context) {
+	It("reports a source that cannot be read, until it can be read again", func(ctx context.Context) {
 		b := newBoard(ctx)
 		tb := create(ctx, newNamespace(ctx), remote)
 		b.run(ctx, podOf(ctx, tb), "node-1")
@@ -213,7 +213,7 @@ resources: {requests: {cpu: "2"}}
 		Eventually(ctx, eventReasons(ctx, tb)).Should(ConsistOf("Serving", "FetchFailed", "AllAvailable"))
 	})
 
-	It("starts anew when its spec changes", func(ctx context.Context) {
+	It("gets a new pod when its image changes", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
 		first := podOf(ctx, tb)
 		patch(ctx, tb, `spec: {image: "example/tensorboard:2"}`)
@@ -225,14 +225,14 @@ resources: {requests: {cpu: "2"}}
 		}).Should(Succeed())
 	})
 
-	It("gets a new pod with the new sources when they change", func(ctx context.Context) {
+	It("gets a new pod when its sources change", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
 		Expect(configOf(podOf(ctx, tb))).To(ContainSubstring(`"prefix":"runs"`))
 		patch(ctx, tb, `spec: {logDir: {s3: {uri: ["s3://bucket/others"]}}}`)
 		Eventually(ctx, func() string { return configOf(podOf(ctx, tb)) }).Should(ContainSubstring(`"prefix":"others"`))
 	})
 
-	It("gets a pod again when its pod is gone, and its Service too", func(ctx context.Context) {
+	It("gets a new pod and a new Service when somebody deletes them", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx), remote)
 		first := podOf(ctx, tb)
 		Expect(plane.Client.Delete(ctx, first.DeepCopy(), client.GracePeriodSeconds(0))).To(Succeed())
@@ -247,7 +247,7 @@ resources: {requests: {cpu: "2"}}
 		}).Should(Succeed())
 	})
 
-	It("leaves what others call by its names alone", func(ctx context.Context) {
+	It("does not change a Service of another owner that has its name", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		foreign := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "board-tb"},
@@ -260,7 +260,7 @@ resources: {requests: {cpu: "2"}}
 		Expect(get(ctx, foreign).Spec.ExternalName).To(Equal("mine.example.com"))
 	})
 
-	It("says what the API server has against its pod", func(ctx context.Context) {
+	It("reports why the API server rejects its pod", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		quota := &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"},
@@ -275,10 +275,10 @@ resources: {requests: {cpu: "2"}}
 		Expect(tb.Status.Conditions[0].Message).To(ContainSubstring("exceeded quota"))
 	})
 
-	Describe("on claims", func() {
+	Describe("with claims", func() {
 		const onData = `trainingLogFilesets: ["t9k://pvc/data/logs"]`
 
-		It("waits until they are bound, since the training decides where they are", func(ctx context.Context) {
+		It("waits until its claims are bound, because training decides where the volumes are", func(ctx context.Context) {
 			namespace := newNamespace(ctx)
 			tb := create(ctx, namespace, onData)
 			Eventually(ctx, state(ctx, tb)).Should(HaveExactElements("Pending", "False ClaimNotReady", "Unknown NotRunning"))
@@ -287,14 +287,14 @@ resources: {requests: {cpu: "2"}}
 			Expect(podOf(ctx, tb).Spec.Affinity).To(BeNil())
 		})
 
-		It("goes where a ReadWriteOnce claim is in use", func(ctx context.Context) {
+		It("runs on the node where its ReadWriteOnce claim is in use", func(ctx context.Context) {
 			namespace := newNamespace(ctx)
 			bound(ctx, namespace, "data", corev1.ReadWriteOnce)
 			user(ctx, namespace, "trainer", "node-7")
 			Expect(nodeOf(podOf(ctx, create(ctx, namespace, onData)))).To(Equal("node-7"))
 		})
 
-		It("gives way to a pod that needs a ReadWriteOnce claim elsewhere, and follows it", func(ctx context.Context) {
+		It("moves to the node where another pod needs its ReadWriteOnce claim", func(ctx context.Context) {
 			namespace := newNamespace(ctx)
 			bound(ctx, namespace, "data", corev1.ReadWriteOnce)
 			b := newBoard(ctx)
@@ -308,7 +308,7 @@ resources: {requests: {cpu: "2"}}
 			Eventually(ctx, eventReasons(ctx, tb)).Should(ContainElement("GivingWay"))
 		})
 
-		It("does not take a ReadWriteOncePod claim away from the training", func(ctx context.Context) {
+		It("does not use a ReadWriteOncePod claim, which the training needs", func(ctx context.Context) {
 			namespace := newNamespace(ctx)
 			bound(ctx, namespace, "data", corev1.ReadWriteOncePod)
 			tb := create(ctx, namespace, onData)
@@ -319,7 +319,7 @@ resources: {requests: {cpu: "2"}}
 	})
 })
 
-// configOf returns what a pod tells its sidecar, by an annotation that the kubelet writes into a file.
+// configOf returns the sidecar configuration of a pod. It is in an annotation, which the kubelet writes into a file.
 func configOf(pod *corev1.Pod) string {
 	GinkgoHelper()
 	Expect(pod.Spec.Volumes).To(ContainElement(HaveField("VolumeSource.DownwardAPI.Items", ConsistOf(And(
@@ -367,10 +367,12 @@ func user(ctx context.Context, namespace, name, node string) {
 	})).To(Succeed())
 }
 
-// nodeOf returns the node that a pod has to be on.
+// nodeOf returns the node on which a pod must run, according to its affinity. It is empty if the pod can run on any
+// node.
 func nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil {
 		return ""
 	}
-	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	return required.NodeSelectorTerms[0].MatchFields[0].Values[0]
 }

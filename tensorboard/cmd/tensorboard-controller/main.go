@@ -1,5 +1,5 @@
-// The tensorboard-controller runs the TensorBoards of a cluster. Its sidecar command is what it puts beside each of
-// them.
+// The tensorboard-controller runs the TensorBoards of a cluster. Its command "sidecar" runs in the pod of each
+// TensorBoard.
 package main
 
 import (

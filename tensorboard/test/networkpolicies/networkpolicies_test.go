@@ -1,5 +1,5 @@
 // Package networkpolicies runs the tensorboard-controller with --network-policies against a real API server, with the
-// rights of the component that is shipped for it. No network enforces what the NetworkPolicies say here.
+// permissions of the component that is shipped for it. In these tests, no network enforces the NetworkPolicies.
 package networkpolicies
 
 import (
@@ -37,7 +37,7 @@ var _ = BeforeSuite(func() {
 	}.Start()
 })
 
-// newNamespace returns the name of a fresh namespace.
+// newNamespace creates a namespace and returns its name.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -72,13 +72,13 @@ func pod(ctx context.Context, tb *v1beta1.TensorBoard) func() (*corev1.Pod, erro
 	}
 }
 
-var _ = Describe("A TensorBoard of a controller with --network-policies", func() {
-	It("has its NetworkPolicy before its pod, which lets in the controller", func(ctx context.Context) {
+var _ = Describe("With --network-policies, a TensorBoard", func() {
+	It("gets a NetworkPolicy that allows access by the controller, and then its pod", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx))
 		Eventually(ctx, pod(ctx, tb)).Should(HaveField("Labels", HaveKeyWithValue(v1beta1.LabelName, "board")))
 		created, err := policy(ctx, tb)()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(metav1.IsControlledBy(created, tb)).To(BeTrue(), "it goes with the TensorBoard")
+		Expect(metav1.IsControlledBy(created, tb)).To(BeTrue(), "the NetworkPolicy must be deleted with the TensorBoard")
 		Expect(created.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{v1beta1.LabelName: "board"}))
 		Expect(created.Spec.Ingress).To(HaveLen(2))
 		controllers := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "t9k-tensorboard"}}
@@ -91,7 +91,7 @@ var _ = Describe("A TensorBoard of a controller with --network-policies", func()
 		Expect(plane.Writes.In(tb.Namespace, "/networkpolicies")).To(HaveLen(1))
 	})
 
-	It("has another one if somebody deletes it", func(ctx context.Context) {
+	It("gets a new NetworkPolicy if somebody deletes it", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx))
 		Eventually(ctx, policy(ctx, tb)).ShouldNot(BeNil())
 		first, err := policy(ctx, tb)()
@@ -100,7 +100,7 @@ var _ = Describe("A TensorBoard of a controller with --network-policies", func()
 		Eventually(ctx, policy(ctx, tb)).Should(And(HaveField("UID", Not(Equal(first.UID))), HaveField("Spec", first.Spec)))
 	})
 
-	It("has it put back if somebody changes it", func(ctx context.Context) {
+	It("gets its NetworkPolicy restored if somebody changes it", func(ctx context.Context) {
 		tb := create(ctx, newNamespace(ctx))
 		Eventually(ctx, policy(ctx, tb)).ShouldNot(BeNil())
 		before, err := policy(ctx, tb)()
@@ -111,7 +111,7 @@ var _ = Describe("A TensorBoard of a controller with --network-policies", func()
 		Eventually(ctx, policy(ctx, tb)).Should(And(HaveField("UID", before.UID), HaveField("Spec", before.Spec)))
 	})
 
-	It("has no pod while a NetworkPolicy that is not its own has the name", func(ctx context.Context) {
+	It("has no pod while the name of its NetworkPolicy is taken", func(ctx context.Context) {
 		foreign := &networkingv1.NetworkPolicy{}
 		foreign.Namespace, foreign.Name = newNamespace(ctx), "board-tb"
 		Expect(plane.Client.Create(ctx, foreign)).To(Succeed())
@@ -126,6 +126,6 @@ var _ = Describe("A TensorBoard of a controller with --network-policies", func()
 		Expect(err).To(Satisfy(apierrors.IsNotFound))
 		kept, err := policy(ctx, tb)()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(kept.ResourceVersion).To(Equal(foreign.ResourceVersion), "it is not touched")
+		Expect(kept.ResourceVersion).To(Equal(foreign.ResourceVersion), "the NetworkPolicy of somebody else must not change")
 	})
 })
