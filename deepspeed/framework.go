@@ -1,9 +1,10 @@
-// Package deepspeed runs DeepSpeedJobs: it tells the job controller how worker 0 launches a DeepSpeed training on all
-// workers.
+// Package deepspeed adapts DeepSpeed to the job controller. It sets the commands and the volumes with which worker 0
+// launches the training of a DeepSpeedJob on all workers.
 //
-// Every worker runs the agent, which is the controller's own program: an ssh server whose sessions have the environment
-// of their container, and on worker 0 also the wrapper of the launcher. DeepSpeed reaches the workers by pdsh and by
-// the agent's ssh, so that an image needs neither a server nor a client of ssh, nor a user that may start one.
+// Every worker runs the agent, which is the same program as the controller. The agent is an ssh server whose sessions
+// have the environment of their container. On worker 0, the agent also runs the launcher. DeepSpeed reaches the workers
+// with pdsh and the ssh client of the agent. So an image needs neither an ssh server nor an ssh client, and no user
+// with the permission to start a server.
 package deepspeed
 
 import (
@@ -21,14 +22,14 @@ import (
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// Names in a pod of what the controller adds.
+// Names of the container and the volumes that the controller adds to a pod.
 const (
 	installContainer = "install-agent"
 	agentVolume      = "t9k-agent"
 	keyVolume        = "t9k-ssh"
 )
 
-// envUnbuffered lets Python print what it prints at once.
+// envUnbuffered is the variable that makes Python print without a buffer.
 const envUnbuffered = "PYTHONUNBUFFERED"
 
 // Controller describes the deepspeed-controller.
@@ -59,7 +60,7 @@ func (d deepspeed) Wire(
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
-	if err := leavesRoom(template.Spec, *main); err != nil {
+	if err := checkReserved(template.Spec, *main); err != nil {
 		return err
 	}
 	main.Command, main.Args = command(job, gang, member, *main), nil
@@ -81,15 +82,15 @@ func (d deepspeed) Wire(
 		corev1.Volume{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName:  d.SecretName(job),
-			DefaultMode: ptr.To[int32](0o444), // whoever the container runs as must be able to read it
+			DefaultMode: ptr.To[int32](0o444), // the container can run as any user
 		}}},
 	)
 	return gang.AddHelper(member, &template.Spec, installContainer, []string{"agent", "install", agent.Folder}, shared)
 }
 
-// leavesRoom returns an error if the template has what the controller adds to it. The CRD rejects paths that are
-// reserved, but not those that name one in another way.
-func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
+// checkReserved returns an error if the template uses a path or a name that is reserved for the controller. The CRD
+// refuses reserved paths, too, but not in every spelling.
+func checkReserved(spec corev1.PodSpec, main corev1.Container) error {
 	reserved := []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)}
 	isReserved := func(name string) bool {
 		return slices.ContainsFunc(reserved, func(r string) bool {
@@ -117,9 +118,10 @@ func leavesRoom(spec corev1.PodSpec, main corev1.Container) error {
 	return nil
 }
 
-// command returns what the main container of a member runs: the agent, and on the leader the launcher under it.
+// command returns the command of the main container of a member. It runs the agent, which runs the launcher on the
+// leader.
 func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, main corev1.Container) []string {
-	leads := member.Rank == 0 && !job.Spec.RunMode.Debugging() // in debug mode it is for people to launch
+	leads := member.Rank == 0 && !job.Spec.RunMode.Debugging() // in debug mode, the user launches the training
 	subcommand := "serve"
 	if leads {
 		subcommand = "launch"
@@ -144,7 +146,7 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 		return command
 	}
 	for _, variable := range main.Env {
-		// DeepSpeed prints the variables of such names that its runner has.
+		// DeepSpeed prints the variables of its runner whose names begin with PYTHON.
 		if strings.HasPrefix(variable.Name, "PYTHON") && variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
 			command = append(command, "--secret-env="+variable.Name)
 		}
@@ -152,13 +154,13 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 	return append(command, launcher(job, gang)...)
 }
 
-// hostFormat returns the names of the workers, with %d for the index.
+// hostFormat returns the format of the host names of the workers, with %d for the index.
 func hostFormat(gang framework.Gang) string {
 	return gang.FQDN(framework.Member{Name: gang.Job + "-" + v1beta1.WorkerType + "-%d"})
 }
 
-// launcher returns what the agent of the leader runs: the command line that launches the training, as config and, after
-// a pause, resumeSpecs say, after the flags of the agent that are about it.
+// launcher returns the last arguments of the agent on the leader: the flags about the launcher, and the command line of
+// the launcher. The command line follows from the config and, after a pause, from resumeSpecs.
 func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	config := ptr.Deref(job.Spec.Config, v1beta1.Config{})
 	resume := resumeSpecOf(job)
@@ -169,7 +171,7 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 		return slices.Concat([]string{"--", "/bin/sh", "-c", config.CustomCommand, "sh"}, resume.Args)
 	}
 	flags := []string{"--need=deepspeed", "--need=pdsh"}
-	// With one host the runner would launch the processes by itself, in an environment of its own.
+	// Without --force_multi, the runner would start the processes of a single host itself, in another environment.
 	command := []string{
 		"deepspeed", "--hostfile=" + agent.Hostfile, "--master_addr=" + gang.FQDN(gang.Leader()), "--force_multi",
 	}
@@ -180,7 +182,7 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 		command = append(command, "--no_local_rank")
 	}
 	if config.Autotune != "" && config.Autotune != v1beta1.AutotuneNone {
-		flags = append(flags, "--trust-launcher") // experiments may fail
+		flags = append(flags, "--trust-launcher") // experiments can fail
 		command = append(command, "--autotuning="+string(config.Autotune))
 	}
 	run := ptr.Deref(config.Run, v1beta1.RunType{})

@@ -13,19 +13,19 @@ import (
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// training is a template whose main container has this environment. Its command is none of ours.
+// training returns a template whose main container has the given environment. The controller replaces its command.
 func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "worker", Image: "training", Command: []string{"python"}, Args: []string{"other.py"}, Env: env,
 	}}}}
 }
 
-// running is a config that runs a Python script.
+// running returns a config that runs a Python script.
 func running(args ...string) *v1beta1.Config {
 	return &v1beta1.Config{Run: &v1beta1.RunType{Python: append([]string{"train.py"}, args...)}}
 }
 
-// jobOf returns a job of two workers, changed.
+// jobOf returns a job with two workers and with the given changes.
 func jobOf(
 	config *v1beta1.Config, template corev1.PodTemplateSpec, changes ...func(*v1beta1.DeepSpeedJob),
 ) *v1beta1.DeepSpeedJob {
@@ -39,7 +39,7 @@ func jobOf(
 	return job
 }
 
-// wire returns the template of the member of a rank, as the framework wires it.
+// wire returns the template of the member with the given rank, after Wire has changed it.
 func wire(job *v1beta1.DeepSpeedJob, rank int) (*corev1.PodTemplateSpec, error) {
 	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, deepspeed{}.JobSpec(job).Roles)
 	gang.Image = "controller:test"
@@ -52,7 +52,7 @@ func debugging(job *v1beta1.DeepSpeedJob) {
 	job.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
 }
 
-// resumed lets the job have been paused, and start since then as the spec says.
+// resumed returns a change after which the job was paused and has been resumed with the given spec.
 func resumed(spec batchv1beta1.ResumeSpec) func(*v1beta1.DeepSpeedJob) {
 	return func(job *v1beta1.DeepSpeedJob) {
 		spec.Type = v1beta1.WorkerType
@@ -69,7 +69,7 @@ func elastic(job *v1beta1.DeepSpeedJob) {
 
 func disableCustomEnv(job *v1beta1.DeepSpeedJob) { job.Spec.DisableCustomEnv = true }
 
-// env lists variables with a value.
+// env returns variables from pairs of a name and a value.
 func env(pairs ...string) []corev1.EnvVar {
 	var list []corev1.EnvVar
 	for i := 0; i < len(pairs); i += 2 {
@@ -101,7 +101,7 @@ func TestCommand(t *testing.T) {
 	launches := func(words ...string) []string {
 		return append([]string{"/t9k/agent/agent", "launch", hosts, "--workers=2", "--slots=1"}, words...)
 	}
-	// launcher is the line of the launcher, with what of it depends on the job.
+	// launcher returns the command line of the launcher, followed by the given words.
 	launcher := func(words ...string) []string {
 		return append([]string{
 			"--need=deepspeed", "--need=pdsh", "--",
@@ -113,141 +113,141 @@ func TestCommand(t *testing.T) {
 		rank int
 		want []string
 	}{
-		"worker 0 launches": {
+		"worker 0 runs the launcher": {
 			job: jobOf(running("--epochs=3"), training()), want: launches(launcher("train.py", "--epochs=3")...),
 		},
-		"the others serve it": {
+		"other workers only serve ssh": {
 			job: jobOf(running(), training()), rank: 1,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
 		},
-		"one alone launches by ssh too": {
+		"a single worker also launches by ssh": {
 			job:  jobOf(running(), training(), func(j *v1beta1.DeepSpeedJob) { j.Spec.Worker.Replicas = nil }),
 			want: slices.Concat([]string{"/t9k/agent/agent", "launch", hosts, "--workers=1", "--slots=1"}, launcher("train.py")),
 		},
-		"every worker has the slots": {
+		"slotsPerWorker sets the slots of every worker": {
 			job: jobOf(&v1beta1.Config{SlotsPerWorker: ptr.To[int32](8)}, training()), rank: 1,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=8"},
 		},
-		"a Python module": {
+		"config.run.module runs a Python module": {
 			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Module: []string{"my.train", "-v"}}}, training()),
 			want: launches(launcher("--module", "my.train", "-v")...),
 		},
-		"a program": {
+		"config.run.exec runs a program": {
 			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Exec: []string{"bash", "-c", "train"}}}, training()),
 			want: launches(launcher("--no_python", "bash", "-c", "train")...),
 		},
-		"a form that is empty is none": {
+		"an empty list in config.run is ignored": {
 			job: jobOf(&v1beta1.Config{
 				Run: &v1beta1.RunType{Python: []string{}, Module: []string{"m"}, Exec: []string{}},
 			}, training()),
 			want: launches(launcher("--module", "m")...),
 		},
-		"no local rank": {
+		"localRank false adds a flag for the launcher": {
 			job:  jobOf(&v1beta1.Config{LocalRank: new(false), Run: running().Run}, training()),
 			want: launches(launcher("--no_local_rank", "train.py")...),
 		},
-		"an autotuner, whose experiments may fail": {
+		"the autotuner trusts the launcher, since experiments can fail": {
 			job: jobOf(&v1beta1.Config{Autotune: v1beta1.AutotuneTune, Run: running().Run}, training()),
 			want: launches("--need=deepspeed", "--need=pdsh", "--trust-launcher", "--", "deepspeed", "--hostfile=/t9k/hostfile",
 				"--master_addr=job-worker-0.job.ns.svc.cluster.local", "--force_multi", "--autotuning=tune", "train.py"),
 		},
-		"no autotuner": {
+		"autotune none adds no flag": {
 			job:  jobOf(&v1beta1.Config{Autotune: v1beta1.AutotuneNone, Run: running().Run}, training()),
 			want: launches(launcher("train.py")...),
 		},
-		"otherArgs stand after ours, which they override, and before the program": {
+		"otherArgs come after our flags, which they override, and before the program": {
 			job: jobOf(&v1beta1.Config{
 				LocalRank: new(false), OtherArgs: []string{"--master_port=1234", "--hostfile=mine"},
 				Run: &v1beta1.RunType{Module: []string{"m", "-v"}},
 			}, training()),
 			want: launches(launcher("--no_local_rank", "--module", "--master_port=1234", "--hostfile=mine", "m", "-v")...),
 		},
-		"a command of the user's own needs nothing of the image": {
+		"customCommand does not need any program in the image": {
 			job: jobOf(&v1beta1.Config{
 				CustomCommand: "deepspeed train.py && echo done", Run: running().Run, Autotune: v1beta1.AutotuneRun,
 				LocalRank: new(false), OtherArgs: []string{"--unused"},
 			}, training()),
 			want: launches("--", "/bin/sh", "-c", "deepspeed train.py && echo done", "sh"),
 		},
-		"an elastic job has limits": {
+		"the agent of worker 0 of an elastic job gets the limits of the job": {
 			job: jobOf(running(), training(), elastic),
 			want: slices.Concat([]string{
 				"/t9k/agent/agent", "launch", hosts, "--workers=3", "--slots=1", "--min-workers=1", "--max-workers=4",
 			}, launcher("train.py")),
 		},
-		"an elastic job's other workers too": {
+		"the agents of other workers of an elastic job get the limits of the job": {
 			job: jobOf(running(), training(), elastic), rank: 2,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=3", "--slots=1", "--min-workers=1", "--max-workers=4"},
 		},
-		"elastic that is switched off is none": {
+		"a disabled elastic adds no limits": {
 			job:  jobOf(running(), training(), elastic, func(j *v1beta1.DeepSpeedJob) { j.Spec.Elastic.Enabled = false }),
 			want: launches(launcher("train.py")...),
 		},
-		"in debug mode worker 0 is for people to launch": {
+		"in debug mode, worker 0 only serves ssh": {
 			job:  jobOf(running(), training(fromSecret("PYTHON_TOKEN")), debugging),
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
 		},
-		"in debug mode there need not be a config": {
+		"in debug mode, no config is needed": {
 			job: jobOf(nil, training(), debugging), rank: 1,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
 		},
-		"secrets that the launcher would print are kept from it, and nothing else is": {
+		"only secrets that the launcher would print are withheld from it": {
 			job: jobOf(running(), training(slices.Concat(
 				env("PYTHONPATH", "/code"), []corev1.EnvVar{
 					fromSecret("PYTHON_TOKEN"), fromSecret("API_TOKEN"), fromConfigMap("PYTHONHOME"),
 				})...)),
 			want: launches(slices.Concat([]string{"--secret-env=PYTHON_TOKEN"}, launcher("train.py"))...),
 		},
-		"such secrets are nobody's business where there is no launcher": {
+		"secrets need no flag on workers without a launcher": {
 			job: jobOf(running(), training(fromSecret("PYTHON_TOKEN"))), rank: 1,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
 		},
-		"such secrets are kept from a command of the user's own too": {
+		"secrets are also withheld from customCommand": {
 			job:  jobOf(&v1beta1.Config{CustomCommand: "train"}, training(fromSecret("PYTHON_TOKEN"))),
 			want: launches("--secret-env=PYTHON_TOKEN", "--", "/bin/sh", "-c", "train", "sh"),
 		},
-		"processes without the user's variables": {
+		"disableCustomEnv withholds the user's variables from processes on worker 0": {
 			job: jobOf(running(), training(append(env("A", "1"), fromSecret("PYTHON_TOKEN"))...), disableCustomEnv),
 			want: launches(slices.Concat(
 				[]string{"--without-env=A", "--without-env=PYTHON_TOKEN", "--secret-env=PYTHON_TOKEN"}, launcher("train.py"))...),
 		},
-		"processes of another worker without the user's variables": {
+		"disableCustomEnv withholds the user's variables from processes on other workers": {
 			job: jobOf(running(), training(env("A", "1", "B", "2")...), disableCustomEnv), rank: 1,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1", "--without-env=A", "--without-env=B"},
 		},
-		"resumed with other args, of which the script is one": {
+		"resume args replace the script and its args": {
 			job: jobOf(&v1beta1.Config{Run: running("--epochs=3").Run, OtherArgs: []string{"--master_port=1"}}, training(),
 				resumed(batchv1beta1.ResumeSpec{Args: []string{"train.py", "--resume"}})),
 			want: launches(launcher("--master_port=1", "train.py", "--resume")...),
 		},
-		"resumed with other args of a module": {
+		"resume args replace the module and its args": {
 			job: jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Module: []string{"m"}}}, training(),
 				resumed(batchv1beta1.ResumeSpec{Args: []string{"m", "--resume"}})),
 			want: launches(launcher("--module", "m", "--resume")...),
 		},
-		"resumed with another command, of which all is the user's": {
+		"a resume command replaces the whole command line of the launcher": {
 			job:  jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{Command: []string{"deepspeed", "resume.py"}})),
 			want: launches("--", "deepspeed", "resume.py"),
 		},
-		"resumed with another command and its args": {
+		"a resume command can have args": {
 			job: jobOf(&v1beta1.Config{CustomCommand: "train"}, training(),
 				resumed(batchv1beta1.ResumeSpec{Command: []string{"bash", "-c"}, Args: []string{"train --resume"}})),
 			want: launches("--", "bash", "-c", "train --resume"),
 		},
-		"resumed with args for a command of the user's own": {
+		"resume args are passed to customCommand": {
 			job: jobOf(&v1beta1.Config{CustomCommand: `train "$@"`}, training(),
 				resumed(batchv1beta1.ResumeSpec{Args: []string{"--resume"}})),
 			want: launches("--", "/bin/sh", "-c", `train "$@"`, "sh", "--resume"),
 		},
-		"resumed with nothing else": {
+		"a resume spec without a command and args changes nothing": {
 			job:  jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{SkipInitContainer: true})),
 			want: launches(launcher("train.py")...),
 		},
-		"resumed, while the others go on to serve": {
+		"other workers only serve ssh after they are resumed": {
 			job: jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{Command: []string{"train"}})), rank: 1,
 			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
 		},
-		"a first start, before any pause": {
+		"the resume spec does not apply before the first pause": {
 			job: jobOf(running(), training(), resumed(batchv1beta1.ResumeSpec{Command: []string{"train"}}),
 				func(j *v1beta1.DeepSpeedJob) { j.Status.Pauses = 0 }),
 			want: launches(launcher("train.py")...),
@@ -296,7 +296,7 @@ func TestWire(t *testing.T) {
 	for name, tc := range map[string]struct {
 		template, want corev1.PodSpec
 	}{
-		"the agent, the hostfile and the key": {
+		"a worker gets the agent, the hostfile and the key": {
 			template: training().Spec,
 			want: corev1.PodSpec{
 				InitContainers: []corev1.Container{install},
@@ -306,7 +306,7 @@ func TestWire(t *testing.T) {
 				Volumes: volumes,
 			},
 		},
-		"the agent comes before the user's init containers, and the rest after the user's own": {
+		"our init container comes first, and our mounts and volumes come last": {
 			template: corev1.PodSpec{
 				InitContainers: []corev1.Container{{Name: "fetch"}},
 				Containers: []corev1.Container{
@@ -327,7 +327,7 @@ func TestWire(t *testing.T) {
 				Volumes: append([]corev1.Volume{{Name: "data"}}, volumes...),
 			},
 		},
-		"the first container, if none is named worker, and the user's own variable": {
+		"without a container named worker, the first container is the main container": {
 			template: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "train", Env: env("PYTHONUNBUFFERED", "")}, {Name: "sidecar"}},
 			},
@@ -353,9 +353,9 @@ func TestWire(t *testing.T) {
 	}
 }
 
-func TestWireRefuses(t *testing.T) {
+func TestWireErrors(t *testing.T) {
 	t.Parallel()
-	// mounting is a template whose main container mounts a volume.
+	// mounting returns a template whose main container mounts a volume at the path.
 	mounting := func(path string) corev1.PodTemplateSpec {
 		template := training()
 		template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: path}}
@@ -368,56 +368,58 @@ func TestWireRefuses(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		template corev1.PodTemplateSpec
-		// want is the error, empty for none.
+		// want is the expected error, or empty if Wire must succeed.
 		want string
 	}{
-		"no container": {
+		"a template without a container is refused": {
 			want: `the template of type "worker" has no container`,
 		},
-		"a mount over the agent": {
+		"a mount over the agent is refused": {
 			template: mounting("/t9k/agent"),
 			want:     `the template of type "worker" mounts a volume at /t9k/agent, which is reserved`,
 		},
-		"a mount over the hostfile": {
+		"a mount over the hostfile is refused": {
 			template: mounting("/t9k/hostfile"),
 			want:     `the template of type "worker" mounts a volume at /t9k/hostfile, which is reserved`,
 		},
-		"a mount over the key": {
+		"a mount over the key is refused": {
 			template: mounting("/t9k/ssh"), want: `the template of type "worker" mounts a volume at /t9k/ssh, which is reserved`,
 		},
-		"a mount there by another spelling": {
+		"a mount over the key in another spelling is refused": {
 			template: mounting("/t9k//x/../ssh/"),
 			want:     `the template of type "worker" mounts a volume at /t9k//x/../ssh/, which is reserved`,
 		},
-		"a mount there by a relative path": {
+		"a mount over the key by a relative path is refused": {
 			template: mounting("t9k/ssh"), want: `the template of type "worker" mounts a volume at t9k/ssh, which is reserved`,
 		},
-		"a mount below the agent": {
+		"a mount below the agent is refused": {
 			template: mounting("/t9k/agent/data"),
 			want:     `the template of type "worker" mounts a volume at /t9k/agent/data, which is reserved`,
 		},
-		"not a mount beside it":            {template: mounting("/t9k/mnt")},
-		"not a mount whose name is longer": {template: mounting("/t9k/agents")},
-		"not a mount above it":             {template: mounting("/t9k")},
-		"a device there": {
+		"a mount next to reserved paths is accepted":               {template: mounting("/t9k/mnt")},
+		"a mount whose path begins as a reserved path is accepted": {template: mounting("/t9k/agents")},
+		"a mount above reserved paths is accepted":                 {template: mounting("/t9k")},
+		"a device over the key is refused": {
 			template: with(func(s *corev1.PodSpec) {
 				s.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/t9k/ssh"}}
 			}),
 			want: `the template of type "worker" has a device at /t9k/ssh, which is reserved`,
 		},
-		"a volume of the agent's name": {
+		"a volume with the name of the agent's volume is refused": {
 			template: with(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "t9k-agent"}} }),
 			want:     `the template of type "worker" has a volume named "t9k-agent", which is reserved`,
 		},
-		"a volume of the key's name": {
+		"a volume with the name of the key's volume is refused": {
 			template: with(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "data"}, {Name: "t9k-ssh"}} }),
 			want:     `the template of type "worker" has a volume named "t9k-ssh", which is reserved`,
 		},
-		"a container of the name of ours": {
-			template: with(func(s *corev1.PodSpec) { s.Containers = append(s.Containers, corev1.Container{Name: "install-agent"}) }),
-			want:     `the template of type "worker" has a container named "install-agent", which is reserved`,
+		"a container with the name of our init container is refused": {
+			template: with(func(s *corev1.PodSpec) {
+				s.Containers = append(s.Containers, corev1.Container{Name: "install-agent"})
+			}),
+			want: `the template of type "worker" has a container named "install-agent", which is reserved`,
 		},
-		"a pod for Windows": {
+		"a pod for Windows is refused": {
 			template: with(func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			want:     `the template of type "worker" is for Windows, but the container "install-agent" of its pods is for Linux`,
 		},

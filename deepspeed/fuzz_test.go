@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/kit/hostile"
 )
 
-// crdFile is the CRD of the kind.
+// crdFile is the file with the CRD of the kind.
 const crdFile = "config/crd/batch.tensorstack.dev_deepspeedjobs.yaml"
 
-// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+// FuzzSpec looks for jobs that the CRD accepts and that the controller does not handle correctly.
 func FuzzSpec(f *testing.F) {
 	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
@@ -27,7 +27,7 @@ func FuzzSpec(f *testing.F) {
 	hostile.Fuzz(f, Controller(), crdFile, manifests, checkCommand)
 }
 
-func TestLimitsBoundWhatAJobTakesInMemory(t *testing.T) {
+func TestLimitsBoundTheMemoryThatAJobUses(t *testing.T) {
 	hostile.CheckSize(t, Controller(), crdFile)
 }
 
@@ -36,8 +36,9 @@ func TestRealJobsAreFarFromTheLimits(t *testing.T) {
 	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
-// checkCommand checks that every worker runs the agent, by flags that the agent knows, unless debug mode has another
-// command: that it has something to launch on worker 0 and on no other, and that it reaches what it needs.
+// checkCommand checks that every worker runs the agent with valid flags and has the mounts that the agent needs. Worker
+// 0 must have a command to launch, and no other worker can have one. Jobs with a custom command for debug mode are
+// skipped.
 func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
 	mode := begun.Job.Spec.RunMode
 	hasCommand := func(spec batchv1beta1.ReplicaDebugSet) bool { return len(spec.Command) > 0 }
@@ -55,7 +56,8 @@ func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
 		if len(main.Command) < 2 || main.Command[0] != "/t9k/agent/agent" || main.Command[1] != subcommand ||
 			main.Args != nil {
 			errs = append(errs,
-				fmt.Errorf("pod %s runs %q with %q, want the agent to %s", pod.Name, main.Command, main.Args, subcommand))
+				fmt.Errorf("pod %s runs %q with the args %q, want the agent with the subcommand %s",
+					pod.Name, main.Command, main.Args, subcommand))
 			continue
 		}
 		command, flags, err := agent.Command().Find(main.Command[1:])
@@ -66,11 +68,11 @@ func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
 			err = command.ValidateArgs(command.Flags().Args())
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("the agent of pod %s does not take %q: %w", pod.Name, main.Command, err))
+			errs = append(errs, fmt.Errorf("the agent of pod %s does not accept %q: %w", pod.Name, main.Command, err))
 		}
 		for _, path := range []string{agent.Folder, agent.Hostfile, "/t9k/ssh"} {
 			if !slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path }) {
-				errs = append(errs, fmt.Errorf("pod %s mounts nothing at %s", pod.Name, path))
+				errs = append(errs, fmt.Errorf("pod %s has no mount at %s", pod.Name, path))
 			}
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"tensorstack.dev/jobs/deepspeed/agent"
 )
 
-// envMasterPort is the port of worker 0 where the training processes of all workers meet.
+// envMasterPort is the variable with the port of worker 0 at which the training processes of all workers meet.
 const envMasterPort = "MASTER_PORT"
 
 // sshPort returns the port of the agent's ssh server on a worker with hostNetwork. Port 0 of the job is MASTER_PORT.
 func sshPort(gang framework.Gang, worker int32) int32 { return gang.HostPort(1 + worker) }
 
-// hostNetworkEnv returns the ports of the job for the environment of the main container, where customCommand and people
-// in debug mode find them, too.
+// hostNetworkEnv returns the environment variables with the ports of the job. They are set in the main container, so
+// that customCommand and users in debug mode can read them, too.
 func hostNetworkEnv(gang framework.Gang) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: envMasterPort, Value: strconv.Itoa(int(gang.HostPort(0)))},

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// onHost is a template whose pod has hostNetwork.
+// onHost returns a template with hostNetwork and the given environment.
 func onHost(env ...corev1.EnvVar) corev1.PodTemplateSpec {
 	template := training(env...)
 	template.Spec.HostNetwork = true
@@ -45,22 +45,22 @@ func TestWireWithHostNetwork(t *testing.T) {
 		wantEnv     []corev1.EnvVar
 		wantPorts   []corev1.ContainerPort
 	}{
-		"worker 0 serves ssh and lets the ranks meet, on ports that it declares": {
+		"worker 0 declares a port for ssh and a port for the rendezvous": {
 			job:         jobOf(running(), onHost()),
 			wantCommand: agent("launch", slices.Concat([]string{"--port=21414"}, launcher)...),
 			wantEnv:     usual, wantPorts: declared(21414, 21413),
 		},
-		"another worker serves ssh on another port": {
+		"another worker uses and declares another port for ssh": {
 			job: jobOf(running(), onHost()), rank: 1,
 			wantCommand: agent("serve", "--port=21415"),
 			wantEnv:     usual, wantPorts: declared(21415),
 		},
-		"in debug mode worker 0 has the same ports": {
+		"in debug mode, worker 0 has the same ports": {
 			job:         jobOf(running(), onHost(), debugging),
 			wantCommand: agent("serve", "--port=21414"),
 			wantEnv:     usual, wantPorts: declared(21414, 21413),
 		},
-		"a worker of an elastic job has its port whatever others there are": {
+		"the port of a worker of an elastic job does not depend on the other workers": {
 			job: jobOf(running(), onHost(), elastic), rank: 1,
 			wantCommand: []string{
 				"/t9k/agent/agent", "serve", hosts, "--workers=3", "--slots=1", "--port=21415",
@@ -68,19 +68,19 @@ func TestWireWithHostNetwork(t *testing.T) {
 			},
 			wantEnv: usual, wantPorts: declared(21415),
 		},
-		"the user's own port wins, and is declared": {
+		"a port that the user sets overrides ours and is declared": {
 			job:         jobOf(running(), withOwn),
 			wantCommand: agent("launch", slices.Concat([]string{"--port=21414"}, launcher)...),
 			wantEnv:     env("PYTHONUNBUFFERED", "1", "T9K_SSH_ADDRESSES", addresses, "MASTER_PORT", "4242"),
 			wantPorts:   declared(21414, 4242),
 		},
-		"the user's own port that is declared already is not declared again": {
+		"a port that the user sets and declares is not declared again": {
 			job:         jobOf(running(), declaring),
 			wantCommand: agent("launch", slices.Concat([]string{"--port=21414"}, launcher)...),
 			wantEnv:     env("PYTHONUNBUFFERED", "1", "T9K_SSH_ADDRESSES", addresses, "MASTER_PORT", "4242"),
 			wantPorts:   append([]corev1.ContainerPort{{ContainerPort: 4242}}, declared(21414)...),
 		},
-		"processes without the variables of the user keep those of the job": {
+		"disableCustomEnv does not withhold our variables": {
 			job:         jobOf(running(), onHost(), disableCustomEnv),
 			rank:        1,
 			wantCommand: agent("serve", "--port=21415"),

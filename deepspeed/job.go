@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// elasticOf returns how the job scales, or nil if it does not.
+// elasticOf returns the elastic configuration of the job, or nil if the job is not elastic.
 func elasticOf(job *v1beta1.DeepSpeedJob) *batchv1beta1.ElasticConfig {
 	if elastic := job.Spec.Elastic; elastic != nil && elastic.Enabled {
 		return elastic
@@ -43,7 +43,7 @@ func (deepspeed) JobSpec(job *v1beta1.DeepSpeedJob) framework.JobSpec {
 	return spec
 }
 
-// slotsOf returns how many training processes each worker runs.
+// slotsOf returns the number of training processes of each worker.
 func slotsOf(job *v1beta1.DeepSpeedJob) int32 {
 	if job.Spec.Config == nil {
 		return 1
@@ -51,8 +51,7 @@ func slotsOf(job *v1beta1.DeepSpeedJob) int32 {
 	return ptr.Deref(job.Spec.Config.SlotsPerWorker, 1)
 }
 
-// resumeSpecOf returns the resumeSpec of the workers if the job has been paused since it first ran, and an empty one
-// otherwise.
+// resumeSpecOf returns the resumeSpec of the workers. It is empty unless the job was paused after it had first run.
 func resumeSpecOf(job *v1beta1.DeepSpeedJob) batchv1beta1.ResumeSpec {
 	if mode := job.Spec.RunMode; mode != nil && mode.Pause != nil && job.Status.Pauses > 0 {
 		for _, spec := range mode.Pause.ResumeSpecs {

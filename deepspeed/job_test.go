@@ -34,11 +34,11 @@ func TestJobSpec(t *testing.T) {
 		spec v1beta1.DeepSpeedJobSpec
 		want framework.JobSpec
 	}{
-		"one worker unless told otherwise": {
+		"a job has one worker by default": {
 			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Template: template}},
 			want: framework.JobSpec{Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
-		"every field of the workers, which are one collective": {
+		"every field of the worker is copied to the role": {
 			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{
 				Replicas: ptr.To[int32](4), RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: template,
 			}},
@@ -50,11 +50,11 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob, HasLauncher: true,
 			},
 		},
-		"no worker": {
+		"0 workers are not replaced by the default": {
 			spec: v1beta1.DeepSpeedJobSpec{Worker: v1beta1.Worker{Replicas: ptr.To[int32](0), Template: template}},
 			want: framework.JobSpec{Roles: workers(0), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
-		"an elastic job has the workers that are expected, which restart alone": {
+		"an elastic job has expectedReplicas workers, and restarts single workers by default": {
 			spec: v1beta1.DeepSpeedJobSpec{
 				Worker: v1beta1.Worker{Replicas: ptr.To[int32](1), Template: template}, Elastic: elastic(true, ptr.To[int32](5)),
 			},
@@ -62,7 +62,7 @@ func TestJobSpec(t *testing.T) {
 				Roles: workers(5), Elastic: elastic(true, ptr.To[int32](5)), DefaultRestartScope: scopeReplica, HasLauncher: true,
 			},
 		},
-		"an elastic job has the fewest workers unless told otherwise": {
+		"an elastic job has minReplicas workers by default": {
 			spec: v1beta1.DeepSpeedJobSpec{
 				Worker: v1beta1.Worker{Replicas: ptr.To[int32](5), Template: template}, Elastic: elastic(true, nil),
 			},
@@ -70,13 +70,13 @@ func TestJobSpec(t *testing.T) {
 				Roles: workers(2), Elastic: elastic(true, nil), DefaultRestartScope: scopeReplica, HasLauncher: true,
 			},
 		},
-		"elastic that is switched off is none": {
+		"a disabled elastic has no effect": {
 			spec: v1beta1.DeepSpeedJobSpec{
 				Worker: v1beta1.Worker{Replicas: ptr.To[int32](3), Template: template}, Elastic: elastic(false, ptr.To[int32](5)),
 			},
 			want: framework.JobSpec{Roles: workers(3), DefaultRestartScope: scopeJob, HasLauncher: true},
 		},
-		"policies are passed on": {
+		"the run policy, the run mode and the scheduler are copied": {
 			spec: v1beta1.DeepSpeedJobSpec{
 				Worker: v1beta1.Worker{Template: template}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
 			},
@@ -90,7 +90,7 @@ func TestJobSpec(t *testing.T) {
 			t.Parallel()
 			job := &v1beta1.DeepSpeedJob{Spec: tc.spec}
 			if diff := cmp.Diff(tc.want, deepspeed{}.JobSpec(job)); diff != "" {
-				t.Errorf("unexpected view of the spec (-want +got):\n%s", diff)
+				t.Errorf("unexpected job spec (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -102,9 +102,9 @@ func TestSlots(t *testing.T) {
 		config *v1beta1.Config
 		want   int32
 	}{
-		"one unless told otherwise": {config: &v1beta1.Config{}, want: 1},
-		"one without a config":      {want: 1},
-		"as many as it says":        {config: &v1beta1.Config{SlotsPerWorker: ptr.To[int32](8)}, want: 8},
+		"a worker has one slot by default":              {config: &v1beta1.Config{}, want: 1},
+		"a worker has one slot if the config is unset":  {want: 1},
+		"a worker has as many slots as the config sets": {config: &v1beta1.Config{SlotsPerWorker: ptr.To[int32](8)}, want: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,13 +126,17 @@ func TestResume(t *testing.T) {
 		pauses int32
 		want   batchv1beta1.ResumeSpec
 	}{
-		"after a pause":               {mode: pausing(resume), pauses: 1, want: resume},
-		"after many":                  {mode: pausing(resume), pauses: 3, want: resume},
-		"not before the first":        {mode: pausing(resume)},
-		"without anything to say":     {mode: pausing(), pauses: 1},
-		"of another type":             {mode: pausing(batchv1beta1.ResumeSpec{Type: "ps", Args: []string{"a"}}), pauses: 1},
-		"without a run mode":          {pauses: 1},
-		"with nothing but debug mode": {mode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}}, pauses: 1},
+		"the resume spec applies after a pause":         {mode: pausing(resume), pauses: 1, want: resume},
+		"the resume spec applies after several pauses":  {mode: pausing(resume), pauses: 3, want: resume},
+		"the resume spec does not apply before a pause": {mode: pausing(resume)},
+		"the resume spec is empty without resumeSpecs":  {mode: pausing(), pauses: 1},
+		"the resume spec is empty without a run mode":   {pauses: 1},
+		"the resume spec is empty if there is only debug mode": {
+			mode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{}}, pauses: 1,
+		},
+		"the resume spec of another type is ignored": {
+			mode: pausing(batchv1beta1.ResumeSpec{Type: "ps", Args: []string{"a"}}), pauses: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

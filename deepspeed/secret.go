@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// NewSecret returns a key pair, by which the workers of a job know each other: whoever has the key is one of them. It
-// is the key of the servers and of the clients, and the only one that the servers let in.
+// NewSecret returns a Secret with the key pair by which the workers of a job authenticate each other. All ssh servers
+// and clients of the job use this key, and the servers accept no other key.
 func (deepspeed) NewSecret(*v1beta1.DeepSpeedJob) (*corev1.Secret, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -29,7 +29,8 @@ func (deepspeed) NewSecret(*v1beta1.DeepSpeedJob) (*corev1.Secret, error) {
 	}, nil
 }
 
-// SecretName returns the name of the job's Secret. It contains the UID of the job, so that no other job has it.
+// SecretName returns the name of the job's Secret. It contains the UID of the job, so that no other job uses the same
+// Secret.
 func (deepspeed) SecretName(job *v1beta1.DeepSpeedJob) string {
 	return job.Name + "-ssh-" + string(job.UID)
 }

@@ -27,18 +27,18 @@ func TestNewSecret(t *testing.T) {
 		t.Errorf("unexpected Secret (-want +got):\n%s", diff)
 	}
 	if len(secret.Data) != 1 {
-		t.Errorf("the Secret has %d keys, want one", len(secret.Data))
+		t.Errorf("the Secret has %d keys, want 1", len(secret.Data))
 	}
 	key, err := ssh.ParseRawPrivateKey(secret.Data["ssh-privatekey"])
 	if err != nil {
 		t.Fatalf("the key cannot be read: %v", err)
 	}
 	if _, ok := key.(*ed25519.PrivateKey); !ok {
-		t.Errorf("the key is a %T, want one of ed25519", key)
+		t.Errorf("the key is a %T, want an ed25519 key", key)
 	}
 }
 
-func TestNewSecretIsAnotherEachTime(t *testing.T) {
+func TestNewSecretHasADifferentKeyEachTime(t *testing.T) {
 	t.Parallel()
 	first, second := newSecret(t), newSecret(t)
 	if cmp.Equal(first.Data, second.Data) {
@@ -46,7 +46,7 @@ func TestNewSecretIsAnotherEachTime(t *testing.T) {
 	}
 }
 
-func TestSecretNameHasTheUIDOfTheJob(t *testing.T) {
+func TestSecretNameContainsTheUIDOfTheJob(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff("job-ssh-job-uid", deepspeed{}.SecretName(jobOf(running(), training()))); diff != "" {
 		t.Errorf("unexpected name (-want +got):\n%s", diff)

@@ -6,7 +6,8 @@ import (
 	"tensorstack.dev/jobs/pytorch"
 )
 
-// The main function of the pytorch-controller. A company that builds its own image may change the defaults of flags.
+// This is the main function of the pytorch-controller. A company that builds its own image can change the defaults of
+// flags.
 func ExampleController() {
 	options := controller.DefaultOptions()
 	options.ClusterDomain = "cluster.example.com"

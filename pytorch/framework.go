@@ -1,5 +1,5 @@
-// Package pytorch runs PyTorchTrainingJobs: it tells the job controller how the replicas of a PyTorch training find
-// each other, with torchrun and without.
+// Package pytorch adapts PyTorch to the job controller. It sets the environment and the command by which the replicas
+// of a PyTorchTrainingJob find each other, with and without torchrun.
 package pytorch
 
 import (
@@ -16,19 +16,20 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// Environment of the main container, as torch.distributed's env:// initialization reads it.
+// Environment variables of the main container that torch.distributed's env:// initialization reads.
 const (
 	envMasterAddr = "MASTER_ADDR"
 	envMasterPort = "MASTER_PORT"
 	envWorldSize  = "WORLD_SIZE"
 	envRank       = "RANK"
 	envUnbuffered = "PYTHONUNBUFFERED"
-	// envLocalAddr is the default of torchrun's --local_addr, from torch 2.0: the address by which other replicas reach
-	// the processes of this one, and which tells it from others. The torchrun of a user's own command reads it, too.
+	// envLocalAddr is the default of torchrun's --local_addr, from torch 2.0. Other replicas reach the processes of this
+	// replica at this address, and torchrun uses it to tell replicas apart. A torchrun in the user's command also reads
+	// it.
 	envLocalAddr = "PET_LOCAL_ADDR"
 )
 
-// defaultPort is the port of the leader. It is torchrun's default too.
+// defaultPort is the port of the leader. It is also the default of torchrun.
 const defaultPort = 29500
 
 // Controller describes the pytorch-controller.
@@ -64,14 +65,14 @@ func (p pytorch) Wire(
 		{Name: envUnbuffered, Value: "1"},
 	}
 	if member.HasHostNetwork() {
-		// By default it is the host name, which is that of the node: pods may be unable to resolve it, and torchrun
-		// would take replicas on one node for the same one.
+		// The default is the host name, which is the name of the node here. Pods might not be able to resolve it, and
+		// torchrun could not tell apart replicas on the same node.
 		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: gang.FQDN(member)})
 	}
 	if usesTorchrun(job) {
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
 	} else {
-		// torchrun sets these itself, for each of its processes.
+		// torchrun sets these variables itself, for each of its processes.
 		env = append(env,
 			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
 			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
@@ -86,7 +87,7 @@ func (p pytorch) Wire(
 	return nil
 }
 
-// leaderPort returns the port that the leader listens on. The other ports of a training are ephemeral ones.
+// leaderPort returns the port that the leader listens on. All other ports of a job are ephemeral.
 func leaderPort(gang framework.Gang) int32 {
 	if gang.Leader().HasHostNetwork() {
 		return gang.HostPort(0)
@@ -96,15 +97,15 @@ func leaderPort(gang framework.Gang) int32 {
 
 // torchrun returns the command line that launches the processes of one member.
 //
-// The endpoint is written with the variables, so that a MASTER_ADDR or MASTER_PORT of the user's own holds here too.
-// The c10d backend must know which member hosts its store; torch recognizes itself by name, but not with every name
-// service, so it is told. The id keeps members of an earlier attempt out.
+// The endpoint refers to the environment variables, so a MASTER_ADDR or MASTER_PORT that the user sets applies to it,
+// too. The c10d backend must know which member hosts its store. torch compares names to find out, which does not
+// work with every name service, so the command line sets is_host. The id keeps members of an earlier attempt out.
 func torchrun(
 	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member,
 ) []string {
 	nodes := strconv.Itoa(len(gang.Members))
 	if elastic != nil {
-		nodes = fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()) // not how many there are now: that changes
+		nodes = fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()) // the limits, since the number of members changes
 	}
 	command := []string{"torchrun", "--nnodes=" + nodes}
 	if config.ProcPerNode != "" {
@@ -135,8 +136,9 @@ func torchrun(
 	return slices.Concat(command, options)
 }
 
-// rendezvousSettings moves the user's --rdzv_conf from the options to the settings, since torchrun heeds only the last
-// of these flags. Of settings of the same name it heeds the last, so that the user's wins.
+// rendezvousSettings moves the values of the user's --rdzv_conf flags from the options to the settings, since torchrun
+// uses only the last of several such flags. If settings have the same name, torchrun uses the last one, so the user's
+// setting overrides ours.
 func rendezvousSettings(settings, options []string) (allSettings, otherOptions []string) {
 	for i := 0; i < len(options); i++ {
 		flag, value, hasValue := strings.Cut(options[i], "=")

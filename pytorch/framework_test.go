@@ -16,7 +16,7 @@ func replicas(roleType string, n int32, template corev1.PodTemplateSpec) v1beta1
 	return v1beta1.ReplicaSpec{Type: roleType, Replicas: &n, Template: template}
 }
 
-// training is a template whose main container has this environment.
+// training returns a template whose main container has the given environment.
 func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "pytorch", Command: []string{"python"}, Args: []string{"train.py", "--epochs=3"}, Env: env,
@@ -29,7 +29,7 @@ func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1be
 	return job
 }
 
-// wire returns the template of the member of a rank, as it is after some restarts of the job.
+// wire returns the member with the given rank, and its template after Wire has changed it in the given attempt.
 func wire(
 	t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32,
 ) (framework.Member, *corev1.PodTemplateSpec) {
@@ -43,7 +43,7 @@ func wire(
 	return member, template
 }
 
-// env lists variables with a value.
+// env returns variables from pairs of a name and a value.
 func env(pairs ...string) []corev1.EnvVar {
 	var list []corev1.EnvVar
 	for i := 0; i < len(pairs); i += 2 {
@@ -69,14 +69,14 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "0"),
 		},
-		"the others follow it": {
+		"a worker has its own rank and the address of the master": {
 			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
 			rank:     2,
 			wantName: "job-worker-1",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2"),
 		},
-		"master leads wherever it stands": {
+		"the master leads even if it is the last type of the spec": {
 			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
 				replicas("master", 1, training())),
 			rank:     1,
@@ -84,7 +84,7 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1"),
 		},
-		"the types after it keep their order": {
+		"the types after the master keep their order": {
 			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
 				replicas("master", 1, training())),
 			rank:     3,
@@ -92,26 +92,26 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "3"),
 		},
-		"without a master the first type leads": {
+		"without a master, the first type leads": {
 			job:      jobOf(nil, replicas("node", 2, training())),
 			rank:     1,
 			wantName: "job-node-1",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1"),
 		},
-		"ours come first, so that they expand in the user's": {
+		"our variables come first, so that the user's variables can refer to them": {
 			job:      jobOf(nil, replicas("node", 1, training(env("URL", "tcp://$(MASTER_ADDR)")...))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
 		},
-		"the user's own win": {
+		"the user's variables override ours": {
 			job:      jobOf(nil, replicas("node", 1, training(podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]))),
 			wantName: "job-node-0",
 			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1"),
 				podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]),
 		},
-		"torchrun that is switched off is none": {
+		"a disabled torchrunConfig has no effect": {
 			job:      jobOf(&v1beta1.TorchrunConfig{ProcPerNode: "gpu"}, replicas("node", 1, training())),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
@@ -126,7 +126,7 @@ func TestWireWithoutTorchrun(t *testing.T) {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
 			}
 			if member.Name != tc.wantName {
-				t.Errorf("rank %d is %s, want %s", tc.rank, member.Name, tc.wantName)
+				t.Errorf("rank %d is replica %s, want %s", tc.rank, member.Name, tc.wantName)
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestWireWithTorchrun(t *testing.T) {
 	const endpoint = "--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)"
 	for name, tc := range map[string]struct {
 		torchrun v1beta1.TorchrunConfig
-		// three replicas are launched, the leader among them.
+		// rank is the rank of one of three replicas. The leader has rank 0.
 		rank    int
 		attempt int32
 		want    []string
@@ -147,59 +147,59 @@ func TestWireWithTorchrun(t *testing.T) {
 				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1",
 			},
 		},
-		"the others do not": {
+		"a worker does not host the rendezvous": {
 			rank: 2,
 			want: []string{
 				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=0",
 			},
 		},
-		"a restart of the job is another rendezvous": {
+		"a restart of the job uses another rendezvous ID": {
 			attempt: 2,
 			want: []string{
 				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-2", endpoint, "--rdzv_conf=is_host=1",
 			},
 		},
-		"a number of processes on every replica": {
+		"procPerNode sets the number of processes per replica": {
 			torchrun: v1beta1.TorchrunConfig{ProcPerNode: "8"},
 			want: []string{
 				"torchrun", "--nnodes=3", "--nproc_per_node=8", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1",
 			},
 		},
-		"a process for every GPU": {
+		"procPerNode gpu starts one process for each GPU": {
 			torchrun: v1beta1.TorchrunConfig{ProcPerNode: "gpu"},
 			want: []string{
 				"torchrun", "--nnodes=3", "--nproc_per_node=gpu", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1",
 			},
 		},
-		"restarts of torchrun's own": {
+		"maxRestarts sets how often torchrun restarts its processes": {
 			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](5)},
 			want: []string{
 				"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1",
 			},
 		},
-		"no restarts, when that is said": {
+		"maxRestarts 0 turns restarts by torchrun off": {
 			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](0)},
 			want: []string{
 				"torchrun", "--nnodes=3", "--max_restarts=0", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1",
 			},
 		},
-		"c10d by name": {
+		"an explicit c10d backend is the same as the default": {
 			torchrun: v1beta1.TorchrunConfig{RdzvBackend: "c10d"},
 			want: []string{
 				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1",
 			},
 		},
-		"another backend has the user's endpoint": {
+		"another backend uses the user's endpoint": {
 			torchrun: v1beta1.TorchrunConfig{RdzvBackend: "etcd-v2", ExtraOptions: []string{"--rdzv_endpoint=etcd:2379"}},
 			want: []string{
 				"torchrun", "--nnodes=3", "--rdzv_backend=etcd-v2", "--rdzv_id=job-uid-0", "--rdzv_endpoint=etcd:2379",
 			},
 		},
-		"extra options come last, so that they win": {
+		"extra options come last, so that they override ours": {
 			torchrun: v1beta1.TorchrunConfig{
 				ProcPerNode: "auto", MaxRestarts: ptr.To[int32](1), ExtraOptions: []string{"--nnodes=1", "--monitor_interval=1"},
 			},
@@ -208,14 +208,14 @@ func TestWireWithTorchrun(t *testing.T) {
 				endpoint, "--rdzv_conf=is_host=1", "--nnodes=1", "--monitor_interval=1",
 			},
 		},
-		"settings of the rendezvous are added to ours, since torchrun heeds one flag": {
+		"the user's rendezvous settings are appended to our flag": {
 			torchrun: v1beta1.TorchrunConfig{ExtraOptions: []string{"--rdzv_conf=timeout=60,last_call_timeout=5", "--tee=1"}},
 			want: []string{
 				"torchrun", "--nnodes=3", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1,timeout=60,last_call_timeout=5", "--tee=1",
 			},
 		},
-		"so are those whose flag is spelled otherwise, and they win": {
+		"rendezvous settings are appended for each spelling of the flag": {
 			torchrun: v1beta1.TorchrunConfig{
 				ExtraOptions: []string{"--rdzv_conf", "is_host=0", "--tee=1", "--rdzv-conf=timeout=60"},
 			},
@@ -224,7 +224,7 @@ func TestWireWithTorchrun(t *testing.T) {
 				"--rdzv_conf=is_host=1,is_host=0,timeout=60", "--tee=1",
 			},
 		},
-		"those of another backend are left alone": {
+		"rendezvous settings of another backend stay as they are": {
 			torchrun: v1beta1.TorchrunConfig{
 				RdzvBackend: "etcd-v2", ExtraOptions: []string{"--rdzv_endpoint=etcd:2379", "--rdzv_conf=timeout=60"},
 			},
@@ -240,7 +240,7 @@ func TestWireWithTorchrun(t *testing.T) {
 			job := jobOf(&tc.torchrun, replicas("worker", 2, training()), replicas("master", 1, training()))
 			_, got := wire(t, job, tc.rank, tc.attempt)
 
-			// The args of the template are the script and its args; torchrun itself sets ranks and the size of the world.
+			// The args of the template stay: they are the script and its args. torchrun sets the ranks and the world size.
 			want := training(env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1")...)
 			want.Spec.Containers[0].Command = tc.want
@@ -251,8 +251,7 @@ func TestWireWithTorchrun(t *testing.T) {
 	}
 }
 
-// The template of an elastic replica does not depend on how many others there are, so that it need not change with
-// them.
+// The template of an elastic replica does not depend on the current number of replicas, so scaling does not change it.
 func TestWireWithElasticTorchrun(t *testing.T) {
 	t.Parallel()
 	var got [2]*corev1.PodTemplateSpec
@@ -276,8 +275,8 @@ func TestWireWithElasticTorchrun(t *testing.T) {
 	}
 }
 
-// The endpoint is written with the variables, so a user's own address holds there too.
-func TestWireWithTorchrunLetsTheUsersAddressWin(t *testing.T) {
+// The endpoint refers to the environment variables, so an address that the user sets applies to it, too.
+func TestWireWithTorchrunUsesTheAddressThatTheUserSets(t *testing.T) {
 	t.Parallel()
 	mine := env("MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "4242")
 	_, got := wire(t, jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("node", 1, training(mine...))), 0, 0)
@@ -291,17 +290,23 @@ func TestWireWithTorchrunLetsTheUsersAddressWin(t *testing.T) {
 	}
 }
 
-// Sidecars and init containers are none of a framework's business.
-func TestWireChangesTheMainContainerAlone(t *testing.T) {
+// A framework changes neither sidecars nor init containers.
+func TestWireChangesOnlyTheMainContainer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		containers []string
 		want       string
 	}{
-		"pytorch":          {containers: []string{"sidecar", "python", "pytorch"}, want: "pytorch"},
-		"else python":      {containers: []string{"sidecar", "python"}, want: "python"},
-		"else the first":   {containers: []string{"train", "sidecar"}, want: "train"},
-		"the only one too": {containers: []string{"train"}, want: "train"},
+		"the container pytorch is the main container": {
+			containers: []string{"sidecar", "python", "pytorch"}, want: "pytorch",
+		},
+		"without pytorch, the container python is the main container": {
+			containers: []string{"sidecar", "python"}, want: "python",
+		},
+		"without pytorch and python, the first container is the main container": {
+			containers: []string{"train", "sidecar"}, want: "train",
+		},
+		"a single container is the main container": {containers: []string{"train"}, want: "train"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -317,7 +322,7 @@ func TestWireChangesTheMainContainerAlone(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff([]string{tc.want}, wired); diff != "" {
-				t.Errorf("unexpected containers are wired (-want +got):\n%s", diff)
+				t.Errorf("unexpected changed containers (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -329,7 +334,7 @@ func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
 	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
 	err := (pytorch{}).Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{})
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("Wire returned no error")
 	}
 	if got, want := err.Error(), `the template of type "node" has no container`; got != want {
 		t.Errorf("the error is %q, want %q", got, want)

@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// crdFile is the CRD of the kind.
+// crdFile is the file with the CRD of the kind.
 const crdFile = "config/crd/batch.tensorstack.dev_pytorchtrainingjobs.yaml"
 
-// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+// FuzzSpec looks for jobs that the CRD accepts and that the controller does not handle correctly.
 func FuzzSpec(f *testing.F) {
 	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
@@ -27,7 +27,7 @@ func FuzzSpec(f *testing.F) {
 	hostile.Fuzz(f, Controller(), crdFile, manifests, checkEnv)
 }
 
-func TestLimitsBoundWhatAJobTakesInMemory(t *testing.T) {
+func TestLimitsBoundTheMemoryThatAJobUses(t *testing.T) {
 	hostile.CheckSize(t, Controller(), crdFile)
 }
 
@@ -36,7 +36,8 @@ func TestRealJobsAreFarFromTheLimits(t *testing.T) {
 	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
-// checkEnv checks that every replica knows its rank and the leader, unless its template says something else.
+// checkEnv checks that every replica has its rank and the address of the leader in its environment. Variables that the
+// template sets are not checked.
 func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 	own := map[string][]corev1.EnvVar{}
 	for _, role := range begun.Spec.Roles {
@@ -77,7 +78,7 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 	return errors.Join(errs...)
 }
 
-// gangOf returns the gang of the pods.
+// gangOf returns the gang that the pods belong to.
 func gangOf(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) framework.Gang {
 	job := begun.Job
 	attempt := job.Status.Attempt + job.Status.Pauses

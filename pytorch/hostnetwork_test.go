@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// onHost is a template whose pod has hostNetwork.
+// onHost returns the template with hostNetwork and with the ports.
 func onHost(template corev1.PodTemplateSpec, ports ...corev1.ContainerPort) corev1.PodTemplateSpec {
 	template.Spec.HostNetwork = true
 	template.Spec.Containers[0].Ports = ports
@@ -36,60 +36,60 @@ func TestWireWithHostNetwork(t *testing.T) {
 		wantEnv        []corev1.EnvVar
 		wantPorts      []corev1.ContainerPort
 	}{
-		"the leader listens on the port of the job, and declares it": {
+		"the leader listens on the port of the job and declares it": {
 			master: onHost(training()), worker: onHost(training()),
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
 				"WORLD_SIZE", "2", "RANK", "0"),
 			wantPorts: declared(21413),
 		},
-		"the others know it, and have none of their own": {
+		"a worker gets the port of the leader and declares no port": {
 			master: onHost(training()), worker: onHost(training()), rank: 1,
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", worker,
 				"WORLD_SIZE", "2", "RANK", "1"),
 		},
-		"the next attempt has another port": {
+		"the next attempt uses another port": {
 			master: onHost(training()), worker: onHost(training()), attempt: 1,
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "23414", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
 				"WORLD_SIZE", "2", "RANK", "0"),
 			wantPorts: declared(23414),
 		},
-		"a leader with a network of its own has the usual port": {
+		"a leader without hostNetwork uses the default port": {
 			master: training(), worker: onHost(training()),
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0"),
 		},
-		"a worker with hostNetwork reaches a leader without at the usual port": {
+		"a worker with hostNetwork gets the default port of a leader without hostNetwork": {
 			master: training(), worker: onHost(training()), rank: 1,
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", worker,
 				"WORLD_SIZE", "2", "RANK", "1"),
 		},
-		"a worker with a network of its own reaches a leader with hostNetwork at the port of the job": {
+		"a worker without hostNetwork gets the port of a leader with hostNetwork": {
 			master: onHost(training()), worker: training(), rank: 1,
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1"),
 		},
-		"the user's own port wins, and is declared": {
+		"a port that the user sets overrides ours and is declared": {
 			master: onHost(training(env("MASTER_PORT", "4242")...)), worker: onHost(training()),
 			wantEnv: env("MASTER_ADDR", master, "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
 				"WORLD_SIZE", "2", "RANK", "0", "MASTER_PORT", "4242"),
 			wantPorts: declared(4242),
 		},
-		"the user's own port that is declared already is not declared again": {
+		"a port that the user sets and declares is not declared again": {
 			master: onHost(training(env("MASTER_PORT", "4242")...), corev1.ContainerPort{ContainerPort: 4242}),
 			worker: onHost(training()),
 			wantEnv: env("MASTER_ADDR", master, "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
 				"WORLD_SIZE", "2", "RANK", "0", "MASTER_PORT", "4242"),
 			wantPorts: []corev1.ContainerPort{{ContainerPort: 4242}},
 		},
-		"a port that only the kubelet will know is not declared": {
+		"a port that only the kubelet can resolve is not declared": {
 			master: onHost(training(elsewhere)), worker: onHost(training()),
 			wantEnv: append(env("MASTER_ADDR", master, "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
 				"WORLD_SIZE", "2", "RANK", "0"), elsewhere),
 		},
-		"torchrun meets at the port of the job, and has the name of the replica": {
+		"torchrun uses the port of the job and the name of its replica": {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()),
 			wantEnv:   env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master),
 			wantPorts: declared(21413),
 		},
-		"torchrun of another replica has that one's name": {
+		"torchrun of another replica uses the name of that replica": {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()), rank: 1,
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1",
 				"PET_LOCAL_ADDR", worker),

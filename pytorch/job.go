@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// leaderType is the replica type that leads wherever it is used.
+// leaderType is the replica type that leads every job that has it.
 const leaderType = "master"
 
 // usesTorchrun reports whether the training is launched with torchrun.
@@ -17,7 +17,8 @@ func usesTorchrun(job *v1beta1.PyTorchTrainingJob) bool {
 	return job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled
 }
 
-// elasticOf returns how the job scales, or nil if it does not: elastic training is effective only with torchrun.
+// elasticOf returns the elastic configuration of the job, or nil if the job is not elastic. Elastic training needs
+// torchrun.
 func elasticOf(job *v1beta1.PyTorchTrainingJob) *batchv1beta1.ElasticConfig {
 	if elastic := job.Spec.Elastic; elastic != nil && elastic.Enabled && usesTorchrun(job) {
 		return elastic
@@ -50,10 +51,10 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	case spec.Elastic != nil:
 		roles = policy.Scale(leaderType, roles, spec.Elastic.Expected())
 		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
-		// An agent of torchrun that gives up closes the rendezvous for all later agents, and the leader hosts it.
+		// The leader hosts the rendezvous. A torchrun agent that gives up closes the rendezvous for all later agents.
 		spec.Rendezvous = true
 	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
-		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
+		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs a fixed number of replicas"
 	}
 	spec.Roles = framework.LeaderFirst(leaderType, roles)
 	return spec

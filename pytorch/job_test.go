@@ -14,7 +14,7 @@ import (
 
 func TestJobSpec(t *testing.T) {
 	t.Parallel()
-	const notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
+	const notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs a fixed number of replicas"
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch"}}}}
 	worker := v1beta1.ReplicaSpec{Type: "worker", Template: template}
 	roles := []framework.Role{{Type: "worker", Replicas: 1, ScalingWeight: 1, Template: &template}}
@@ -35,11 +35,11 @@ func TestJobSpec(t *testing.T) {
 		spec v1beta1.PyTorchTrainingJobSpec
 		want framework.JobSpec
 	}{
-		"one replica of weight one unless told otherwise": {
+		"a type has one replica of weight 1 by default": {
 			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
 		},
-		"every field of a role": {
+		"every field of a replica spec is copied to the role": {
 			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: "worker", Replicas: ptr.To[int32](4), ScalingWeight: ptr.To[int32](2),
 				RestartPolicy: batchv1beta1.RestartPolicyExitCode, Template: template,
@@ -52,7 +52,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"the weight is the number of replicas unless told otherwise": {
+		"the weight is the number of replicas by default": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: "worker", Replicas: ptr.To[int32](4), Template: template}},
 			},
@@ -61,7 +61,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"0 is a number of replicas and a weight": {
+		"0 replicas and a weight of 0 are not replaced by defaults": {
 			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{
 				{Type: "worker", Replicas: ptr.To[int32](0), Template: template},
 				{Type: "node", ScalingWeight: ptr.To[int32](0), Template: template},
@@ -74,7 +74,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"the master leads": {
+		"the master leads the job": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{worker, {Type: "master", Template: template}},
 			},
@@ -86,7 +86,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"policies are passed on": {
+		"the run policy, the run mode and the scheduler are copied": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler,
 			},
@@ -94,14 +94,14 @@ func TestJobSpec(t *testing.T) {
 				Roles: roles, RunPolicy: runPolicy, RunMode: runMode, Scheduler: scheduler, DefaultRestartScope: scopeJob,
 			},
 		},
-		"elastic with torchrun: replicas come and go one by one": {
+		"an elastic job restarts single replicas by default": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic,
 				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true},
 			},
 			want: framework.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeReplica, Rendezvous: true},
 		},
-		"elastic with torchrun: what is expected is shared by weight, and a master stays one": {
+		"expectedReplicas is divided by weight, and the master keeps one replica": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{
 					{Type: "worker", Replicas: ptr.To[int32](6), ScalingWeight: ptr.To[int32](2), Template: template},
@@ -123,13 +123,13 @@ func TestJobSpec(t *testing.T) {
 			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, Notice: notice},
 		},
-		"elastic with torchrun switched off has none either": {
+		"elastic with a disabled torchrunConfig has no effect": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic, TorchrunConfig: &v1beta1.TorchrunConfig{},
 			},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, Notice: notice},
 		},
-		"torchrun with elastic switched off is one collective": {
+		"torchrun with a disabled elastic restarts the whole job by default": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true},
 				Elastic: &batchv1beta1.ElasticConfig{MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](4)},
@@ -140,10 +140,10 @@ func TestJobSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			job := &v1beta1.PyTorchTrainingJob{Spec: tc.spec}
-			// torchrun launches processes of its own.
+			// With torchrun, a replica can have several ranks.
 			tc.want.RanksAreReplicas = tc.spec.TorchrunConfig == nil || !tc.spec.TorchrunConfig.Enabled
 			if diff := cmp.Diff(tc.want, pytorch{}.JobSpec(job)); diff != "" {
-				t.Errorf("unexpected view of the spec (-want +got):\n%s", diff)
+				t.Errorf("unexpected job spec (-want +got):\n%s", diff)
 			}
 		})
 	}

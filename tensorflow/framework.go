@@ -1,5 +1,5 @@
-// Package tensorflow runs TensorFlowTrainingJobs: it tells the job controller how the replicas of a TensorFlow training
-// find each other.
+// Package tensorflow adapts TensorFlow to the job controller. It sets the environment by which the replicas of a
+// TensorFlowTrainingJob find each other.
 package tensorflow
 
 import (
@@ -14,18 +14,18 @@ import (
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// Environment of the main container.
+// Environment variables of the main container.
 const (
 	envConfig     = "TF_CONFIG"
 	envUnbuffered = "PYTHONUNBUFFERED"
 )
 
 const (
-	// portName marks the port that a replica listens on, as in the TFJob of Kubeflow.
+	// portName is the name of the container port that a replica listens on, as in the TFJob of Kubeflow.
 	portName = "tfjob-port"
-	// defaultPort is where it listens without one, unless it has hostNetwork.
+	// defaultPort is the port of a replica without hostNetwork whose main container has no port of that name.
 	defaultPort = 2222
-	// maxVariable is the size of what Linux passes to a process as one variable, with its name: MAX_ARG_STRLEN.
+	// maxVariable is the maximum size of an environment variable in Linux, including its name: MAX_ARG_STRLEN.
 	maxVariable = 128 << 10
 )
 
@@ -58,7 +58,7 @@ func (t tensorflow) Wire(
 	}
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
 	hasOwnConfig := slices.ContainsFunc(main.Env, func(e corev1.EnvVar) bool { return e.Name == envConfig })
-	if len(gang.Members) > 1 { // a program on its own has no cluster to be told of
+	if len(gang.Members) > 1 { // a single replica needs no TF_CONFIG
 		value, err := t.config(gang, member)
 		if err != nil {
 			return err
@@ -73,7 +73,8 @@ func (t tensorflow) Wire(
 	return nil
 }
 
-// config returns TF_CONFIG as https://www.tensorflow.org/guide/distributed_training#TF_CONFIG describes it.
+// config returns the TF_CONFIG of a member. The format is described at
+// https://www.tensorflow.org/guide/distributed_training#TF_CONFIG.
 func (t tensorflow) config(gang framework.Gang, member framework.Member) (string, error) {
 	type task struct {
 		Type  string `json:"type"`
@@ -98,12 +99,8 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 	}
 	if size := len(envConfig) + len("=") + len(value) + 1; size > maxVariable {
 		return "", fmt.Errorf(
-			"%s, which names %d replicas, takes %d bytes, and Linux passes at most %d to a process: use fewer replicas or a shorter name",
-			envConfig,
-			len(gang.Members),
-			size,
-			maxVariable,
-		)
+			"%s for %d replicas has %d bytes, but Linux allows at most %d bytes: use fewer replicas or a shorter name",
+			envConfig, len(gang.Members), size, maxVariable)
 	}
 	return string(value), nil
 }

@@ -23,7 +23,7 @@ type tfTask struct {
 	Index int32  `json:"index"`
 }
 
-// parse reads TF_CONFIG. It returns an error if there is more in it than TensorFlow knows of.
+// parse reads TF_CONFIG. It returns an error if TF_CONFIG has a field that TensorFlow does not have.
 func parse(value string) (tfConfig, error) {
 	var config tfConfig
 	decoder := json.NewDecoder(strings.NewReader(value))
@@ -35,14 +35,14 @@ func replicas(roleType v1beta1.ReplicaType, n int32, template corev1.PodTemplate
 	return v1beta1.ReplicaSpec{Type: roleType, Replicas: &n, Template: template}
 }
 
-// training is a template whose main container has this environment.
+// training returns a template whose main container has the given environment.
 func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "tensorflow", Command: []string{"python"}, Args: []string{"train.py", "--epochs=3"}, Env: env,
 	}}}}
 }
 
-// listening is a template whose main container has these ports.
+// listening returns a template whose main container has the given ports.
 func listening(ports ...corev1.ContainerPort) corev1.PodTemplateSpec {
 	template := training()
 	template.Spec.Containers[0].Ports = ports
@@ -55,7 +55,7 @@ func jobOf(specs ...v1beta1.ReplicaSpec) *v1beta1.TensorFlowTrainingJob {
 	return job
 }
 
-// wire returns the template of the member of a rank, as the framework wires it.
+// wire returns the member with the given rank, and its template after Wire has changed it.
 func wire(job *v1beta1.TensorFlowTrainingJob, rank int) (framework.Member, *corev1.PodTemplateSpec, error) {
 	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, tensorflow{}.JobSpec(job).Roles)
 	member := gang.Members[rank]
@@ -63,7 +63,7 @@ func wire(job *v1beta1.TensorFlowTrainingJob, rank int) (framework.Member, *core
 	return member, template, tensorflow{}.Wire(job, gang, member, template)
 }
 
-// env lists variables with a value.
+// env returns variables from pairs of a name and a value.
 func env(pairs ...string) []corev1.EnvVar {
 	var list []corev1.EnvVar
 	for i := 0; i < len(pairs); i += 2 {
@@ -75,7 +75,8 @@ func env(pairs ...string) []corev1.EnvVar {
 func TestConfigOfAMember(t *testing.T) {
 	t.Parallel()
 	const (
-		chief, worker, ps, evaluator = v1beta1.ReplicaTypeChief, v1beta1.ReplicaTypeWorker, v1beta1.ReplicaTypePS, v1beta1.ReplicaTypeEvaluator
+		chief, worker = v1beta1.ReplicaTypeChief, v1beta1.ReplicaTypeWorker
+		ps, evaluator = v1beta1.ReplicaTypePS, v1beta1.ReplicaTypeEvaluator
 
 		domain = ".job.ns.svc.cluster.local"
 	)
@@ -92,37 +93,37 @@ func TestConfigOfAMember(t *testing.T) {
 		wantName string
 		want     tfConfig
 	}{
-		"the chief leads wherever it stands": {
+		"the chief leads even if it is the last type of the spec": {
 			job: everyone, rank: 0, wantName: "job-chief-0",
 			want: tfConfig{Cluster: everyonesCluster, Task: tfTask{Type: "chief"}},
 		},
-		"a worker": {
+		"a worker has its task and the cluster": {
 			job: everyone, rank: 2, wantName: "job-worker-1",
 			want: tfConfig{Cluster: everyonesCluster, Task: tfTask{Type: "worker", Index: 1}},
 		},
-		"a parameter server": {
+		"a parameter server has its task and the cluster": {
 			job: everyone, rank: 3, wantName: "job-ps-0",
 			want: tfConfig{Cluster: everyonesCluster, Task: tfTask{Type: "ps"}},
 		},
-		"an evaluator knows of the others, and they not of it": {
+		"an evaluator has its task and the cluster, which contains no evaluator": {
 			job: everyone, rank: 5, wantName: "job-evaluator-1",
 			want: tfConfig{Cluster: everyonesCluster, Task: tfTask{Type: "evaluator", Index: 1}},
 		},
-		"without a chief worker 0 leads": {
+		"without a chief, worker 0 leads": {
 			job: jobOf(replicas(ps, 1, training()), replicas(worker, 1, training())), rank: 0, wantName: "job-worker-0",
 			want: tfConfig{
 				Cluster: map[string][]string{"ps": {"job-ps-0" + domain + ":2222"}, "worker": {"job-worker-0" + domain + ":2222"}},
 				Task:    tfTask{Type: "worker"},
 			},
 		},
-		"a type without replicas is not there": {
+		"a type without replicas is not in the cluster": {
 			job: jobOf(replicas(chief, 0, training()), replicas(worker, 2, training())), rank: 1, wantName: "job-worker-1",
 			want: tfConfig{
 				Cluster: map[string][]string{"worker": {"job-worker-0" + domain + ":2222", "job-worker-1" + domain + ":2222"}},
 				Task:    tfTask{Type: "worker", Index: 1},
 			},
 		},
-		"each type listens on the port that is named so": {
+		"a type listens on its port tfjob-port, or on the default port": {
 			job: jobOf(
 				replicas(worker, 1,
 					listening(corev1.ContainerPort{Name: "metrics", ContainerPort: 9090},
@@ -135,7 +136,7 @@ func TestConfigOfAMember(t *testing.T) {
 				Task:    tfTask{Type: "worker"},
 			},
 		},
-		"the ports of a sidecar are its own": {
+		"the ports of a sidecar are ignored": {
 			job: jobOf(replicas(worker, 2, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 				{Name: "sidecar", Ports: []corev1.ContainerPort{{Name: "tfjob-port", ContainerPort: 4444}}}, {Name: "tensorflow"},
 			}}})),
@@ -153,7 +154,7 @@ func TestConfigOfAMember(t *testing.T) {
 				t.Fatalf("unexpected error: %v", err)
 			}
 			if member.Name != tc.wantName {
-				t.Errorf("rank %d is %s, want %s", tc.rank, member.Name, tc.wantName)
+				t.Errorf("rank %d is replica %s, want %s", tc.rank, member.Name, tc.wantName)
 			}
 			got := map[string]string{}
 			for _, e := range mainContainer(template.Spec).Env {
@@ -184,21 +185,21 @@ func TestWire(t *testing.T) {
 		env  []corev1.EnvVar
 		want []corev1.EnvVar
 	}{
-		"two replicas are told of each other": {
+		"two replicas have both addresses in TF_CONFIG": {
 			n: 2, want: env("PYTHONUNBUFFERED", "1", "TF_CONFIG", ofTwo),
 		},
-		"one on its own has no cluster to be told of": {
+		"a single replica has no TF_CONFIG": {
 			n: 1, want: env("PYTHONUNBUFFERED", "1"),
 		},
-		"ours come first, so that they expand in the user's": {
+		"our variables come first, so that the user's variables can refer to them": {
 			n: 2, env: env("MINE", "$(TF_CONFIG)"),
 			want: env("PYTHONUNBUFFERED", "1", "TF_CONFIG", ofTwo, "MINE", "$(TF_CONFIG)"),
 		},
-		"the user's own win": {
+		"the user's variables override ours": {
 			n: 2, env: env("TF_CONFIG", "{}", "PYTHONUNBUFFERED", ""),
 			want: env("TF_CONFIG", "{}", "PYTHONUNBUFFERED", ""),
 		},
-		"the user's own may come from elsewhere": {
+		"the user's TF_CONFIG can come from a ConfigMap": {
 			n: 2, env: []corev1.EnvVar{fromMap},
 			want: append(env("PYTHONUNBUFFERED", "1"), fromMap),
 		},
@@ -217,16 +218,20 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// Sidecars and init containers are none of a framework's business.
-func TestWireChangesTheMainContainerAlone(t *testing.T) {
+// A framework changes neither sidecars nor init containers.
+func TestWireChangesOnlyTheMainContainer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		containers []string
 		want       string
 	}{
-		"tensorflow":       {containers: []string{"sidecar", "python", "tensorflow"}, want: "tensorflow"},
-		"else the first":   {containers: []string{"train", "sidecar"}, want: "train"},
-		"the only one too": {containers: []string{"train"}, want: "train"},
+		"the container tensorflow is the main container": {
+			containers: []string{"sidecar", "python", "tensorflow"}, want: "tensorflow",
+		},
+		"without tensorflow, the first container is the main container": {
+			containers: []string{"train", "sidecar"}, want: "train",
+		},
+		"a single container is the main container": {containers: []string{"train"}, want: "train"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,13 +250,13 @@ func TestWireChangesTheMainContainerAlone(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff([]string{tc.want}, wired); diff != "" {
-				t.Errorf("unexpected containers are wired (-want +got):\n%s", diff)
+				t.Errorf("unexpected changed containers (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestWireRefuses(t *testing.T) {
+func TestWireErrors(t *testing.T) {
 	t.Parallel()
 	named := func(name string, job *v1beta1.TensorFlowTrainingJob) *v1beta1.TensorFlowTrainingJob {
 		job.Name = name
@@ -260,20 +265,21 @@ func TestWireRefuses(t *testing.T) {
 	const longName = "a-name-of-forty-letters-which-is-not-rare"
 	for name, tc := range map[string]struct {
 		job *v1beta1.TensorFlowTrainingJob
-		// want is the error, empty for none.
+		// want is the expected error, or empty if Wire must succeed.
 		want string
 	}{
-		"a template without a container": {
+		"a template without a container is refused": {
 			job:  jobOf(replicas(v1beta1.ReplicaTypeChief, 1, corev1.PodTemplateSpec{})),
 			want: `the template of type "chief" has no container`,
 		},
-		"nothing else of a job of 2,000 replicas": {
+		"a job of 2,000 replicas is accepted": {
 			job: jobOf(replicas(v1beta1.ReplicaTypeWorker, 2000, training())),
 		},
-		"a TF_CONFIG that no process would get": {
+		"a TF_CONFIG that is too large for Linux is refused": {
 			job: named(longName,
 				jobOf(replicas(v1beta1.ReplicaTypeChief, 1, training()), replicas(v1beta1.ReplicaTypeWorker, 1199, training()))),
-			want: "TF_CONFIG, which names 1200 replicas, takes 147765 bytes, and Linux passes at most 131072 to a process: use fewer replicas or a shorter name",
+			want: "TF_CONFIG for 1200 replicas has 147765 bytes, but Linux allows at most 131072 bytes: " +
+				"use fewer replicas or a shorter name",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// crdFile is the CRD of the kind.
+// crdFile is the file with the CRD of the kind.
 const crdFile = "config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml"
 
-// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+// FuzzSpec looks for jobs that the CRD accepts and that the controller does not handle correctly.
 func FuzzSpec(f *testing.F) {
 	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
@@ -27,7 +27,7 @@ func FuzzSpec(f *testing.F) {
 	hostile.Fuzz(f, Controller(), crdFile, manifests, checkEnv)
 }
 
-func TestLimitsBoundWhatAJobTakesInMemory(t *testing.T) {
+func TestLimitsBoundTheMemoryThatAJobUses(t *testing.T) {
 	hostile.CheckSize(t, Controller(), crdFile)
 }
 
@@ -36,8 +36,8 @@ func TestRealJobsAreFarFromTheLimits(t *testing.T) {
 	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
-// checkEnv checks that TF_CONFIG tells every replica who it is and where the others are, unless its template says
-// something else or there are no others.
+// checkEnv checks that every replica has its own task and the addresses of the other replicas in TF_CONFIG. It skips
+// replicas whose template sets TF_CONFIG. A single replica must have no TF_CONFIG.
 func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
 	own := map[string][]corev1.EnvVar{}
 	cluster := map[string][]string{}
@@ -84,18 +84,18 @@ func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
 		case count == 1 && i < 0:
 			continue
 		case count == 1 || i < 0:
-			errs = append(errs, fmt.Errorf("pod %s of %d has the wrong environment: %v", pod.Name, count, env))
+			errs = append(errs, fmt.Errorf("pod %s of %d pods has the wrong environment: %v", pod.Name, count, env))
 			continue
 		}
 		config, err := parse(env[i].Value)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("pod %s has %q: %w", pod.Name, env[i].Value, err))
+			errs = append(errs, fmt.Errorf("pod %s has the TF_CONFIG %q: %w", pod.Name, env[i].Value, err))
 		}
 		if name := framework.MemberName(begun.Job.Name, config.Task.Type, config.Task.Index); name != pod.Name {
-			errs = append(errs, fmt.Errorf("pod %s takes itself for %s", pod.Name, name))
+			errs = append(errs, fmt.Errorf("pod %s has the task of %s", pod.Name, name))
 		}
 		if diff := cmp.Diff(cluster, config.Cluster); diff != "" {
-			errs = append(errs, fmt.Errorf("pod %s knows of another cluster (-want +got):\n%s", pod.Name, diff))
+			errs = append(errs, fmt.Errorf("pod %s has an unexpected cluster (-want +got):\n%s", pod.Name, diff))
 		}
 	}
 	return errors.Join(errs...)

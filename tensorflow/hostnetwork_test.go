@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// onHost is a template whose pod has hostNetwork.
+// onHost returns the template with hostNetwork.
 func onHost(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	template.Spec.HostNetwork = true
 	return template
@@ -46,24 +46,24 @@ func TestWireWithHostNetwork(t *testing.T) {
 		wantCluster map[string][]string
 		wantPorts   []corev1.ContainerPort
 	}{
-		"each replica listens on a port of its own, and declares it": {
+		"each replica listens on a separate port and declares it": {
 			job: all, rank: 0, wantCluster: clusterOfAll, wantPorts: declared(21413),
 		},
-		"another of the same type has another port": {
+		"replicas of the same type have different ports": {
 			job: all, rank: 2, wantCluster: clusterOfAll, wantPorts: declared(21415),
 		},
-		"an evaluator listens on none": {job: all, rank: 3, wantCluster: clusterOfAll},
-		"types with and without hostNetwork mix": {
+		"an evaluator declares no port": {job: all, rank: 3, wantCluster: clusterOfAll},
+		"types with and without hostNetwork can be mixed": {
 			job: mixed, rank: 1, wantCluster: clusterOfMixed, wantPorts: declared(21414),
 		},
-		"a type without hostNetwork declares none": {job: mixed, rank: 2, wantCluster: clusterOfMixed},
-		"the user's own port wins, and is not declared again": {
+		"a type without hostNetwork declares no port": {job: mixed, rank: 2, wantCluster: clusterOfMixed},
+		"a port that the user declares overrides ours and is not declared again": {
 			job:         jobOf(replicas(worker, 2, onHost(listening(own...)))),
 			wantCluster: map[string][]string{"worker": {"job-worker-0" + domain + ":4444", "job-worker-1" + domain + ":4444"}},
 			wantPorts:   own,
 		},
-		"one on its own listens on none": {job: jobOf(replicas(worker, 1, onHost(training())))},
-		"with a TF_CONFIG of the user's own the port is not known": {
+		"a single replica declares no port": {job: jobOf(replicas(worker, 1, onHost(training())))},
+		"a replica with a TF_CONFIG of the user declares no port": {
 			job: jobOf(replicas(worker, 2, onHost(training(env("TF_CONFIG", "{}")...)))),
 		},
 	} {

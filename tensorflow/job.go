@@ -27,7 +27,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 			Serves:        r.Type == v1beta1.ReplicaTypePS,
 		}
 		if r.Type == v1beta1.ReplicaTypePS && role.Replicas > 0 {
-			// The state that the workers share outlives any worker.
+			// Parameter servers keep the shared state when a worker fails.
 			spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
 		}
 		roles = append(roles, role)
@@ -37,6 +37,6 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 	return spec
 }
 
-// inCluster reports whether replicas of the type are in the cluster map of TF_CONFIG, which the others use to reach
-// them.
+// inCluster reports whether the replicas of the type are in the cluster map of TF_CONFIG, which other replicas use to
+// reach them.
 func inCluster(t v1beta1.ReplicaType) bool { return t != v1beta1.ReplicaTypeEvaluator }

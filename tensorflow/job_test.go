@@ -18,7 +18,7 @@ func TestJobSpec(t *testing.T) {
 	replicas := func(roleType v1beta1.ReplicaType, n int32) v1beta1.ReplicaSpec {
 		return v1beta1.ReplicaSpec{Type: roleType, Replicas: &n, Template: template}
 	}
-	// inCluster is a role that the others reach, outside one that they do not.
+	// inCluster returns a role that other replicas reach, and outside a role that they do not reach.
 	inCluster := func(roleType string, n int32) framework.Role {
 		return framework.Role{Type: roleType, Replicas: n, Awaited: true, Serves: roleType == "ps", Template: &template}
 	}
@@ -36,13 +36,13 @@ func TestJobSpec(t *testing.T) {
 		spec v1beta1.TensorFlowTrainingJobSpec
 		want framework.JobSpec
 	}{
-		"one replica unless told otherwise": {
+		"a type has one replica by default": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: v1beta1.ReplicaTypeWorker, Template: template}},
 			},
 			want: framework.JobSpec{Roles: []framework.Role{inCluster("worker", 1)}, DefaultRestartScope: scopeJob},
 		},
-		"every field of a role": {
+		"every field of a replica spec is copied to the role": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: v1beta1.ReplicaTypeWorker, Replicas: ptr.To[int32](4), RestartPolicy: batchv1beta1.RestartPolicyExitCode,
 				Template: template,
@@ -54,7 +54,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"the chief leads, then the workers, then the others as they stand; nobody waits for evaluators": {
+		"the chief is first, then workers, then other types; evaluators are not awaited": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{
 				replicas(v1beta1.ReplicaTypeEvaluator, 2), replicas(v1beta1.ReplicaTypePS, 1),
 				replicas(v1beta1.ReplicaTypeWorker, 3), replicas(v1beta1.ReplicaTypeChief, 1),
@@ -66,7 +66,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeReplica,
 			},
 		},
-		"without a chief the workers lead, even if parameter servers stand first": {
+		"without a chief, the workers lead, even if parameter servers come first in the spec": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypePS, 2), replicas(v1beta1.ReplicaTypeWorker, 2)},
 			},
@@ -75,7 +75,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeReplica,
 			},
 		},
-		"a chief without a replica leads nobody": {
+		"a chief type without replicas does not lead": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeChief, 0), replicas(v1beta1.ReplicaTypeWorker, 2)},
 			},
@@ -84,7 +84,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"a chief leads where there is no worker": {
+		"a chief leads if no worker exists": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{
 				replicas(v1beta1.ReplicaTypeEvaluator, 1), replicas(v1beta1.ReplicaTypeWorker, 0),
 				replicas(v1beta1.ReplicaTypeChief, 1),
@@ -94,7 +94,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"parameter servers of which there are none leave a collective": {
+		"a ps type without replicas does not change the default restart scope": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeWorker, 2), replicas(v1beta1.ReplicaTypePS, 0)},
 			},
@@ -103,7 +103,7 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
-		"policies are passed on": {
+		"the run policy, the run mode and the scheduler are copied": {
 			spec: v1beta1.TensorFlowTrainingJobSpec{
 				ReplicaSpecs: []v1beta1.ReplicaSpec{replicas(v1beta1.ReplicaTypeWorker, 1)}, RunPolicy: runPolicy, RunMode: runMode,
 				Scheduler: scheduler,
@@ -118,7 +118,7 @@ func TestJobSpec(t *testing.T) {
 			t.Parallel()
 			job := &v1beta1.TensorFlowTrainingJob{Spec: tc.spec}
 			if diff := cmp.Diff(tc.want, tensorflow{}.JobSpec(job)); diff != "" {
-				t.Errorf("unexpected view of the spec (-want +got):\n%s", diff)
+				t.Errorf("unexpected job spec (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
-// Package agent is what runs in the containers of a DeepSpeed job besides the training: the ssh server of every worker,
-// the ssh client that DeepSpeed and pdsh call, and the launcher's wrapper on worker 0. It works in any image and as any
-// user, without capabilities; the image needs DeepSpeed and pdsh, but neither an ssh server nor an ssh client.
+// Package agent implements the agent of a DeepSpeedJob, which runs in the containers of the workers. It is the ssh
+// server of every worker, the ssh client that DeepSpeed and pdsh call, and the wrapper of the launcher on worker 0. The
+// agent works in any image and as any user, without capabilities. The image needs DeepSpeed and pdsh, but neither an
+// ssh server nor an ssh client.
 package agent
 
 import (
@@ -21,19 +22,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Where a worker has what the agent needs, unless flags say otherwise.
+// Default paths and the default port in a worker. Flags override them.
 const (
-	// Folder is where install puts the agent, and ssh as a name of it.
+	// Folder is the folder to which install copies the agent. It also contains ssh, a link to the agent.
 	Folder = "/t9k/agent"
-	// Hostfile is what the launcher reads: a host a line, with its slots.
+	// Hostfile is the file that the launcher reads. Each line has a host and its number of slots.
 	Hostfile = "/t9k/hostfile"
-	// Key is the private key of the job, in OpenSSH's format. It is the key of every server and of every client.
+	// Key is the file with the private key of the job, in OpenSSH's format. All servers and clients have the same key.
 	Key = "/t9k/ssh/ssh-privatekey"
-	// Port is what the ssh servers listen on. It needs no privilege.
+	// Port is the port of the ssh servers. A process needs no privilege to listen on it.
 	Port = 2222
 )
 
-// Exit codes of the agent itself. 126, 127 and 128+n mean what they mean to a shell.
+// Exit codes of the agent itself. 126, 127 and 128+n have the same meaning as in a shell.
 const (
 	exitSoftware   = 70 // EX_SOFTWARE of sysexits.h
 	exitCannotRun  = 126
@@ -43,14 +44,14 @@ const (
 	exitLost       = 255
 )
 
-// options are the flags of the agent, and what only tests set.
+// options holds the flags of the agent, and settings that only tests change.
 type options struct {
 	host        string
 	workers     int
 	min, max    int
 	slots       int
 	port        int
-	firstPort   int // that of worker 0 if workers have different ones: see EnvAddresses; 0 is none
+	firstPort   int // port of worker 0 if EnvAddresses is set, otherwise 0
 	key         string
 	hostfile    string
 	withoutEnv  []string
@@ -59,8 +60,8 @@ type options struct {
 	trust       bool
 	grace       time.Duration
 	killAfter   time.Duration
-	address     string // to listen on; empty is all
-	folder      string // where ssh is
+	address     string // address to listen on; empty means all addresses
+	folder      string // folder of the link ssh
 	environment []string
 	stdout      *os.File
 	stderr      *os.File
@@ -68,16 +69,16 @@ type options struct {
 	timing      timing
 }
 
-// timing is how long things take that no flag sets.
+// timing holds the durations that no flag sets.
 type timing struct {
-	keepAlive time.Duration // between two signs of life on a connection, three of which may be missing
-	dial      time.Duration // for a connection, with key exchange and authentication
-	retry     time.Duration // between two attempts to reach workers that are yet to come
-	remind    time.Duration // between two lines that say who is missing
-	kill      time.Duration // from the launcher's TERM to its KILL, and for the node commands to end after the launcher
-	settle    time.Duration // for which the workers of an elastic training must have been the same
-	probe     time.Duration // between two looks at who is there during an elastic training
-	blame     time.Duration // after a failure, for which a lost worker is taken as its cause
+	keepAlive time.Duration // interval of keep-alive requests; a reply can take three intervals
+	dial      time.Duration // timeout for a connection, including key exchange and authentication
+	retry     time.Duration // interval of attempts to reach missing workers
+	remind    time.Duration // interval of log lines about missing workers
+	kill      time.Duration // from SIGTERM to SIGKILL for the launcher, and for node commands to end after the launcher
+	settle    time.Duration // how long the workers must be the same before an elastic training starts
+	probe     time.Duration // interval of checks for changed workers during an elastic training
+	blame     time.Duration // how long after a failure a change of the workers counts as its cause
 }
 
 func defaults() options {
@@ -99,38 +100,36 @@ func newLogger(w io.Writer) *log.Logger { return log.New(w, "agent: ", log.Lmsgp
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.host, "host", o.host,
-		"host names of the workers, with one %d for the index, such as digits-worker-%d.digits.team.svc.cluster.local")
+		"host names of the workers, with %d for the index, for example digits-worker-%d.digits.team.svc.cluster.local")
 	flags.IntVar(&o.workers, "workers", o.workers,
-		"number of workers, which the hostfile lists; in an elastic training launch finds out itself")
-	flags.IntVar(&o.min, "min-workers", 0, "fewest workers that an elastic training runs with")
-	flags.IntVar(&o.max, "max-workers", 0, "most workers that an elastic training may have; 0 is not elastic")
-	flags.IntVar(&o.slots, "slots", o.slots, "training processes of each worker")
+		"number of workers in the hostfile; in an elastic training, launch determines it")
+	flags.IntVar(&o.min, "min-workers", 0, "minimum number of workers of an elastic training")
+	flags.IntVar(&o.max, "max-workers", 0,
+		"maximum number of workers of an elastic training; 0 means that the training is not elastic")
+	flags.IntVar(&o.slots, "slots", o.slots, "number of training processes of each worker")
 	flags.IntVar(&o.port, "port", o.port,
-		"port of the ssh server, and of those of all workers unless "+EnvAddresses+" is set")
+		"port of the ssh server; all workers have the same port unless "+EnvAddresses+" is set")
 	flags.StringVar(&o.key, "key", o.key, "private key of the job")
 	flags.StringVar(&o.hostfile, "hostfile", o.hostfile, "hostfile to write")
 	flags.StringArrayVar(&o.withoutEnv, "without-env", nil,
-		"environment variable that training processes do not get; may be repeated")
-	flags.StringArrayVar(
-		&o.secretEnv,
-		"secret-env",
-		nil,
-		"environment variable that the launcher does not get, since it would print it; training processes do; may be repeated",
-	)
-	flags.StringArrayVar(&o.need, "need", nil, "program that must be in the image for the launcher; may be repeated")
+		"environment variable to withhold from training processes; can be repeated")
+	flags.StringArrayVar(&o.secretEnv, "secret-env", nil,
+		"environment variable to withhold from the launcher, which would print it, but not from training processes; "+
+			"can be repeated")
+	flags.StringArrayVar(&o.need, "need", nil, "program that the launcher needs in the image; can be repeated")
 	flags.BoolVar(&o.trust, "trust-launcher", false,
-		"exit as the launcher does, whatever became of its node commands, some of which may fail: for autotuning")
+		"exit with the exit code of the launcher even if node commands fail, for autotuning")
 	flags.DurationVar(&o.grace, "grace", o.grace,
-		"time that the launcher gets to end by itself after the first of its node commands failed")
+		"how long the launcher has to end by itself after the first node command failed")
 	flags.DurationVar(&o.killAfter, "kill-after", o.killAfter,
-		"time from TERM to KILL for the processes of a session that was ended")
+		"time from SIGTERM to SIGKILL for the processes of a session that is ended")
 }
 
 func (o *options) validate() error {
 	elastic := o.min != 0 || o.max != 0
 	switch {
 	case !validFormat(o.host):
-		return fmt.Errorf("--host must have one %%d for the worker's index and no other %%, got %q", o.host)
+		return fmt.Errorf("--host must contain %%d once, for the index of the worker, and no other %%, got %q", o.host)
 	case o.workers < 1 || o.slots < 1:
 		return fmt.Errorf("--workers and --slots must be at least 1, got %d and %d", o.workers, o.slots)
 	case elastic && (o.min < 1 || o.max < o.min):
@@ -148,7 +147,7 @@ func (o *options) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// exitError is an end of the agent with a code that says more than failure. Its message, if any, is yet to be printed.
+// exitError ends the agent with a specific exit code. Its message, if any, has not been printed yet.
 type exitError struct {
 	code int
 	err  error
@@ -163,8 +162,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Main runs the agent and ends the process, if it was called by one of the agent's names (agent, ssh) or with agent as
-// the first argument. Otherwise it returns.
+// Main runs the agent and ends the process, if the program was called as agent or ssh, or with agent as the first
+// argument. Otherwise, it returns.
 func Main() {
 	args := os.Args
 	name := filepath.Base(args[0])
@@ -185,7 +184,7 @@ func Main() {
 	os.Exit(exitCodeOf(cmd.Execute()))
 }
 
-// exitCodeOf prints the error, if there is anything to say, and returns what the process exits with.
+// exitCodeOf prints the message of the error, if it has one, and returns the exit code of the process.
 func exitCodeOf(err error) int {
 	if err == nil {
 		return 0
@@ -204,7 +203,7 @@ func exitCodeOf(err error) int {
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "agent",
-		Short:         "Runs in the containers of a DeepSpeed job",
+		Short:         "The agent in the containers of a DeepSpeedJob",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -217,13 +216,13 @@ func Command() *cobra.Command {
 	}
 	launch := &cobra.Command{
 		Use:   "launch [flags] -- COMMAND...",
-		Short: "Serve ssh, run the launcher once all workers are there, and exit as the training did",
+		Short: "Serve ssh, run the launcher when all workers accept ssh, and exit with the exit code of the training",
 		Args:  cobra.MinimumNArgs(1),
 		RunE:  untilTerminated(func(ctx context.Context, args []string) error { return launch(ctx, &o, args) }, &o),
 	}
 	run := &cobra.Command{
 		Use:   "run [flags] -- COMMAND...",
-		Short: "Run a launcher with the PATH and the environment that launch gives it, for debug mode",
+		Short: "Run a launcher with the same PATH and environment as launch does, for debug mode",
 		Args:  cobra.MinimumNArgs(1),
 		RunE:  func(_ *cobra.Command, args []string) error { return run(&o, args) },
 	}
@@ -240,7 +239,8 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// untilTerminated checks the flags and gives the command a context that ends with SIGTERM or SIGINT.
+// untilTerminated returns a function that validates the flags and runs the command. SIGTERM or SIGINT cancels its
+// context.
 func untilTerminated(command func(context.Context, []string) error, o *options) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := o.validate(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// call is a command line of ssh.
+// call is a parsed command line of ssh.
 type call struct {
 	host    string
 	port    int
@@ -22,14 +22,14 @@ type call struct {
 	command string
 }
 
-// Options of OpenSSH's client, without and with an argument. All but -n and -p are accepted without effect: how to
-// connect to a worker is settled, and pdsh and DeepSpeed pass what they would pass to OpenSSH.
+// Options of OpenSSH's client, without and with an argument. pdsh and DeepSpeed pass the same options as to OpenSSH.
+// Only -n and -p have an effect. The others are ignored, since the settings of the connection to a worker are fixed.
 const (
 	sshFlags   = "1246AaCfGgKkMNnqsTtVvXxYy"
 	sshOptions = "BbcDEeFIiJLlmOoPpQRSWw"
 )
 
-// parseCall understands a command line as OpenSSH does: options come before the host and directly after it.
+// parseCall parses a command line as OpenSSH does. Options come before the host and directly after it.
 func parseCall(args []string) (call, error) {
 	var c call
 	for len(args) > 0 {
@@ -52,10 +52,10 @@ func parseCall(args []string) (call, error) {
 	if c.host == "" {
 		return c, errors.New("usage: ssh [options] [user@]host command")
 	}
-	return c, fmt.Errorf("no command for %s: this ssh only runs commands; for a shell use kubectl exec", c.host)
+	return c, fmt.Errorf("no command for %s: this ssh only runs commands; for a shell, use kubectl exec", c.host)
 }
 
-// parseOptions takes options that share a dash, and returns how many of the arguments that follow belong to them.
+// parseOptions parses options that share a dash. It returns how many of the following arguments belong to them.
 func (c *call) parseOptions(letters string, following []string) (int, error) {
 	for i, letter := range letters {
 		switch {
@@ -85,13 +85,13 @@ func (c *call) parseOptions(letters string, following []string) (int, error) {
 	return 0, nil
 }
 
-// sink is a stream that may be broken, when pdsh is gone.
+// sink is an output stream that breaks when pdsh has ended.
 type sink struct {
 	file   *os.File
 	broken func()
 }
 
-// Write never fails, so that the end of the command is heard of whatever becomes of its output.
+// Write never fails, so that the session continues until the end of the command even if its output is lost.
 func (s sink) Write(p []byte) (int, error) {
 	if _, err := s.file.Write(p); err != nil {
 		s.broken()
@@ -99,13 +99,13 @@ func (s sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isNodeCommand says whether DeepSpeed starts the ranks of a host by the command. What it ends them by names the module
-// last.
+// isNodeCommand reports whether the command starts the ranks of a host. DeepSpeed also has a command to end the ranks,
+// in which the module is the last word.
 func isNodeCommand(command string) bool {
 	return strings.Contains(command, "-m deepspeed.launcher.launch ")
 }
 
-// sshMain is the command line of ssh. It returns the exit code.
+// sshMain runs ssh with the arguments and returns the exit code.
 func sshMain(args []string) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -122,7 +122,7 @@ func sshMain(args []string) int {
 	return exitLost
 }
 
-// report runs the command, and tells launch of it if it is a node command.
+// report runs the command. It reports the start and the end of a node command to launch.
 func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	socket := os.Getenv(envSocket)
 	if !isNodeCommand(c.command) {
@@ -138,9 +138,9 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	return code, err
 }
 
-// run runs the command on the host. It ends early by a signal, when end is closed, or when nobody reads what the
-// command says: the server is asked to end the command, so that it is known when all processes on the host have ended.
-// Printed gets a copy of the output.
+// run runs the command on the host. It ends the command early on a signal, when end is closed, or when the output of
+// the command can no longer be written. In these cases, run asks the server to end the command and waits for the
+// result, so that all processes on the host have ended when run returns. printed receives a copy of the output.
 func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, printed io.Writer) (int, error) {
 	if key, ok := os.LookupEnv(envKey); ok {
 		o.key = key
@@ -183,7 +183,7 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 	session.Stdout, session.Stderr = io.MultiWriter(printed, sink{o.stdout, cancel}), io.MultiWriter(printed,
 		sink{o.stderr, cancel})
 	if err := session.Start(c.command); err != nil {
-		return exitLost, fmt.Errorf("%s does not run the command, its log may say why: %w", c.host, err)
+		return exitLost, fmt.Errorf("%s did not run the command: %w: see the log of that worker", c.host, err)
 	}
 	context.AfterFunc(ctx, func() { _ = session.Signal(ssh.SIGTERM) })
 	err = session.Wait()
@@ -191,7 +191,7 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 		return exit.ExitStatus(), nil
 	}
 	if err != nil {
-		return exitLost, fmt.Errorf("lost %s: %w", c.host, err)
+		return exitLost, fmt.Errorf("lost the connection to %s: %w", c.host, err)
 	}
 	return 0, nil
 }

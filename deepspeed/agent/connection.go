@@ -15,25 +15,23 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// user is a name for the protocol only: sessions run as the user that the agent runs as.
+// user is the user name in the protocol. It has no effect: sessions run as the user of the agent.
 const user = "job"
 
 func readKey(file string) (ssh.Signer, error) {
-	content, err := os.ReadFile(file) //nolint:gosec // the file is named by a flag
+	content, err := os.ReadFile(file) //nolint:gosec // a flag sets the path of the file
 	if err != nil {
 		return nil, fmt.Errorf(
-			"reading the job's key: %w: it comes from the job's Secret, and everyone in the pod must be able to read it",
-			err,
-		)
+			"reading the key of the job: %w: it is mounted from a Secret, and all users in the pod must be able to read it", err)
 	}
 	key, err := ssh.ParsePrivateKey(content)
-	if err != nil { // the error quotes nothing of the key
+	if err != nil { // the error does not contain the key
 		return nil, fmt.Errorf("%s is not a private key in OpenSSH's format without a passphrase: %w", file, err)
 	}
 	return key, nil
 }
 
-// checkKey says whether a peer has the job's key, which is that of all servers and all clients.
+// checkKey returns an error if the peer does not have the key of the job, which all servers and clients have.
 func checkKey(own ssh.Signer, peer ssh.PublicKey) error {
 	if !bytes.Equal(own.PublicKey().Marshal(), peer.Marshal()) {
 		return errors.New("the peer does not have the key of this job")
@@ -64,7 +62,7 @@ func (d dialer) dial(ctx context.Context, host string) (*ssh.Client, error) {
 			return checkKey(d.key, key)
 		},
 	})
-	if !stop() && err == nil { // the time was over, and the connection is closed
+	if !stop() && err == nil { // the context has ended, and the connection is closed
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -75,7 +73,7 @@ func (d dialer) dial(ctx context.Context, host string) (*ssh.Client, error) {
 	return ssh.NewClient(conn, channels, requests), nil
 }
 
-// keepAlive closes a connection whose other end no longer answers. It returns when the connection ends.
+// keepAlive closes a connection whose peer no longer replies. It returns when the connection ends.
 func keepAlive(conn ssh.Conn, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -93,7 +91,7 @@ func keepAlive(conn ssh.Conn, interval time.Duration) {
 	}
 }
 
-// reach tries to connect to workers, all at once. It returns an error or nil for each.
+// reach tries to connect to all given workers in parallel. It returns an error or nil for each worker.
 func (o *options) reach(ctx context.Context, key ssh.Signer, workers []int) []error {
 	results := make([]error, len(workers))
 	var all sync.WaitGroup
@@ -110,7 +108,8 @@ func (o *options) reach(ctx context.Context, key ssh.Signer, workers []int) []er
 	return results
 }
 
-// absolute spares the DNS server the search list, which it would be asked for with every name that does not exist yet.
+// absolute returns the host as an absolute name. For a name that does not exist yet, the resolver would otherwise also
+// query the DNS server for every domain of the search list.
 func absolute(host string) string {
 	if !strings.Contains(host, ".") || net.ParseIP(host) != nil {
 		return host

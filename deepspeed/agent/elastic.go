@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// runElastic runs the launcher with the workers that are there, and starts it again when these have changed.
+// runElastic runs the launcher with the available workers. It starts the launcher again when the workers change.
 func (l *launching) runElastic(ctx context.Context) error {
 	for {
 		workers := l.settle(ctx)
@@ -31,11 +31,11 @@ func (l *launching) runElastic(ctx context.Context) error {
 		case code == 0:
 			return nil
 		case <-changed && ctx.Err() == nil:
-			l.log.Printf("the workers have changed")
+			l.log.Printf("the workers have changed; launching again")
 		case ctx.Err() != nil || !l.lost(ctx, workers):
 			return &exitError{code: code}
 		default:
-			l.log.Printf("the training ended with %d since the workers have changed", code)
+			l.log.Printf("the training ended with exit code %d because the workers have changed; launching again", code)
 		}
 	}
 }
@@ -52,7 +52,8 @@ func (l *launching) present(ctx context.Context) []int {
 	return present
 }
 
-// settle waits until enough workers are there, and for some time no other ones. It returns nil when the context ends.
+// settle waits until enough workers accept ssh, worker 0 among them, and the workers have been the same for some time.
+// It returns nil if the context is canceled before.
 func (l *launching) settle(ctx context.Context) []int {
 	var workers []int
 	reminded, since := time.Now(), time.Now()
@@ -67,8 +68,8 @@ func (l *launching) settle(ctx context.Context) []int {
 			return now
 		case time.Since(reminded) >= l.timing.remind:
 			reminded = time.Now()
-			l.log.Printf("still waiting for at least %d workers, %s among them; there are %d: %s", l.min, l.hostOf(0), len(now),
-				l.names(now))
+			l.log.Printf("still waiting for at least %d workers, including %s; %d are available: %s",
+				l.min, l.hostOf(0), len(now), l.names(now))
 		}
 		if !pause(ctx, l.timing.retry) {
 			return nil
@@ -76,7 +77,8 @@ func (l *launching) settle(ctx context.Context) []int {
 	}
 }
 
-// changed returns true once other workers are there, in two looks running. It returns false when the context ends.
+// changed returns true when two consecutive checks find the same workers, and these differ from the given workers. It
+// returns false if the context is canceled before.
 func (l *launching) changed(ctx context.Context, workers []int) bool {
 	for before := workers; pause(ctx, l.timing.probe); {
 		now := l.present(ctx)
@@ -88,7 +90,8 @@ func (l *launching) changed(ctx context.Context, workers []int) bool {
 	return false
 }
 
-// lost says whether a failure that has just happened came from a change of the workers, which may show a little later.
+// lost reports whether a change of the workers caused a failure that has just happened. The change might become visible
+// a little later than the failure.
 func (l *launching) lost(ctx context.Context, workers []int) bool {
 	for start := time.Now(); ; {
 		if now := l.present(ctx); ctx.Err() == nil && !slices.Equal(now, workers) {

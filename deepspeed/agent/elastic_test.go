@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// training is a launcher that says how many hosts it has once all of them train, which they do until they are released.
+// training is a script for the launcher. When all hosts train, it writes the number of hosts to $STARTED. Each host
+// trains until it reads a line from $RELEASE.
 var training = `
 (` + pdsh(`echo >$UP; read go <$RELEASE`) + `exit $code) &
 for host in $(cut -d" " -f1 $HOSTFILE); do read up <$UP; done
@@ -37,11 +38,11 @@ func (j *job) launchInBackground(script string) <-chan error {
 func (j *job) wantStarted(hosts string) {
 	j.t.Helper()
 	if got := j.waitStarted(); got != hosts {
-		j.t.Errorf("started with %s hosts, want %s", got, hosts)
+		j.t.Errorf("the training started with %s hosts, want %s", got, hosts)
 	}
 }
 
-func TestElasticLaunchFollowsTheWorkers(t *testing.T) {
+func TestElasticLaunchRestartsWhenTheWorkersChange(t *testing.T) {
 	j := newElasticJob(t, 2)
 	launched := j.launchInBackground(training)
 	j.wantStarted("2")
@@ -59,9 +60,9 @@ func TestElasticLaunchFollowsTheWorkers(t *testing.T) {
 	}
 }
 
-func TestElasticLaunchSurvivesALostWorker(t *testing.T) {
+func TestElasticLaunchContinuesWithoutALostWorker(t *testing.T) {
 	j := newElasticJob(t, 2)
-	j.timing.probe, j.grace = time.Hour, 0 // the failure is seen first
+	j.timing.probe, j.grace = time.Hour, 0 // launch notices the failure before the change of the workers
 	launched := j.launchInBackground(training)
 	j.wantStarted("2")
 	j.lines[1].cut()
@@ -77,7 +78,7 @@ func TestElasticLaunchWaitsForEnoughWorkers(t *testing.T) {
 	j.min, j.timing.remind = 2, time.Millisecond
 	launched := j.launchInBackground(training)
 	for !strings.Contains(j.logged.String(),
-		"still waiting for at least 2 workers, 127.0.0.1 among them; there are 1: 127.0.0.1") {
+		"still waiting for at least 2 workers, including 127.0.0.1; 1 are available: 127.0.0.1") {
 		select {
 		case err := <-launched:
 			t.Fatal(err)
@@ -92,9 +93,9 @@ func TestElasticLaunchWaitsForEnoughWorkers(t *testing.T) {
 	}
 }
 
-func TestElasticLaunchFailsAsTheTrainingDoes(t *testing.T) {
+func TestElasticLaunchExitsWithTheCodeOfTheTraining(t *testing.T) {
 	j := newElasticJob(t, 2)
 	if code := codeOf(<-j.launchInBackground(pdsh("exit 3") + "exit $code")); code != 3 {
-		t.Errorf("got %d, want 3", code)
+		t.Errorf("got exit code %d, want 3", code)
 	}
 }

@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// How the ssh client learns what launch was told by flags.
+// Environment variables by which launch passes its settings to the ssh client.
 const (
 	envKey    = "T9K_SSH_KEY"
 	envPort   = "T9K_SSH_PORT"
 	envSocket = "T9K_LAUNCH_SOCKET"
 )
 
-// printedByLauncher are beginnings of names. DeepSpeed's launcher (0.9 to 0.19) exports these variables on the command
-// line of each host, which it logs. PYTHON is one of them too, but the launcher needs it itself.
+// printedByLauncher are prefixes of variable names. DeepSpeed's launcher (0.9 to 0.19) exports variables with these
+// prefixes in the command line for each host, and logs the command line. PYTHON is such a prefix, too. It is not
+// listed, because the launcher itself needs these variables.
 var printedByLauncher = []string{
 	"MLFLOW", "MV2", "NCCL", "UCX",
 	"AML_RUN_ID", "AZUREML", "DLTS_", "FC_TASK", "LOCAL_HOST", "MASTER_HOST", "NEBULA",
 }
 
-// without returns the environment without the variables whose names are to be dropped.
+// without returns the environment without the variables for whose names drop returns true.
 func without(environment []string, drop func(name string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(environment), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -29,12 +30,13 @@ func without(environment []string, drop func(name string) bool) []string {
 	})
 }
 
-// sessionEnvironment is what the training processes get.
+// sessionEnvironment returns the environment of the training processes.
 func (o *options) sessionEnvironment() []string {
 	return without(o.environment, func(name string) bool { return slices.Contains(o.withoutEnv, name) })
 }
 
-// launcherEnvironment is what the launcher gets: nothing secret that it would print, and our ssh before any other.
+// launcherEnvironment returns the environment of the launcher. It contains no secret that the launcher would print, and
+// our ssh comes first in its PATH.
 func (o *options) launcherEnvironment() []string {
 	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	environment := without(o.environment, func(name string) bool {

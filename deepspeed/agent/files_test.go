@@ -25,17 +25,17 @@ func TestHostfileIsWrittenInPlace(t *testing.T) {
 	}
 	after, err := os.Stat(o.hostfile)
 	if err != nil || !os.SameFile(before, after) {
-		t.Errorf("the file was replaced, %v", err)
+		t.Errorf("the file was replaced; error: %v", err)
 	}
 	got, _ := os.ReadFile(o.hostfile)
 	if diff := cmp.Diff("digits-worker-0.digits slots=4\ndigits-worker-10.digits slots=4\n", string(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("unexpected hostfile (-want +got):\n%s", diff)
 	}
 }
 
 func TestInstall(t *testing.T) {
 	folder := t.TempDir()
-	for range 2 { // the init container may run again
+	for range 2 { // the init container can run again
 		if err := install(folder); err != nil {
 			t.Fatal(err)
 		}
@@ -50,20 +50,20 @@ func TestInstall(t *testing.T) {
 	}
 	want := map[string]string{"agent": "-rwxr-xr-x", "ssh": "Lrwxrwxrwx", "hostfile": "-rw-rw-rw-"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
 	output, err := exec.Command(filepath.Join(folder, "ssh")).CombinedOutput()
 	if err == nil || !strings.HasPrefix(string(output), "ssh: usage: ") {
-		t.Errorf("got %s, %v", output, err)
+		t.Errorf("got output %s and error %v, want the usage of ssh", output, err)
 	}
 }
 
-func TestInitExitsAsTheAgentDoes(t *testing.T) {
+func TestInitExitsWithTheCodeOfTheAgent(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "TEST_INIT=yes")
 	_ = cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != exitLost {
-		t.Errorf("got %d, want %d, as ssh without arguments", got, exitLost)
+		t.Errorf("got exit code %d, want %d, the code of ssh without arguments", got, exitLost)
 	}
 }
 
@@ -72,19 +72,20 @@ func TestFlags(t *testing.T) {
 		flags   string
 		wantErr string
 	}{
-		"host without index": {
-			"--host=a --workers=2", "--host must have one %d for the worker's index and no other %, got \"a\"",
+		"a host format without %d is refused": {
+			"--host=a --workers=2", "--host must contain %d once, for the index of the worker, and no other %, got \"a\"",
 		},
-		"host with a percent": {
-			"--host=a%d%s", "--host must have one %d for the worker's index and no other %, got \"a%d%s\"",
+		"a host format with another % is refused": {
+			"--host=a%d%s", "--host must contain %d once, for the index of the worker, and no other %, got \"a%d%s\"",
 		},
-		"no workers": {"--host=a%d --workers=0", "--workers and --slots must be at least 1, got 0 and 1"},
-		"too few at most": {
+		"0 workers are refused": {"--host=a%d --workers=0", "--workers and --slots must be at least 1, got 0 and 1"},
+		"a maximum below the minimum is refused": {
 			"--host=a%d --min-workers=3 --max-workers=2", "--min-workers must be from 1 to --max-workers, got 3 and 2",
 		},
-		"no key": {
+		"a missing key is refused": {
 			"--host=a%d --key=no-such-file",
-			"reading the job's key: open no-such-file: no such file or directory: it comes from the job's Secret, and everyone in the pod must be able to read it",
+			"reading the key of the job: open no-such-file: no such file or directory: " +
+				"it is mounted from a Secret, and all users in the pod must be able to read it",
 		},
 	}
 	for name, tc := range tests {
@@ -93,19 +94,19 @@ func TestFlags(t *testing.T) {
 			cmd.SetArgs(append([]string{"serve"}, strings.Fields(tc.flags)...))
 			err := cmd.ExecuteContext(t.Context())
 			if err == nil || err.Error() != tc.wantErr {
-				t.Errorf("got %v\nwant %s", err, tc.wantErr)
+				t.Errorf("got error %v\nwant %s", err, tc.wantErr)
 			}
 		})
 	}
 }
 
-func TestReminderNamesWhoIsMissing(t *testing.T) {
+func TestReminderNamesTheMissingWorkers(t *testing.T) {
 	j := newJob(t, 1)
 	j.workers, j.timing.remind = 8, time.Millisecond
 	launched := make(chan error, 1)
 	go func() { launched <- launch(t.Context(), j.options, []string{"true"}) }()
 	for !strings.Contains(j.logged.String(),
-		"still waiting for 7 workers: 127.0.1.1, 127.0.2.1, 127.0.3.1, 127.0.4.1, 127.0.5.1, ...; the last: ") {
+		"still waiting for 7 workers: 127.0.1.1, 127.0.2.1, 127.0.3.1, 127.0.4.1, 127.0.5.1, ...; last error: ") {
 		select {
 		case err := <-launched:
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzTail writes what a training prints, in two parts that are cut anywhere.
+// FuzzTail checks that the tail does not depend on where the output is split between writes.
 func FuzzTail(f *testing.F) {
 	f.Add("a\nb", "c\nd")
 	f.Add("[launch.py:", "319]\n")
@@ -27,7 +27,8 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
-// FuzzReport reads what any process of the container may send, and what the agent itself sends for any output.
+// FuzzReport parses lines that any process of the container could send. It also checks that reports are parsed
+// correctly for every output.
 func FuzzReport(f *testing.F) {
 	f.Add("start worker-0", "worker-1", 1, "RuntimeError: \"out of memory\"\n")
 	f.Add("end worker-0 1 \"", "worker-0", -1, "\x00\xff")
@@ -35,7 +36,7 @@ func FuzzReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line, host string, code int, output string) {
 		_, _ = parseReport(line)
 		if host == "" || !utf8.ValidString(host) || strings.ContainsFunc(host, unicode.IsSpace) {
-			return // it is no name of a host
+			return // not a host name
 		}
 		for want, text := range map[nodeReport]string{
 			{host: host}: startReport(host),
@@ -43,7 +44,7 @@ func FuzzReport(f *testing.F) {
 		} {
 			got, ok := parseReport(strings.TrimSuffix(text, "\n"))
 			if !ok || got != want || strings.Count(text, "\n") != 1 {
-				t.Errorf("%q is read as %+v, want %+v", text, got, want)
+				t.Errorf("%q is parsed as %+v, want %+v", text, got, want)
 			}
 		}
 	})

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// runInit runs the agent as a child and adopts every other process, as the first process of a container has to: what
-// outlives its parent would stay a zombie otherwise, since the agent waits for its own children only. It returns the
-// agent's exit code.
+// runInit runs the agent as a child process and reaps all other processes, as the first process of a container must.
+// Otherwise, a process that outlives its parent would stay a zombie, since the agent waits only for its own children.
+// runInit returns the exit code of the agent.
 func runInit(args []string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -38,7 +38,7 @@ func runInit(args []string) int {
 	}
 }
 
-// statusCode returns an exit status as a shell does.
+// statusCode returns the exit code that a shell would use for the status.
 func statusCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return exitSignal + int(status.Signal())

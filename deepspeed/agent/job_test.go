@@ -20,10 +20,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The test binary is the agent, too, so that launchers of tests can call it by its names.
+// The test binary is also the agent, so that launchers of tests can run it as ssh.
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_INIT") != "" {
-		_ = os.Unsetenv("TEST_INIT") // for the child
+		_ = os.Unsetenv("TEST_INIT") // so that the child does not run init
 		os.Exit(runInit([]string{"ssh"}))
 	}
 	if filepath.Base(os.Args[0]) == "ssh" {
@@ -32,20 +32,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// job is the workers of a job on loopback addresses. Worker 0 is up to launch.
+// job is a job whose workers have loopback addresses. Worker 0 is started by launch.
 type job struct {
 	*options
 	t       *testing.T
 	signer  ssh.Signer
 	logged  *buffer
-	output  string        // file of the launcher's output
-	started *bufio.Reader // lines that were written to $STARTED
-	release *os.File      // what is written here is read from $RELEASE
+	output  string        // file with the output of the launcher
+	started *bufio.Reader // reads lines that were written to $STARTED
+	release *os.File      // writes lines that are read from $RELEASE
 	servers map[int]*server
 	lines   map[int]*cuttable
 }
 
-// buffer is a bytes.Buffer for many writers.
+// buffer is a bytes.Buffer that is safe for concurrent use.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -63,7 +63,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// cuttable is a listener whose connections can be lost.
+// cuttable is a listener whose connections can be cut.
 type cuttable struct {
 	net.Listener
 	mu    sync.Mutex
@@ -106,7 +106,7 @@ func newKey(t *testing.T, folder string) string {
 	return file
 }
 
-// newJob makes a job of which worker 0 is to be launched, and starts its other workers.
+// newJob returns a job and starts its workers except worker 0.
 func newJob(t *testing.T, workers int) *job {
 	t.Helper()
 	folder := t.TempDir()
@@ -169,7 +169,7 @@ func freePort(t *testing.T, address string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// fifo is open for both, so that neither end waits for the other to open it.
+// fifo creates a named pipe. It is open for reading and writing, so that opening the other end does not block.
 func (j *job) fifo(name string) *os.File {
 	j.t.Helper()
 	file := filepath.Join(j.folder, name)
@@ -184,7 +184,7 @@ func (j *job) fifo(name string) *os.File {
 	return f
 }
 
-// start starts a worker, whose sessions know it as $WORKER.
+// start starts a worker. Its sessions have its index in $WORKER.
 func (j *job) start(worker int) *server {
 	j.t.Helper()
 	o := *j.options
@@ -213,18 +213,18 @@ func (j *job) waitStarted() string {
 func (j *job) idle(worker int) {
 	s := j.servers[worker]
 	s.mu.Lock()
-	s.mu.Unlock() //nolint:staticcheck // a session that just starts is counted now
+	s.mu.Unlock() //nolint:staticcheck // now a session that was being started is counted
 	s.running.Wait()
 }
 
-// ssh is a call of the client.
+// ssh returns a command that runs the ssh client.
 func (j *job) ssh(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(j.folder, "ssh"), args...)
 	cmd.Env = append(os.Environ(), envKey+"="+j.key, fmt.Sprintf("%s=%d", envPort, j.port))
 	return cmd
 }
 
-// launcher writes a script that does to all hosts of the hostfile what pdsh does, or another one.
+// launcher writes a script for the launcher and returns the command to run it. Most scripts contain a call of pdsh.
 func (j *job) launcher(script string) []string {
 	j.t.Helper()
 	file := filepath.Join(j.folder, "launcher")
@@ -234,10 +234,11 @@ func (j *job) launcher(script string) []string {
 	return []string{"/bin/sh", file}
 }
 
-// node is the node command of DeepSpeed in tests.
+// node is the beginning of a node command in tests.
 const node = `: -m deepspeed.launcher.launch --world_info=x; `
 
-// pdsh runs the script as a node command on every host, and exits with the last code other than 0.
+// pdsh returns commands that run the script as a node command on every host of the hostfile. They set $code to the last
+// exit code other than 0.
 func pdsh(script string) string {
 	return `
 pids=

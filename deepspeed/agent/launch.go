@@ -22,7 +22,7 @@ type launching struct {
 	command []string
 }
 
-// launch is the command of worker 0. Its exit code is that of the training.
+// launch is the subcommand of worker 0. It exits with the exit code of the training.
 func launch(ctx context.Context, o *options, command []string) error {
 	if err := o.findNeeded(); err != nil {
 		return err
@@ -54,19 +54,19 @@ func launch(ctx context.Context, o *options, command []string) error {
 	return err
 }
 
-// run is the command for people: it becomes the launcher.
+// run is the subcommand for users in debug mode. It replaces itself with the launcher.
 func run(o *options, command []string) error {
 	cmd, err := o.launcherCommand(command)
 	if err != nil {
 		return err
 	}
-	//nolint:gosec // it runs what it is told to
+	//nolint:gosec // it exists to run a given command
 	return &exitError{
 		code: exitCannotRun, err: fmt.Errorf("running %s: %w", cmd.Path, syscall.Exec(cmd.Path, cmd.Args, cmd.Env)),
 	}
 }
 
-// findNeeded says which programs the image lacks before anything waits for anyone.
+// findNeeded returns an error if the image lacks a needed program. It is called before launch waits for the workers.
 func (o *options) findNeeded() error {
 	var missing []string
 	for _, name := range o.need {
@@ -78,12 +78,14 @@ func (o *options) findNeeded() error {
 		return nil
 	}
 	return &exitError{code: exitNotFound, err: fmt.Errorf("the image lacks %s, which the launcher of DeepSpeed needs: "+
-		"install it in the image (pdsh is a package of Linux distributions, deepspeed one of pip), or launch by customCommand", strings.Join(missing, " and "))}
+		"install it in the image (pdsh is a package of Linux distributions, deepspeed a package of pip), or use "+
+		"customCommand", strings.Join(missing, " and "))}
 }
 
-// launcherCommand prepares the command. A launcher that cannot be run ends the agent as it would end a shell.
+// launcherCommand returns the command of the launcher. If the program does not exist, the error has the exit code that
+// a shell would use.
 func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
-	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it runs what it is told to
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it exists to run a given command
 	if cmd.Err != nil {
 		return nil, &exitError{
 			code: exitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err),
@@ -93,8 +95,8 @@ func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// await returns when all workers accept ssh, or false when the context ends. Only the job's own deadline limits the
-// time.
+// await returns true when all workers accept ssh, and false if the context is canceled before. It has no timeout. Only
+// the deadline of the job limits the wait.
 func (l *launching) await(ctx context.Context, missing []int) bool {
 	l.log.Printf("waiting for %d workers to accept ssh", len(missing))
 	for reminded := time.Now(); ; {
@@ -111,7 +113,7 @@ func (l *launching) await(ctx context.Context, missing []int) bool {
 		missing = still
 		if time.Since(reminded) >= l.timing.remind {
 			reminded = time.Now()
-			l.log.Printf("still waiting for %d workers: %s; the last: %v", len(missing), l.names(missing), last)
+			l.log.Printf("still waiting for %d workers: %s; last error: %v", len(missing), l.names(missing), last)
 		}
 		if !pause(ctx, l.timing.retry) {
 			return false
@@ -119,7 +121,7 @@ func (l *launching) await(ctx context.Context, missing []int) bool {
 	}
 }
 
-// names lists some workers for a line of the log.
+// names returns the host names of some of the workers, for a log line.
 func (l *launching) names(workers []int) string {
 	const most = 5
 	var names []string
@@ -132,7 +134,7 @@ func (l *launching) names(workers []int) string {
 	return strings.Join(names, ", ")
 }
 
-// pause returns false if the context ended meanwhile.
+// pause waits for a duration. It returns false if the context is canceled before.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -142,7 +144,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// run runs the launcher once, and returns when it and all that it started on the hosts has ended.
+// run runs the launcher once. It returns when the launcher and its node commands on the hosts have ended.
 func (l *launching) run(ctx context.Context) (int, error) {
 	r, err := openReports()
 	if err != nil {
@@ -164,9 +166,9 @@ func (l *launching) run(ctx context.Context) (int, error) {
 	l.log.Printf("running %s", l.command[0])
 	e := l.watch(ctx, cmd, r)
 	if !r.close(l.timing.kill) {
-		l.log.Printf("the connections to some workers do not end; going on without them")
+		l.log.Printf("the connections to some workers did not end in time; continuing without them")
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the launcher left behind
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // ends processes that the launcher left behind
 	code, why := e.exitCode()
 	if why != "" {
 		l.log.Print(why)
@@ -174,8 +176,8 @@ func (l *launching) run(ctx context.Context) (int, error) {
 	return code, nil
 }
 
-// watch returns how the launcher ended, which may be by us: if the context ends, or if a node command failed and the
-// launcher does not end of it.
+// watch waits for the launcher and returns how it ended. It terminates the launcher if the context is canceled, or if a
+// node command has failed and the launcher does not end by itself.
 func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending {
 	exited := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(exited) }()
@@ -185,7 +187,7 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 		failed = nil
 	}
 	var timer <-chan time.Time
-	var nodes *nodes // as they stood before we ended anything
+	var nodes *nodes // the state before watch terminates the launcher
 	end := func() {
 		n := r.now()
 		nodes = &n
@@ -207,12 +209,12 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 			return e
 		case <-done:
 			e.terminated = true
-			l.log.Printf("ending the launcher")
+			l.log.Printf("terminating the launcher")
 			end()
 		case <-failed:
 			n := r.now()
 			cause := n.cause()
-			l.log.Printf("worker %s ended with %d; the launcher has %s to end by itself",
+			l.log.Printf("worker %s ended with exit code %d; the launcher has %s to end by itself",
 				cause.host, shellCode(cause.code), l.grace)
 			timer = time.After(l.grace)
 		case <-timer:
@@ -220,42 +222,43 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 			case nodes != nil:
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 				timer = nil
-			case r.now().cause().code == 0: // the launcher tries again
+			case r.now().cause().code == 0: // the launcher has started the node commands again
 				timer = nil
 			default:
-				l.log.Printf("the launcher did not end by itself; ending it")
+				l.log.Printf("the launcher did not end by itself; terminating it")
 				end()
 			}
 		}
 	}
 }
 
-// ending is all that the exit code depends on.
+// ending is the information that determines the exit code.
 type ending struct {
-	launcher   int   // its exit code
-	nodes      nodes // before we ended anything
-	terminated bool  // since we were told to end
-	trust      bool  // in the launcher alone
+	launcher   int   // exit code of the launcher
+	nodes      nodes // the state before watch terminated the launcher
+	terminated bool  // whether the agent was told to end
+	trust      bool  // whether only the exit code of the launcher counts
 }
 
-// exitCode returns how the training ended, with a line that says why if the launcher said otherwise.
+// exitCode returns the exit code of the training. If the code does not come from the launcher, exitCode also returns a
+// message about the reason.
 func (e ending) exitCode() (int, string) {
 	cause, launched := e.nodes.cause(), shellCode(e.launcher)
 	switch code := shellCode(cause.code); {
 	case code != 0 && !e.trust:
 		return code, launcher.AgentReport(cause.host, code, launched, cause.tail)
-	case e.terminated && (launched == 0 || launched == 1): // DeepSpeed's answer to a signal is 1
+	case e.terminated && (launched == 0 || launched == 1): // DeepSpeed exits with 1 after a signal
 		return exitTerminated, ""
 	case launched == 0 && len(e.nodes.open) > 0 && !e.trust:
-		return 1, fmt.Sprintf("the launcher ended with 0 while the training still ran on %s: pdsh or ssh was killed",
+		return 1, fmt.Sprintf("the launcher exited with 0 while the training still ran on %s: pdsh or ssh was killed",
 			strings.Join(e.nodes.open, ", "))
 	}
 	return launched, ""
 }
 
-// cause returns the failure that the others followed from; the code 0 is none. A rank that loses its peers ends with an
-// exception or aborts, so that any other code says more, and then an output that is not only about lost peers;
-// else it is the first.
+// cause returns the root cause among the failures. Its code is 0 if there are no failures. A rank that loses its peers
+// ends with an exception or aborts. So cause prefers a failure with another exit code, then a failure whose output is
+// not only about lost peers, and then the first failure.
 func (n nodes) cause() nodeReport {
 	if len(n.failures) == 0 {
 		return nodeReport{}
@@ -263,7 +266,7 @@ func (n nodes) cause() nodeReport {
 	return slices.MinFunc(n.failures, func(a, b nodeReport) int { return cmp.Compare(a.doubt(), b.doubt()) })
 }
 
-// doubt is how well the failure may have followed from another one.
+// doubt returns how likely the failure followed from another failure. A lower value is more likely the root cause.
 func (r nodeReport) doubt() int {
 	switch {
 	case launcher.Tells(new(int32(shellCode(r.code)))): //nolint:gosec // from 0 to 255
@@ -275,8 +278,8 @@ func (r nodeReport) doubt() int {
 	}
 }
 
-// shellCode undoes what Python makes of a rank that a signal killed: DeepSpeed exits with the signal's number below
-// zero.
+// shellCode converts an exit code of DeepSpeed into the exit code that a shell would use. If a signal killed a rank,
+// DeepSpeed exits with the negative number of the signal.
 func shellCode(code int) int {
 	if code > 192 && code < exitLost {
 		return exitSignal + 256 - code

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// EnvAddresses is the environment variable with the addresses of the ssh servers in a job with hostNetwork, where
-// workers that share a node listen on different ports: the host names with %d for the index, and the port of worker 0.
-// The port of each worker is higher by its index. It is set in the containers of the workers, where every process finds
-// it.
+// EnvAddresses is the environment variable with the addresses of the ssh servers in a job with hostNetwork, in which
+// every worker listens on a separate port. Its value is the format of the host names, with %d for the index, and the
+// port of worker 0. The port of worker n is the port of worker 0 plus n. The variable is set in the containers of the
+// workers, so that every process can read it.
 const EnvAddresses = "T9K_SSH_ADDRESSES"
 
 // Addresses returns the value of EnvAddresses.
@@ -18,7 +18,7 @@ func Addresses(hostFormat string, firstPort int) string {
 	return hostFormat + ":" + strconv.Itoa(firstPort)
 }
 
-// addresses returns what EnvAddresses is set to. The port is 0 if it is not set.
+// addresses parses the value of EnvAddresses. The port is 0 if the variable is unset or invalid.
 func addresses() (hostFormat string, firstPort int) {
 	value := os.Getenv(EnvAddresses)
 	at := strings.LastIndexByte(value, ':')
@@ -44,12 +44,12 @@ func (o *options) portAt(host string) (int, error) {
 	}
 	worker, ok := o.workerAt(host)
 	if !ok {
-		return 0, fmt.Errorf("the port of %s is not known: with hostNetwork, name a worker as the hostfile does", host)
+		return 0, fmt.Errorf("the port of %s is unknown: with hostNetwork, use a host name from the hostfile", host)
 	}
 	return o.portOf(worker), nil
 }
 
-// workerAt returns the index of the worker whose host name, or the beginning of its labels, is the given one.
+// workerAt returns the index of the worker with the host name. The last labels of the host name can be missing.
 func (o *options) workerAt(host string) (int, bool) {
 	prefix, suffix, _ := strings.Cut(o.host, "%d")
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(host, "."), prefix)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// shareNode gives each worker a port of its own, as hostNetwork needs it, and starts those that do not launch.
+// shareNode gives each worker a separate port, as with hostNetwork, and starts the workers except worker 0.
 func (j *job) shareNode(workers int) {
 	j.t.Helper()
 	j.firstPort, j.workers = j.port, workers
@@ -22,11 +22,11 @@ func TestLaunchReachesWorkersOnDifferentPorts(t *testing.T) {
 	j.shareNode(3)
 	script := pdsh(`test $WORKER != 2 || exit 7`)
 	if got := codeOf(launch(t.Context(), j.options, j.launcher(script))); got != 7 {
-		t.Errorf("got %d, want 7, as worker 2 ended", got)
+		t.Errorf("got exit code %d, want 7, the exit code of worker 2", got)
 	}
 }
 
-func TestSSHKnowsThePortsOfWorkers(t *testing.T) {
+func TestSSHConnectsToThePortOfTheWorker(t *testing.T) {
 	j := newJob(t, 1)
 	j.shareNode(3)
 	for name, tc := range map[string]struct {
@@ -34,14 +34,14 @@ func TestSSHKnowsThePortsOfWorkers(t *testing.T) {
 		wantOutput string
 		wantCode   int
 	}{
-		"each worker has its port": {args: []string{"127.0.2.1", "echo $WORKER"}, wantOutput: "2\n"},
-		"a port that is given wins": {
+		"ssh uses the port of the worker by default": {args: []string{"127.0.2.1", "echo $WORKER"}, wantOutput: "2\n"},
+		"ssh uses the port of the option -p": {
 			args:       []string{"-p", strconv.Itoa(j.firstPort + 1), "127.0.1.1", "echo $WORKER"},
 			wantOutput: "1\n",
 		},
-		"the port of another host is not guessed": {
+		"ssh fails if the host is not a worker": {
 			args: []string{"10.1.1.1", "true"}, wantCode: exitLost,
-			wantOutput: "ssh: the port of 10.1.1.1 is not known: with hostNetwork, name a worker as the hostfile does\n",
+			wantOutput: "ssh: the port of 10.1.1.1 is unknown: with hostNetwork, use a host name from the hostfile\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestSSHKnowsThePortsOfWorkers(t *testing.T) {
 				code = exit.ExitCode()
 			}
 			if code != tc.wantCode || string(output) != tc.wantOutput {
-				t.Errorf("got %d, %q, want %d, %q", code, output, tc.wantCode, tc.wantOutput)
+				t.Errorf("got exit code %d and output %q, want %d and %q", code, output, tc.wantCode, tc.wantOutput)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestWorkerAt(t *testing.T) {
 				got = -1
 			}
 			if got != want {
-				t.Errorf("the worker is %d, want %d", got, want)
+				t.Errorf("the host is worker %d, want %d", got, want)
 			}
 		})
 	}
@@ -95,25 +95,25 @@ func TestAddresses(t *testing.T) {
 		wantHost string
 		wantPort int
 	}{
-		"unset":             {},
-		"as the job has it": {value: Addresses("a-%d.b", 21414), wantHost: "a-%d.b", wantPort: 21414},
-		"without a port":    {value: "a-%d.b"},
-		"without an index":  {value: "a.b:21414"},
-		"not a port":        {value: "a-%d.b:x"},
+		"an unset variable has no addresses":      {},
+		"a valid value is parsed":                 {value: Addresses("a-%d.b", 21414), wantHost: "a-%d.b", wantPort: 21414},
+		"a value without a port is ignored":       {value: "a-%d.b"},
+		"a value without %d is ignored":           {value: "a.b:21414"},
+		"a value with an invalid port is ignored": {value: "a-%d.b:x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(EnvAddresses, tc.value)
 			host, port := addresses()
 			if host != tc.wantHost || port != tc.wantPort {
-				t.Errorf("got %q, %d, want %q, %d", host, port, tc.wantHost, tc.wantPort)
+				t.Errorf("got host %q and port %d, want %q and %d", host, port, tc.wantHost, tc.wantPort)
 			}
 		})
 	}
 }
 
-func TestLauncherIsToldThePortsOfWorkers(t *testing.T) {
+func TestLauncherEnvironmentHasThePortsOfWorkers(t *testing.T) {
 	t.Parallel()
-	told := func(o options) string {
+	addressesIn := func(o options) string {
 		for _, variable := range o.launcherEnvironment() {
 			if value, ok := strings.CutPrefix(variable, EnvAddresses+"="); ok {
 				return value
@@ -121,10 +121,10 @@ func TestLauncherIsToldThePortsOfWorkers(t *testing.T) {
 		}
 		return ""
 	}
-	if got, want := told(options{host: "a-%d.b", firstPort: 21414}), "a-%d.b:21414"; got != want {
-		t.Errorf("the launcher has %q, want %q", got, want)
+	if got, want := addressesIn(options{host: "a-%d.b", firstPort: 21414}), "a-%d.b:21414"; got != want {
+		t.Errorf("the launcher has the addresses %q, want %q", got, want)
 	}
-	if got := told(options{host: "a-%d.b", environment: []string{EnvAddresses + "=x"}}); got != "" {
-		t.Errorf("the launcher has %q although all workers have the same port", got)
+	if got := addressesIn(options{host: "a-%d.b", environment: []string{EnvAddresses + "=x"}}); got != "" {
+		t.Errorf("the launcher has the addresses %q although all workers have the same port", got)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// lookInterval is how often the ranks of a session are looked at. DeepSpeed's launcher on the worker does so once a
-// second, and leaves those that have ended as zombies until then. As long as ranks are missing, all processes are
-// looked at each searchEvery times.
+// lookInterval is the interval of checks for ranks that have ended. DeepSpeed's launcher on the worker checks its ranks
+// once a second, and ranks that have ended are zombies until then. While ranks are missing, one in searchEvery checks
+// also searches all processes for ranks.
 const (
 	lookInterval = 50 * time.Millisecond
 	searchEvery  = 10
 )
 
-// ranks looks which of the training processes of a session fails first, since DeepSpeed's launcher on the worker does
-// not tell: it names the command line of the last one, whichever failed.
+// ranks finds out which of the training processes of a session fails first. The output of DeepSpeed's launcher on the
+// worker does not show it: the launcher prints the command line of its last process, whichever process failed.
 type ranks struct {
-	group int         // of the processes of the session
-	slots int         // how many ranks there are
-	found map[int]int // rank by process
-	first string      // the report of the one that failed first
+	group int         // process group of the session
+	slots int         // number of ranks
+	found map[int]int // rank by process ID
+	first string      // report about the rank that failed first
 }
 
-// watch looks at the ranks until one has failed or done is closed.
+// watch checks the ranks until one has failed or done is closed.
 func (r *ranks) watch(done <-chan struct{}) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -46,12 +46,12 @@ func (r *ranks) watch(done <-chan struct{}) {
 	}
 }
 
-// search finds ranks among all processes: they have one in their environment, which their parent has not. A process
-// that a rank starts has the rank of its parent.
+// search finds the ranks among all processes. A rank has the variable RANK in its environment, and its parent has no
+// RANK or another one. A process that is started by a rank inherits RANK from its parent, so it is not a rank.
 func (r *ranks) search() {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
-		panic(err) // the pattern is ours
+		panic(err) // the pattern is a constant
 	}
 	for _, name := range names {
 		pid, err := strconv.Atoi(filepath.Base(name))
@@ -69,7 +69,7 @@ func (r *ranks) search() {
 	}
 }
 
-// look reports the first rank that has failed.
+// look looks for a rank that has failed, and sets the report about it.
 func (r *ranks) look() {
 	for pid, rank := range r.found {
 		p, ok := readProcess(pid)
@@ -83,7 +83,7 @@ func (r *ranks) look() {
 	}
 }
 
-// waitCode returns an exit code; a signal is below zero.
+// waitCode returns the exit code, or the negative number of the signal that ended the process.
 func waitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return -int(status.Signal())
@@ -91,11 +91,11 @@ func waitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// process is what /proc has about one.
+// process is the state of a process from /proc.
 type process struct {
 	parent, group int
 	state         string
-	exit          uint32 // as wait returns it; 0 unless the process is a zombie
+	exit          uint32 // status as wait returns it; 0 unless the process is a zombie
 }
 
 func readProcess(pid int) (process, bool) {
@@ -106,7 +106,7 @@ func readProcess(pid int) (process, bool) {
 	return parseStat(string(data))
 }
 
-// parseStat reads the file stat of a process. The name of its program may hold spaces and parentheses.
+// parseStat parses the file stat of a process. The program name in it can contain spaces and parentheses.
 func parseStat(stat string) (process, bool) {
 	end := strings.LastIndex(stat, ") ")
 	if end < 0 {

@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// rank starts a process of the group that waits for a line of input and then runs the script. A group of 0 is a
-// new one.
+// rank starts a process with the given rank. It waits for a line of input and then runs the script. The process is in
+// the given group, or in a new group if that is 0.
 func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", "read line; "+script)
@@ -32,13 +32,13 @@ func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
 	return cmd
 }
 
-func TestRanksNameTheOneThatFailedFirst(t *testing.T) {
+func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  syscall.Signal
 		want string
 	}{
-		"killed":         {end: syscall.SIGKILL, want: launcher.RankReport(3, -9)},
-		"another signal": {end: syscall.SIGSEGV, want: launcher.RankReport(3, -11)},
+		"a rank that was killed is reported":     {end: syscall.SIGKILL, want: launcher.RankReport(3, -9)},
+		"a rank that a signal ended is reported": {end: syscall.SIGSEGV, want: launcher.RankReport(3, -11)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := rank(t, 0, 2, "exit 1")
@@ -47,11 +47,11 @@ func TestRanksNameTheOneThatFailedFirst(t *testing.T) {
 			r := &ranks{group: group, slots: 2, found: map[int]int{}}
 			r.search()
 			if diff := cmp.Diff(map[int]int{group: 2, victim.Process.Pid: 3}, r.found); diff != "" {
-				t.Fatalf("ranks by process (-want +got):\n%s", diff)
+				t.Fatalf("unexpected ranks by process ID (-want +got):\n%s", diff)
 			}
 			r.look()
 			if r.first != "" {
-				t.Fatalf("before any has ended: %s", r.first)
+				t.Fatalf("got a report before any rank has ended: %s", r.first)
 			}
 			if err := victim.Process.Signal(tc.end); err != nil {
 				t.Fatal(err)
@@ -72,16 +72,16 @@ func TestParseStat(t *testing.T) {
 		want process
 		ok   bool
 	}{
-		"a zombie": {
+		"the state of a zombie is parsed": {
 			stat: "9 (python3" + zombie + "9\n", want: process{parent: 7, group: 5, state: "Z", exit: 9}, ok: true,
 		},
-		"a name with ) in it": {
+		"the program name can contain parentheses": {
 			stat: "9 (a) R 1 1 (b" + zombie + "768\n",
 			want: process{parent: 7, group: 5, state: "Z", exit: 768}, ok: true,
 		},
-		"a line that was cut off":     {stat: "9 (python3) Z 7 5"},
-		"no process":                  {},
-		"an exit code that is no one": {stat: "9 (python3" + zombie + "x\n"},
+		"a truncated line is refused":       {stat: "9 (python3) Z 7 5"},
+		"an empty line is refused":          {},
+		"an invalid exit status is refused": {stat: "9 (python3" + zombie + "x\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := parseStat(tc.stat)
@@ -92,8 +92,8 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// A worker whose ranks only lost their peers is not the cause, whichever reports first.
-func TestCauseIsNotAWorkerThatLostItsPeers(t *testing.T) {
+// A worker whose ranks only lost their peers is not the root cause, even if it reports its failure first.
+func TestRootCauseIsNotAWorkerThatLostItsPeers(t *testing.T) {
 	t.Parallel()
 	const lost = "RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:1"
 	n := nodes{failures: []nodeReport{
@@ -102,6 +102,6 @@ func TestCauseIsNotAWorkerThatLostItsPeers(t *testing.T) {
 		{host: "worker-2", ended: true, code: 1, tail: lost},
 	}}
 	if got := n.cause().host; got != "worker-1" {
-		t.Errorf("the training failed on %q, want worker-1", got)
+		t.Errorf("the root cause is on %q, want worker-1", got)
 	}
 }

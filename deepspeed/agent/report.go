@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// reports is where the ssh clients of one launcher say which node commands they run and how these end, since the
-// launcher's exit code does not always tell: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other
-// hosts when one failed.
+// reports receives the reports of the ssh clients of a launcher about the start and the end of their node commands. The
+// exit code of the launcher is not enough: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other
+// hosts when one has failed.
 type reports struct {
 	listener *net.UnixListener
 	socket   string
-	failed   chan struct{} // gets a value with the first failure of a round
+	failed   chan struct{} // receives a value at the first failure of a round
 	clients  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -28,21 +28,20 @@ type reports struct {
 	nodes  nodes
 }
 
-// nodes is how the node commands stand: those of the last round, if the launcher starts them again after all had ended.
+// nodes is the state of the node commands. If the launcher starts them again after all have ended, it is the state of
+// the new round.
 type nodes struct {
-	hosts    []string     // that were started
-	open     []string     // that never said how they ended
-	failures []nodeReport // in the order of the ends
+	hosts    []string     // hosts whose node commands were started
+	open     []string     // hosts whose node commands have not reported their end
+	failures []nodeReport // in the order in which the node commands ended
 }
 
-// openReports listens in a folder that only this user can enter.
+// openReports listens on a socket in a folder that only this user can access.
 func openReports() (*reports, error) {
 	folder, err := os.MkdirTemp("", "launch-")
 	if err != nil {
 		return nil, fmt.Errorf(
-			"%w: the container needs a folder for temporary files that it may write, such as an emptyDir at /tmp",
-			err,
-		)
+			"%w: the container needs a writable folder for temporary files, for example an emptyDir at /tmp", err)
 	}
 	socket := filepath.Join(folder, "reports")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
@@ -69,8 +68,8 @@ func openReports() (*reports, error) {
 	return r, nil
 }
 
-// listen takes the reports of one client. The client goes on only when its report is answered, so that the launcher
-// cannot end before the ends of its node commands are known.
+// listen receives the reports of a client. The client waits for a reply to each report, so that the launcher cannot end
+// before the ends of its node commands are known.
 func (r *reports) listen(conn *net.UnixConn) {
 	defer func() {
 		r.mu.Lock()
@@ -89,7 +88,7 @@ func (r *reports) listen(conn *net.UnixConn) {
 	}
 }
 
-// nodeReport is a report of a client about its node command: that it starts, or how it has ended.
+// nodeReport is the report of a client about the start or the end of its node command.
 type nodeReport struct {
 	host  string
 	ended bool
@@ -103,7 +102,7 @@ func endReport(host string, code int, tail string) string {
 	return fmt.Sprintf("end %s %d %q\n", host, code, tail)
 }
 
-// parseReport reads a line that startReport or endReport wrote, and reports whether it is one.
+// parseReport parses a line of startReport or endReport. It returns false for other lines.
 func parseReport(line string) (nodeReport, bool) {
 	var r nodeReport
 	if _, err := fmt.Sscanf(line, "start %s", &r.host); err == nil {
@@ -118,7 +117,7 @@ func (r *reports) start(host string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Contains(r.nodes.hosts, host) && len(r.nodes.open) == 0 {
-		r.nodes = nodes{} // it tries again
+		r.nodes = nodes{} // the launcher starts a new round
 	}
 	r.nodes.hosts = append(r.nodes.hosts, host)
 	r.nodes.open = append(r.nodes.open, host)
@@ -142,7 +141,7 @@ func (r *reports) end(report nodeReport) {
 	}
 }
 
-// now returns how the node commands stand.
+// now returns the current state of the node commands.
 func (r *reports) now() nodes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +150,7 @@ func (r *reports) now() nodes {
 	return n
 }
 
-// close has the clients end what they still run. It says whether they have done so in time.
+// close makes the clients end their node commands. It reports whether all clients have ended within the limit.
 func (r *reports) close(limit time.Duration) bool {
 	_ = r.listener.Close()
 	r.mu.Lock()
@@ -171,23 +170,23 @@ func (r *reports) close(limit time.Duration) bool {
 	}
 }
 
-// reporter is a client's side of the reports.
+// reporter sends the reports of a client to launch.
 type reporter struct {
 	conn     net.Conn
 	host     string
 	answered chan struct{}
-	over     chan struct{} // closed when launch wants an end, or has ended
+	over     chan struct{} // closed when launch wants the client to end, or has ended
 }
 
-// openReporter tells launch of the start of a node command. Without a socket it reports nothing.
+// openReporter reports the start of a node command to launch. Without a socket, the reporter sends nothing.
 func openReporter(socket, host string) (*reporter, error) {
 	r := &reporter{host: host, answered: make(chan struct{}, 2), over: make(chan struct{})}
 	if socket == "" {
 		return r, nil
 	}
-	conn, err := net.Dial("unix", socket) //nolint:gosec // the socket is named by launch
+	conn, err := net.Dial("unix", socket) //nolint:gosec // launch sets the path of the socket
 	if err != nil {
-		return nil, fmt.Errorf("the launch that this belongs to has ended: %w", err)
+		return nil, fmt.Errorf("the agent that runs the launcher has ended: %w", err)
 	}
 	r.conn = conn
 	go func() {
@@ -200,7 +199,7 @@ func openReporter(socket, host string) (*reporter, error) {
 	return r, nil
 }
 
-// say returns when launch has taken note, or takes none any more.
+// say sends a report. It returns when launch has replied or no longer replies.
 func (r *reporter) say(report string) {
 	if _, err := io.WriteString(r.conn, report); err != nil {
 		return
@@ -211,7 +210,7 @@ func (r *reporter) say(report string) {
 	}
 }
 
-// end tells launch how the node command ended, and what it printed last.
+// end reports to launch how the node command ended, and the last output of the command.
 func (r *reporter) end(code int, tail string) {
 	if r.conn == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// server runs commands for whoever has the job's key.
+// server is an ssh server that runs commands for clients with the key of the job.
 type server struct {
 	*options
 	config   *ssh.ServerConfig
@@ -24,19 +24,19 @@ type server struct {
 	mu       sync.Mutex
 	sessions map[*session]bool
 	stopping bool
-	running  sync.WaitGroup // of sessions
+	running  sync.WaitGroup // counts the sessions
 }
 
-// session is a command that runs in a process group of its own.
+// session is a command that runs in a separate process group.
 type session struct {
 	server         *server
 	cmd            *exec.Cmd
 	stdin          io.WriteCloser
 	stdout, stderr io.ReadCloser
-	end            func() // TERM to the group, and KILL if it takes too long; once
+	end            func() // sends SIGTERM to the group, and SIGKILL after a timeout; only once
 }
 
-// startServer serves until stop.
+// startServer starts a server. The server runs until stop is called.
 func startServer(o *options, key ssh.Signer, listener net.Listener) *server {
 	s := &server{options: o, listener: listener, sessions: map[*session]bool{}}
 	s.config = &ssh.ServerConfig{
@@ -55,7 +55,7 @@ func (s *server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // such as too many open files, which pass
+		case err != nil: // for example too many open files, which is temporary
 			s.log.Printf("accepting a connection: %v", err)
 			time.Sleep(s.timing.retry)
 		default:
@@ -64,7 +64,7 @@ func (s *server) accept() {
 	}
 }
 
-// stop ends all sessions and returns when they have ended. Their processes get the time that the kubelet gives the pod.
+// stop ends all sessions and returns when they have ended. Only the grace period of the pod limits this time.
 func (s *server) stop() {
 	_ = s.listener.Close()
 	s.mu.Lock()
@@ -83,7 +83,7 @@ func (s *server) handle(tcp net.Conn) {
 	conn, channels, requests, err := ssh.NewServerConn(tcp, s.config)
 	s.unknowns.remove(tcp)
 	if err != nil {
-		// the first is none, which is no attempt
+		// The first error is about the method none, which is no attempt to authenticate.
 		if auth, ok := errors.AsType[*ssh.ServerAuthError](err); ok && len(auth.Errors) > 1 {
 			s.log.Printf("refused %s: %v", tcp.RemoteAddr(), auth.Errors[len(auth.Errors)-1])
 		}
@@ -103,7 +103,7 @@ func (s *server) handle(tcp net.Conn) {
 	}
 }
 
-// serve runs the one command of a channel, and ends it if the channel or its connection goes.
+// serve runs the only command of a channel. It ends the command if the channel or its connection is closed.
 func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 	var c *session
 	for r := range requests {
@@ -113,13 +113,13 @@ func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 		case "exec":
 			if c == nil && ssh.Unmarshal(r.Payload, &exec) == nil {
 				if c = s.start(exec.Command); c != nil {
-					// The reply goes first: a command that ends at once closes the channel.
+					// The reply comes first, since a command that ends immediately closes the channel.
 					_ = r.Reply(true, nil)
 					go c.carry(channel)
 					continue
 				}
 			}
-		case "signal": // whichever: the client wants an end
+		case "signal": // any signal means that the client wants to end the command
 			if c != nil {
 				ok = true
 				c.end()
@@ -132,14 +132,14 @@ func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 	}
 }
 
-// start starts a command, whose caller must carry its streams. It returns nil if it cannot.
+// start starts a command. The caller must call carry for its streams. If the command cannot be started, it returns nil.
 func (s *server) start(command string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
 		return nil
 	}
-	cmd := exec.Command("/bin/sh", "-c", command) //nolint:gosec // it runs what the holder of the key tells it to
+	cmd := exec.Command("/bin/sh", "-c", command) //nolint:gosec // a client with the key can run any command
 	cmd.Env = s.sessionEnvironment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, errIn := cmd.StdinPipe()
@@ -160,8 +160,8 @@ func (s *server) start(command string) *session {
 	return c
 }
 
-// carry connects the streams of the command with the channel. It returns when the command has ended and the client
-// knows how.
+// carry connects the streams of the command with the channel. It returns when the command has ended and its exit code
+// was sent to the client.
 func (c *session) carry(channel ssh.Channel) {
 	defer c.server.running.Done()
 	go func() {
@@ -179,7 +179,7 @@ func (c *session) carry(channel ssh.Channel) {
 	close(ended)
 	watch.Wait()
 	_ = c.stdin.Close()
-	// A process that left the group may hold the streams for ever.
+	// A process that left the group could keep the streams open indefinitely.
 	late := time.AfterFunc(c.server.killAfter, func() { _, _ = c.stdout.Close(), c.stderr.Close() })
 	output.Wait()
 	late.Stop()
@@ -195,10 +195,10 @@ func (c *session) carry(channel ssh.Channel) {
 	c.server.mu.Unlock()
 }
 
-// wait returns when no process of the group is left, with the exit code of its first one. The others may not outlive
-// it: they are ranks whose launcher is gone.
+// wait waits until all processes of the group have ended, and returns the exit code of the first process. When the
+// first process ends, wait ends the others, since they are ranks that have lost their launcher.
 func (c *session) wait() int {
-	state, err := c.cmd.Process.Wait() // not Cmd.Wait, which closes the streams before all is read
+	state, err := c.cmd.Process.Wait() // Cmd.Wait would close the streams before all output is read
 	c.end()
 	for ticker := time.NewTicker(20 * time.Millisecond); ; <-ticker.C {
 		if errors.Is(syscall.Kill(-c.cmd.Process.Pid, 0), syscall.ESRCH) {
@@ -217,7 +217,8 @@ func (c *session) wait() int {
 	return statusCode(status)
 }
 
-// terminate ends the group. Its time is limited only while the pod stays.
+// terminate ends the process group. It does not send SIGKILL while the server stops, since the kubelet then limits the
+// time.
 func (c *session) terminate() {
 	group := -c.cmd.Process.Pid
 	if syscall.Kill(group, syscall.SIGTERM) != nil {
@@ -232,7 +233,7 @@ func (c *session) terminate() {
 	})
 }
 
-// serve is the command of the workers that do not launch.
+// serve is the subcommand of workers that do not run the launcher.
 func serve(ctx context.Context, o *options) error {
 	key, err := readKey(o.key)
 	if err != nil {

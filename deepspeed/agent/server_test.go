@@ -20,35 +20,37 @@ import (
 
 const worker1 = "127.0.1.1"
 
-func TestSSHExitsAsTheCommandDid(t *testing.T) {
+func TestSSHExitsWithTheCodeOfTheCommand(t *testing.T) {
 	j := newJob(t, 2)
 	tests := map[string]struct {
 		args []string
 		want int
 	}{
-		"success":               {[]string{worker1, "true"}, 0},
-		"a code":                {[]string{worker1, "exit", "7"}, 7},
-		"as pdsh calls it":      {[]string{"-oConnectTimeout=10", "-2", "-a", "-x", "-lroot", worker1, "exit 8"}, 8},
-		"as DeepSpeed calls it": {[]string{"-o", "PasswordAuthentication=no", "root@" + worker1, "sh -c 'exit 9'"}, 9},
-		"a signal":              {[]string{worker1, "kill -KILL $$"}, 137},
-		"a missing program":     {[]string{worker1, "no-such-program"}, 127},
-		"nobody there":          {[]string{"127.0.9.1", "true"}, 255},
-		"another port":          {[]string{"-p", "1", worker1, "true"}, 255},
-		"no command":            {[]string{worker1}, 255},
+		"a command that succeeds": {[]string{worker1, "true"}, 0},
+		"a command that fails":    {[]string{worker1, "exit", "7"}, 7},
+		"a command line of pdsh":  {[]string{"-oConnectTimeout=10", "-2", "-a", "-x", "-lroot", worker1, "exit 8"}, 8},
+		"a command line of DeepSpeed": {
+			[]string{"-o", "PasswordAuthentication=no", "root@" + worker1, "sh -c 'exit 9'"}, 9,
+		},
+		"a command that a signal ends":     {[]string{worker1, "kill -KILL $$"}, 137},
+		"a command that does not exist":    {[]string{worker1, "no-such-program"}, 127},
+		"a host without a server":          {[]string{"127.0.9.1", "true"}, 255},
+		"a port without a server":          {[]string{"-p", "1", worker1, "true"}, 255},
+		"a command line without a command": {[]string{worker1}, 255},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			cmd := j.ssh(tc.args...)
 			output, _ := cmd.CombinedOutput()
 			if got := cmd.ProcessState.ExitCode(); got != tc.want {
-				t.Errorf("got %d, want %d; output: %s", got, tc.want, output)
+				t.Errorf("got exit code %d, want %d; output: %s", got, tc.want, output)
 			}
 		})
 	}
 }
 
-// A command may end before the server has replied that it runs it.
-func TestACommandThatEndsAtOnceIsNotLost(t *testing.T) {
+// A command can end before the server has replied to the request to run the command.
+func TestTheResultOfAnImmediateCommandIsNotLost(t *testing.T) {
 	const connections, commands = 16, 50
 	j := newJob(t, 2)
 	d := dialer{key: j.signer, port: j.port, timing: j.timing}
@@ -89,20 +91,20 @@ func TestSSHCarriesAllThreeStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(stdout.Bytes(), sent) || !bytes.Equal(stderr.Bytes(), sent) {
-		t.Errorf("sent %d bytes, got %d and %d, or others", len(sent), stdout.Len(), stderr.Len())
+		t.Errorf("sent %d bytes, got %d and %d bytes, or different bytes", len(sent), stdout.Len(), stderr.Len())
 	}
 }
 
-func TestSSHWithNReadsNothing(t *testing.T) {
+func TestSSHWithOptionNDoesNotReadStdin(t *testing.T) {
 	j := newJob(t, 2)
 	cmd := j.ssh("-n", worker1, "cat")
 	cmd.Stdin = strings.NewReader("not read")
 	if output, err := cmd.Output(); err != nil || len(output) > 0 {
-		t.Errorf("got %q, %v", output, err)
+		t.Errorf("got output %q and error %v, want none", output, err)
 	}
 }
 
-// startReady starts a call whose command says ready, and waits for that.
+// startReady starts an ssh client and waits until its command prints a line.
 func startReady(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
@@ -113,22 +115,24 @@ func startReady(t *testing.T, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Fatalf("got %q, %v", line, err)
+		t.Fatalf("reading the first line: got %q, %v", line, err)
 	}
 }
 
-func TestTheProcessGroupEnds(t *testing.T) {
+func TestTheProcessGroupOfACommandEnds(t *testing.T) {
 	const stubborn = `trap "" TERM; (trap "" TERM; exec sleep 1000) & echo ready; wait; sleep 1000`
 	tests := map[string]struct {
 		command string
 		by      syscall.Signal
 		want    int
 	}{
-		"when the client is killed":             {"sleep 1000 & echo ready; wait", syscall.SIGKILL, -1},
-		"when the client is told to end":        {"sleep 1000 & echo ready; wait", syscall.SIGTERM, 143},
-		"also if it traps the signal":           {"trap 'exit 4' TERM; sleep 1000 & echo ready; wait", syscall.SIGINT, 4},
-		"by force if it ignores the signal":     {stubborn, syscall.SIGHUP, 137},
-		"by force if the client is killed, too": {stubborn, syscall.SIGKILL, -1},
+		"when the client is killed":     {"sleep 1000 & echo ready; wait", syscall.SIGKILL, -1},
+		"when the client is terminated": {"sleep 1000 & echo ready; wait", syscall.SIGTERM, 143},
+		"when the client is interrupted and the command traps SIGTERM": {
+			"trap 'exit 4' TERM; sleep 1000 & echo ready; wait", syscall.SIGINT, 4,
+		},
+		"by force if the command ignores the signal":                          {stubborn, syscall.SIGHUP, 137},
+		"by force if the client is killed and the command ignores the signal": {stubborn, syscall.SIGKILL, -1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -140,23 +144,23 @@ func TestTheProcessGroupEnds(t *testing.T) {
 			_ = cmd.Process.Signal(tc.by)
 			_ = cmd.Wait()
 			if got := cmd.ProcessState.ExitCode(); got != tc.want {
-				t.Errorf("got %d, want %d", got, tc.want)
+				t.Errorf("got exit code %d, want %d", got, tc.want)
 			}
 			j.idle(1)
 		})
 	}
 }
 
-func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
+func TestBackgroundProcessesOfACommandEndWithIt(t *testing.T) {
 	j := newJob(t, 2)
 	if output, err := j.ssh(worker1, "sleep 1000 & exit 3").CombinedOutput(); err == nil ||
 		err.Error() != "exit status 3" {
-		t.Errorf("got %v, %s", err, output)
+		t.Errorf("got error %v and output %s, want exit status 3", err, output)
 	}
 	j.idle(1)
 }
 
-func TestSSHWhoseOutputNobodyReadsEnds(t *testing.T) {
+func TestSSHEndsIfNobodyReadsItsOutput(t *testing.T) {
 	j := newJob(t, 2)
 	cmd := j.ssh(worker1, "echo ready; read go <$RELEASE; echo more; sleep 1000")
 	stdout, err := cmd.StdoutPipe()
@@ -173,20 +177,20 @@ func TestSSHWhoseOutputNobodyReadsEnds(t *testing.T) {
 	_, _ = j.release.WriteString("go\n")
 	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 143 {
-		t.Errorf("got %d, want 143", got)
+		t.Errorf("got exit code %d, want 143", got)
 	}
 }
 
 func TestServeEndsItsSessions(t *testing.T) {
 	j := newJob(t, 1)
 	o := *j.options
-	o.address, o.workers, o.killAfter = worker1, 2, 0 // no force: the time is the kubelet's
+	o.address, o.workers, o.killAfter = worker1, 2, 0 // without effect: only the kubelet limits the time
 	ctx, terminate := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- serve(ctx, &o) }()
 	for j.reach(t.Context(), j.signer, []int{1})[0] != nil {
 		if t.Context().Err() != nil {
-			t.Fatal("not served")
+			t.Fatal("worker 1 does not accept ssh")
 		}
 	}
 	cmd := j.ssh(worker1, `trap "read go <$RELEASE; exit 6" TERM; echo ready; while :; do read never <$STARTED; done`)
@@ -198,40 +202,40 @@ func TestServeEndsItsSessions(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 6 {
-		t.Errorf("got %d, want 6", got)
+		t.Errorf("got exit code %d, want 6", got)
 	}
 }
 
-func TestServeSaysThatItsPortIsTaken(t *testing.T) {
+func TestServeFailsIfItsPortIsTaken(t *testing.T) {
 	j := newJob(t, 2)
 	o := *j.options
 	o.address = worker1
 	if err := serve(t.Context(), &o); err == nil || codeOf(err) != exitSoftware ||
 		!strings.Contains(err.Error(), "the port must be free") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want an error about the port", err)
 	}
 }
 
-func TestAnotherKeyIsRefused(t *testing.T) {
+func TestAPeerWithAnotherKeyIsRefused(t *testing.T) {
 	j, other := newJob(t, 2), newJob(t, 1)
 	t.Run("by the server", func(t *testing.T) {
 		_, err := ssh.Dial("tcp", j.servers[1].listener.Addr().String(), &ssh.ClientConfig{
 			Auth: []ssh.AuthMethod{ssh.PublicKeys(other.signer)}, HostKeyCallback: ssh.FixedHostKey(j.signer.PublicKey()),
 		})
 		if err == nil || !strings.Contains(err.Error(), "unable to authenticate") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want a failed authentication", err)
 		}
 	})
 	t.Run("by the client", func(t *testing.T) {
 		other.port = j.port
 		output, err := other.ssh(worker1, "true").CombinedOutput()
 		if err == nil || !strings.Contains(string(output), "the peer does not have the key of this job") {
-			t.Errorf("got %v, %s", err, output)
+			t.Errorf("got error %v and output %s, want an error about the key of the server", err, output)
 		}
 	})
 }
 
-func TestAPeerThatIsSilentIsLost(t *testing.T) {
+func TestTheConnectionToASilentPeerIsClosed(t *testing.T) {
 	j := newJob(t, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -245,7 +249,7 @@ func TestAPeerThatIsSilentIsLost(t *testing.T) {
 		}
 		config := &ssh.ServerConfig{NoClientAuth: true}
 		config.AddHostKey(j.signer)
-		_, _, _, _ = ssh.NewServerConn(conn, config) // and answers nothing
+		_, _, _, _ = ssh.NewServerConn(conn, config) // the peer does not reply afterwards
 	}()
 	d := dialer{key: j.signer, port: listener.Addr().(*net.TCPAddr).Port, timing: j.timing}
 	d.timing.keepAlive = 5 * time.Millisecond
@@ -253,12 +257,12 @@ func TestAPeerThatIsSilentIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = client.Wait() // for ever if it is not found out
+	_ = client.Wait() // returns only if the connection is closed
 }
 
-func TestDialHasALimit(t *testing.T) {
+func TestDialHasATimeout(t *testing.T) {
 	j := newJob(t, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the server does not reply
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +270,7 @@ func TestDialHasALimit(t *testing.T) {
 	d := dialer{key: j.signer, port: listener.Addr().(*net.TCPAddr).Port, timing: j.timing}
 	d.timing.dial = 10 * time.Millisecond
 	if _, err := d.dial(t.Context(), "127.0.0.1"); err == nil {
-		t.Error("it was accepted")
+		t.Error("dial succeeded, want a timeout")
 	}
 }
 
@@ -276,23 +280,23 @@ func TestParseCall(t *testing.T) {
 		want    call
 		wantErr string
 	}{
-		"pdsh": {
+		"a command line of pdsh is parsed": {
 			args: "-oConnectTimeout=10 -2 -a -x -lroot host cd /x; ls", want: call{host: "host", command: "cd /x; ls"},
 		},
-		"DeepSpeed": {
+		"a command line of DeepSpeed is parsed": {
 			args: "-o PasswordAuthentication=no -p 2222 host hostname -I",
 			want: call{host: "host", port: 2222, command: "hostname -I"},
 		},
-		"options after the host": {args: "root@host -T -p 22 -- ls -p", wantErr: "unknown option --"},
-		"flags and an option together": {
+		"options are parsed after the host, too": {args: "root@host -T -p 22 -- ls -p", wantErr: "unknown option --"},
+		"flags and an option can share a dash": {
 			args: "-Tnp22 host ls", want: call{host: "host", port: 22, noStdin: true, command: "ls"},
 		},
-		"a port that is none":          {args: "-p x host ls", wantErr: `option -p needs a port, got "x"`},
-		"an option that lacks its end": {args: "-p", wantErr: "option -p needs an argument"},
-		"an unknown option":            {args: "-Z host ls", wantErr: "unknown option -Z"},
-		"no host":                      {args: "-T", wantErr: "usage: ssh [options] [user@]host command"},
-		"no command": {
-			args: "host", wantErr: "no command for host: this ssh only runs commands; for a shell use kubectl exec",
+		"an invalid port is refused":                {args: "-p x host ls", wantErr: `option -p needs a port, got "x"`},
+		"an option without its argument is refused": {args: "-p", wantErr: "option -p needs an argument"},
+		"an unknown option is refused":              {args: "-Z host ls", wantErr: "unknown option -Z"},
+		"a command line without a host is refused":  {args: "-T", wantErr: "usage: ssh [options] [user@]host command"},
+		"a command line without a command is refused": {
+			args: "host", wantErr: "no command for host: this ssh only runs commands; for a shell, use kubectl exec",
 		},
 	}
 	for name, tc := range tests {
@@ -300,12 +304,12 @@ func TestParseCall(t *testing.T) {
 			got, err := parseCall(strings.Fields(tc.args))
 			if tc.wantErr != "" {
 				if err == nil || err.Error() != tc.wantErr {
-					t.Errorf("got %v, want %s", err, tc.wantErr)
+					t.Errorf("got error %v, want %s", err, tc.wantErr)
 				}
 				return
 			}
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(call{})); diff != "" || err != nil {
-				t.Errorf("(-want +got):\n%s%v", diff, err)
+				t.Errorf("unexpected call (-want +got):\n%serror: %v", diff, err)
 			}
 		})
 	}

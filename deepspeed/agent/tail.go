@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// tailLimit is how much of what a host printed last is said once more, in bytes: the kubelet keeps 2048 of a
-// container's output, and that of other hosts may come after what tells why one failed.
+// tailLimit is the number of bytes of the last output of a host that the agent prints again. The kubelet keeps 2048
+// bytes of a container's output, and other hosts can print more after the output that shows why a host failed.
 const tailLimit = 1024
 
 // tail keeps the last lines that the ranks of a host print.
 type tail struct {
 	mu    sync.Mutex
-	lines bytes.Buffer // whole ones
-	line  bytes.Buffer // the one that is being printed
+	lines bytes.Buffer // complete lines
+	line  bytes.Buffer // the incomplete line
 }
 
-// Write never fails. Both streams of a command may be written at once.
+// Write never fails. Both streams of a command can call it at the same time.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +31,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endLine leaves out what DeepSpeed's launcher on the host says of its own: it speaks of every rank that it ends.
+// endLine ends the incomplete line. It drops lines of DeepSpeed's launcher on the host, which prints a line about every
+// rank that it ends.
 func (t *tail) endLine() {
 	if !bytes.Contains(t.line.Bytes(), []byte("[launch.py:")) {
 		t.lines.Write(t.line.Bytes())
@@ -41,7 +42,7 @@ func (t *tail) endLine() {
 	t.line.Reset()
 }
 
-// String returns the last lines as far as they are within the limit, without a line break at the end.
+// String returns the last lines within the limit, without a line break at the end.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

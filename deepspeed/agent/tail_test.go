@@ -15,14 +15,14 @@ func TestTail(t *testing.T) {
 		writes []string
 		want   string
 	}{
-		"nothing":                       {},
-		"lines, and one without an end": {writes: []string{"a\nb", "c\nd"}, want: "a\nbc\nd"},
-		"what the launcher says is left out": {
+		"the tail of an empty output is empty":   {},
+		"complete and incomplete lines are kept": {writes: []string{"a\nb", "c\nd"}, want: "a\nbc\nd"},
+		"lines of the launcher are left out": {
 			writes: []string{"no labels\n[INFO] [launch.py:319:sigkill_handler] Killing", " subprocess 7\n"}, want: "no labels",
 		},
-		"the last of much":    {writes: []string{long + "\n", "end"}, want: long[5:] + "\nend"},
-		"a line that is long": {writes: []string{long + "y\n", "end"}, want: long[5:] + "\nend"},
-		"no half characters":  {writes: []string{"é" + long[2:] + "\n"}, want: long[2:]},
+		"only the end of a long output is kept":        {writes: []string{long + "\n", "end"}, want: long[5:] + "\nend"},
+		"only the beginning of a long line is kept":    {writes: []string{long + "y\n", "end"}, want: long[5:] + "\nend"},
+		"half characters at the beginning are removed": {writes: []string{"é" + long[2:] + "\n"}, want: long[2:]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

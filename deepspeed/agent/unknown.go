@@ -8,18 +8,18 @@ import (
 	"tensorstack.dev/jobs/common/listen"
 )
 
-// maxUnknown is how many connections a server keeps whose peers have not shown the job's key yet. Each may hold a
-// packet of 256 KiB, in the memory of the training container.
+// maxUnknown is the number of connections that a server keeps from peers that are not authenticated yet. Each
+// connection can hold a packet of 256 KiB, in the memory of the training container.
 const maxUnknown = 32
 
-// unknowns are the connections of such peers, the oldest first.
+// unknowns are the connections from peers that are not authenticated, the oldest first.
 type unknowns struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// add takes a connection. If there are too many, it closes the oldest one from the address that has the most: whoever
-// opens many only takes the place of its own.
+// add adds a connection. If there are too many, it closes the oldest connection from the address with the most
+// connections. So a peer that opens many connections only closes its own.
 func (u *unknowns) add(conn net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -33,7 +33,7 @@ func (u *unknowns) add(conn net.Conn) {
 	u.drop(surplus)
 }
 
-// remove forgets a connection, which has ended or whose peer has shown the key.
+// remove removes a connection that has ended or whose peer is authenticated.
 func (u *unknowns) remove(conn net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// dialFrom opens a connection to worker 1 from an address of its own, as a pod has.
+// dialFrom opens a connection to worker 1 from the given address, as if it came from another pod.
 func (j *job) dialFrom(address string) net.Conn {
 	j.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -21,11 +21,11 @@ func (j *job) dialFrom(address string) net.Conn {
 	return conn
 }
 
-// A pod that opens connections and says nothing must not fill the memory of a worker, nor keep the launcher away.
-func TestSilentConnectionsAreFewAndKeepNobodyAway(t *testing.T) {
+// A pod that opens connections and sends nothing must neither fill the memory of a worker nor block the launcher.
+func TestSilentConnectionsAreLimitedAndDoNotBlockOthers(t *testing.T) {
 	const silent = 20 * maxUnknown
 	j := newJob(t, 1)
-	j.timing.dial = time.Hour // nothing ends by itself
+	j.timing.dial = time.Hour // so that no connection times out
 	j.start(1)
 	slow := j.dialFrom("127.0.77.1")
 	closed := make(chan struct{}, silent)
@@ -36,17 +36,17 @@ func TestSilentConnectionsAreFewAndKeepNobodyAway(t *testing.T) {
 			closed <- struct{}{}
 		}()
 	}
-	for range silent - maxUnknown + 1 { // another has the place of the slow one
+	for range silent - maxUnknown + 1 { // the slow connection also counts towards the limit
 		<-closed
 	}
 	client, _, _, err := ssh.NewClientConn(slow, worker1, &ssh.ClientConfig{
 		Auth: []ssh.AuthMethod{ssh.PublicKeys(j.signer)}, HostKeyCallback: ssh.FixedHostKey(j.signer.PublicKey()),
 	})
 	if err != nil {
-		t.Fatalf("who came before, from another address, is not served: %v", err)
+		t.Fatalf("an earlier connection from another address is not served: %v", err)
 	}
 	_ = client.Close()
 	if output, err := j.ssh(worker1, "true").CombinedOutput(); err != nil {
-		t.Errorf("who comes later is not served: %v: %s", err, output)
+		t.Errorf("a later connection is not served: %v: %s", err, output)
 	}
 }

@@ -21,12 +21,12 @@ import (
 	"tensorstack.dev/jobs/kit/integration"
 )
 
-// threeWorkers is a job whose workers are named threeNames.
+// threeWorkers is a patch for three workers. threeNames are the names of their pods.
 const threeWorkers = "spec: {worker: {replicas: 3}}"
 
 var threeNames = []string{"job-worker-0", "job-worker-1", "job-worker-2"}
 
-// secret returns the one Secret in the job's namespace.
+// secret returns the only Secret in the namespace of the job.
 func secret(ctx context.Context, job *v1beta1.DeepSpeedJob) *corev1.Secret {
 	GinkgoHelper()
 	var list corev1.SecretList
@@ -35,7 +35,7 @@ func secret(ctx context.Context, job *v1beta1.DeepSpeedJob) *corev1.Secret {
 	return &list.Items[0]
 }
 
-// command returns a function that returns the command of a worker, for Eventually: nothing while there is no such pod.
+// command returns a function for Eventually that returns the command of a worker, or nil while the pod does not exist.
 func command(ctx context.Context, job *v1beta1.DeepSpeedJob, name string) func() []string {
 	return func() []string {
 		var pod corev1.Pod
@@ -47,7 +47,7 @@ func command(ctx context.Context, job *v1beta1.DeepSpeedJob, name string) func()
 }
 
 var _ = Describe("A job", func() {
-	It("runs from create to Succeeded within the write budget", func(ctx context.Context) {
+	It("runs from creation to Succeeded within the write budget", func(ctx context.Context) {
 		job := cluster.Start(ctx, 3, threeWorkers)
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(threeNames))
 		cluster.Run(ctx, job, threeNames...)
@@ -61,7 +61,7 @@ var _ = Describe("A job", func() {
 		cluster.ExpectWriteBudget(ctx, job, 3)
 	})
 
-	It("ends with the success of worker 0, and loses the others, which serve it for ever", func(ctx context.Context) {
+	It("ends when worker 0 succeeds, and deletes the other workers, which never end", func(ctx context.Context) {
 		job := cluster.Start(ctx, 3, threeWorkers)
 		cluster.Run(ctx, job, threeNames...)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -70,7 +70,7 @@ var _ = Describe("A job", func() {
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0"))
 	})
 
-	It("launches on worker 0, and serves on the others", func(ctx context.Context) {
+	It("runs the launcher on worker 0, and only an ssh server on the others", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, "spec: {config: {slotsPerWorker: 2}}")
 		domain := ".job." + job.Namespace + ".svc.cluster.local"
 		flags := []string{"--host=job-worker-%d" + domain, "--workers=2", "--slots=2"}
@@ -84,10 +84,10 @@ var _ = Describe("A job", func() {
 			Expect(installs.Name).To(Equal("install-agent"))
 			Expect(installs.Image).To(Equal("controller:test"))
 		}
-		Expect(leader.Spec.InitContainers).To(HaveLen(1), "its agent waits for the others")
+		Expect(leader.Spec.InitContainers).To(HaveLen(1), "the agent of worker 0 waits, so no init container does")
 	})
 
-	It("is restarted as a whole when a worker fails, which counts once", func(ctx context.Context) {
+	It("restarts all workers when one fails, which counts once", func(ctx context.Context) {
 		job := cluster.Start(ctx, 3, threeWorkers)
 		cluster.Run(ctx, job, threeNames...)
 		var old []*corev1.Pod
@@ -102,7 +102,7 @@ var _ = Describe("A job", func() {
 		Expect(job.Status.Attempt).To(Equal(int32(1)))
 	})
 
-	It("is held, and says so, if its template needs what is reserved", func(ctx context.Context) {
+	It("has no pods, and reports the reason, if its template uses a reserved path", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), `
 spec:
   worker:
@@ -111,17 +111,15 @@ spec:
         volumes: [{name: keys, emptyDir: {}}]
         containers: [{name: worker, image: training, volumeMounts: [{name: keys, mountPath: /t9k/./ssh}]}]
 `)
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
 		Expect(
 			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
 		).To(ContainSubstring("mounts a volume at /t9k/./ssh, which is reserved"))
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 	})
 
-	It("starts as resumeSpecs say after a pause", func(ctx context.Context) {
+	It("uses resumeSpecs after a pause", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, "spec: {runMode: {pause: {resumeSpecs: [{type: worker, args: [train.py, --resume]}]}}}")
 		launches := command(ctx, job, "job-worker-0")()
 		serves := command(ctx, job, "job-worker-1")()
@@ -133,17 +131,17 @@ spec:
 		Expect(command(ctx, job, "job-worker-1")()).To(Equal(serves))
 	})
 
-	It("in debug mode serves everywhere, and launches nothing", func(ctx context.Context) {
+	It("in debug mode only serves ssh on every worker", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, `spec: {config: null, runMode: {debug: {enabled: true}}}`)
 		Expect(command(ctx, job, "job-worker-0")()[:2]).To(Equal([]string{"/t9k/agent/agent", "serve"}))
 		Expect(command(ctx, job, "job-worker-1")()).To(Equal(command(ctx, job, "job-worker-0")()))
 	})
 
-	It("in debug mode runs a command of the user's own instead", func(ctx context.Context) {
+	It("in debug mode runs the command that the user sets", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2,
 			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker, command: [sleep, "9"]}]}}}`)
 		Expect(command(ctx, job, "job-worker-0")()).To(Equal([]string{"sleep", "9"}))
-		Expect(cluster.Pod(ctx, job, "job-worker-0").Spec.Volumes).To(HaveLen(2), "the environment is there all the same")
+		Expect(cluster.Pod(ctx, job, "job-worker-0").Spec.Volumes).To(HaveLen(2), "the pod has the volumes of the agent")
 	})
 })
 
@@ -180,7 +178,7 @@ var _ = Describe("The key of a job", func() {
 		Expect(secret(ctx, job)).To(Equal(before))
 	})
 
-	It("is another for each job", func(ctx context.Context) {
+	It("is different for each job", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		first := secret(ctx, job)
 		other := cluster.Create(ctx, job.Namespace, "metadata: {name: other}")
@@ -193,16 +191,14 @@ var _ = Describe("The key of a job", func() {
 		Expect(second.Data).NotTo(Equal(first.Data))
 	})
 
-	It("is nowhere but there", func(ctx context.Context) {
+	It("is in no object except its Secret", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		peer := cluster.Pod(ctx, job, "job-worker-1")
 		cluster.Exit(ctx, job, "job-worker-0", 1, "")
 		cluster.Replacement(ctx, peer)
-		Eventually(
-			ctx,
-			func() []string { return cluster.EventReasons(ctx, job) },
-		).Should(ContainElements("Created", "Restarting"))
+		Eventually(ctx,
+			func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElements("Created", "Restarting"))
 
 		key := secret(ctx, job).Data[corev1.SSHAuthPrivateKey]
 		for _, list := range []client.ObjectList{
@@ -218,7 +214,7 @@ var _ = Describe("The key of a job", func() {
 		}
 	})
 
-	It("goes when the run is over, and not before", func(ctx context.Context) {
+	It("is deleted when no worker runs anymore, and not before", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, "spec: {runPolicy: {cleanUpPolicy: None}}")
 		key := client.ObjectKeyFromObject(secret(ctx, job))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
@@ -231,7 +227,7 @@ var _ = Describe("The key of a job", func() {
 		}).Should(BeTrue())
 	})
 
-	It("is one that the controller can create and delete, and neither read nor change", func(ctx context.Context) {
+	It("is in a Secret that the controller can create and delete, but neither read nor change", func(ctx context.Context) {
 		for _, verb := range []string{"create", "get", "list", "watch", "update", "patch", "delete", "deletecollection"} {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: "system:serviceaccount:t9k-deepspeed:deepspeed-controller",
@@ -244,24 +240,22 @@ var _ = Describe("The key of a job", func() {
 		}
 	})
 
-	It("that a quota has no room for is waited for, and the job says so", func(ctx context.Context) {
+	It("delays the pods while a quota blocks its Secret, and the job reports this", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
 		quota := secretQuota(ctx, namespace, "0")
 		job := cluster.Create(ctx, namespace)
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonCreateFailed))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonCreateFailed))
 		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(And(
 			ContainSubstring("creating secret job-ssh-"+string(job.UID)), ContainSubstring("exceeded quota: few")))
-		Expect(cluster.PodNames(ctx, job)).To(BeEmpty(), "they could not start")
+		Expect(cluster.PodNames(ctx, job)).To(BeEmpty(), "pods could not start without the Secret")
 
 		Expect(cluster.Client.Delete(ctx, quota)).To(Succeed())
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
 	})
 })
 
-// secretQuota creates a quota of so many Secrets, of which none is there.
+// secretQuota creates a quota for Secrets, with a usage of 0.
 func secretQuota(ctx context.Context, namespace, most string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	quota := &corev1.ResourceQuota{
@@ -276,7 +270,7 @@ func secretQuota(ctx context.Context, namespace, most string) *corev1.ResourceQu
 }
 
 var _ = Describe("An elastic job", func() {
-	It("is scaled up and down while its other pods stay", func(ctx context.Context) {
+	It("scales up and down without replacing its other pods", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, elastic)
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		leader, peer := cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1")
@@ -297,7 +291,7 @@ var _ = Describe("An elastic job", func() {
 		Expect(job.Status.BackoffCount).To(BeZero())
 	})
 
-	It("shows autoscalers what they need: its size and its pods", func(ctx context.Context) {
+	It("reports its size and its pod selector to autoscalers", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, elastic)
 		scale := &autoscalingv1.Scale{}
 		Eventually(ctx, func() int32 {
@@ -310,7 +304,7 @@ var _ = Describe("An elastic job", func() {
 		).To(Equal("batch.tensorstack.dev/job-kind=DeepSpeedJob,batch.tensorstack.dev/job-name=job"))
 	})
 
-	It("restarts a worker that fails alone", func(ctx context.Context) {
+	It("restarts only the worker that failed", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, elastic)
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		leader := cluster.Pod(ctx, job, "job-worker-0")

@@ -1,6 +1,6 @@
-// Package test runs the deepspeed-controller against a real API server: the CRD as it is shipped, the RBAC as it is
-// shipped, and pods that the tests let run and end as a kubelet would. What the kinds of job have in common is tested
-// for PyTorch.
+// Package test runs the deepspeed-controller against a real API server, with the CRD and the RBAC rules that are
+// shipped. The tests make pods run and end as a kubelet would. The tests of pytorch/test cover the behavior that all
+// job kinds share.
 package test
 
 import (
@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/kit/integration"
 )
 
-// cluster is where the controller runs.
+// cluster is the cluster in which the controller runs.
 var cluster = &integration.Cluster[*v1beta1.DeepSpeedJob]{
 	Controller: deepspeed.Controller(), Namespace: "t9k-deepspeed", Valid: valid,
 }

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/kit/integration"
 )
 
-// valid is a job that the API server accepts. Each case is a merge patch onto it, as a user would write it.
+// valid is a job that the API server accepts. Each case is a merge patch for it, as a user would write it.
 const valid = `
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: DeepSpeedJob
@@ -30,76 +30,78 @@ spec:
           image: training
 `
 
-// Patches that make the job elastic, and that put it into debug mode.
+// Patches that make the job elastic, or put it into debug mode.
 const (
 	elastic   = "spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 4, expectedReplicas: 2}}"
 	debugging = "spec: {runMode: {debug: {enabled: true}}}"
 )
 
-// pausing is a patch that pauses a job and changes more of it, a YAML flow mapping of the spec.
+// pausing returns a patch that pauses a job and sets other fields of its spec. The fields are the content of a YAML
+// flow mapping.
 func pausing(fields string) string {
 	return "spec: {runMode: {pause: {enabled: true}}, " + fields + "}"
 }
 
-// mainContainer is a patch that gives the main container these fields, of a YAML flow mapping.
+// mainContainer returns a patch that sets fields of the main container. The fields are the content of a YAML flow
+// mapping.
 func mainContainer(fields string) string {
 	return containers("{name: worker, image: training, " + fields + "}")
 }
 
-// containers is a patch that gives the workers these containers, a YAML flow mapping each.
+// containers returns a patch that sets the containers of the workers. Each container is a YAML flow mapping.
 func containers(containers ...string) string {
 	return "spec: {worker: {template: {spec: {containers: [" + strings.Join(containers, ", ") + "]}}}}"
 }
 
 const (
 	longest       = "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n"
-	whatToRun     = "config.run must say what to run, as python, module or exec, unless config.customCommand or debug mode is there"
+	whatToRun     = "one of config.run.python, config.run.module and config.run.exec is required"
 	oneForm       = "only one of python, module and exec is allowed"
 	workersTo     = "spec.worker can be changed only while the job is paused: wait for its condition Paused"
 	configTo      = "spec.config can be changed only while the job is paused: wait for its condition Paused"
-	reservedPaths = "cannot be at /t9k/agent, /t9k/ssh or /t9k/hostfile, nor below them"
+	reservedPaths = "cannot use the paths /t9k/agent, /t9k/ssh and /t9k/hostfile or paths below them"
 	localRanks    = "config.localRank cannot be false with elastic training"
 )
 
-var _ = Describe("Bad input", func() {
+var _ = Describe("A new job", func() {
 	DescribeTable("is refused at apply time with a message that names the field", cluster.ExpectRefused,
 		integration.BadInput(mainContainer), integration.BadElastic(),
-		Entry("a restart policy of the container named worker, behind another",
+		Entry("a restart policy of the container worker, listed after another container",
 			containers("{name: first, image: a}", "{name: worker, image: a, restartPolicy: Always}"),
 			"spec.worker.template.spec.containers", integration.MainRestarts),
 		Entry("a mount over the agent", mainContainer("volumeMounts: [{name: data, mountPath: /t9k/agent}]"),
 			"spec.worker.template.spec.containers", reservedPaths),
-		Entry("a mount below the keys, in a first container of another name",
+		Entry("a mount below the key, in a first container with another name",
 			containers("{name: first, image: a, volumeMounts: [{name: b, mountPath: /t9k/ssh/b}]}"),
 			"spec.worker.template.spec.containers", reservedPaths),
 		Entry("a device at the hostfile", mainContainer("volumeDevices: [{name: disk, devicePath: /t9k/hostfile}]"),
 			"spec.worker.template.spec.containers", reservedPaths),
-		Entry("two forms of what to run", `spec: {config: {run: {module: [train]}}}`,
+		Entry("two of python, module and exec", `spec: {config: {run: {module: [train]}}}`,
 			"spec.config.run", oneForm),
-		Entry("three forms of what to run", `spec: {config: {run: {module: [train], exec: [train]}}}`,
+		Entry("all of python, module and exec", `spec: {config: {run: {module: [train], exec: [train]}}}`,
 			"spec.config.run", oneForm),
-		Entry("two forms of what to run, beside a command that replaces both",
+		Entry("two of python, module and exec, with a customCommand that replaces both",
 			`spec: {config: {customCommand: a, run: {exec: [train]}}}`,
 			"spec.config.run", oneForm),
 		Entry("no config", `spec: {config: null}`,
 			"spec.config", whatToRun),
 		Entry("a config with nothing to run", `spec: {config: {run: null}}`,
 			"spec.config", whatToRun),
-		Entry("a config whose forms of what to run are all empty",
+		Entry("a config with empty lists for python, module and exec",
 			`spec: {config: {run: {python: [], module: [], exec: []}}}`,
 			"spec.config", whatToRun),
-		Entry("an empty command instead", `spec: {config: {customCommand: "", run: null}}`,
+		Entry("a config with an empty customCommand and nothing to run", `spec: {config: {customCommand: "", run: null}}`,
 			"spec.config", whatToRun),
-		Entry("nothing to run once debug mode is over", `spec: {config: null, runMode: {debug: {enabled: false}}}`,
+		Entry("nothing to run, with debug mode disabled", `spec: {config: null, runMode: {debug: {enabled: false}}}`,
 			"spec.config", whatToRun),
 		Entry("elastic training without the local rank",
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, config: {localRank: false}}`,
 			"spec.config", localRanks),
 		Entry("an autotuner that DeepSpeed does not have", `spec: {config: {autotune: search}}`,
 			"spec.config.autotune", `supported values: "none", "run", "tune"`),
-		Entry("no slots", `spec: {config: {slotsPerWorker: 0}}`,
+		Entry("slotsPerWorker 0", `spec: {config: {slotsPerWorker: 0}}`,
 			"spec.config.slotsPerWorker", "should be greater than or equal to 1"),
-		Entry("slots by another word than a number", `spec: {config: {slotsPerWorker: gpu}}`,
+		Entry("slotsPerWorker that is not a number", `spec: {config: {slotsPerWorker: gpu}}`,
 			"spec.config.slotsPerWorker", "must be of type integer"),
 		Entry("negative replicas", `spec: {worker: {replicas: -1}}`,
 			"spec.worker.replicas", "should be greater than or equal to 0"),
@@ -121,57 +123,58 @@ var _ = Describe("Bad input", func() {
 		Entry("more than 1,024 args of the program",
 			`spec: {config: {run: {python: [`+strings.Repeat("a, ", 1025)+`]}}}`,
 			"spec.config.run.python", "must have at most 1024 items"),
-		Entry("debug of a type other than worker",
+		Entry("debug.replicaSpecs of a type other than worker",
 			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker}, {type: master}]}}}`,
 			"spec.runMode", "runMode.debug.replicaSpecs names a type other than worker, which is the only one"),
 		Entry("resumeSpecs of a type other than worker", `spec: {runMode: {pause: {resumeSpecs: [{type: ps}]}}}`,
 			"spec.runMode", "runMode.pause.resumeSpecs names a type other than worker, which is the only one"),
-		Entry("a job name too long for its last pod's name", longest+`spec: {worker: {replicas: 11}}`,
+		Entry("a job name that makes the name of its last pod too long", longest+`spec: {worker: {replicas: 11}}`,
 			"metadata.name", "metadata.name is too long: the pods are named <name>-worker-<index>"),
-		Entry("a job name too long for the last pod that elastic training may add",
+		Entry("a job name that is too long for the last pod that elastic training can add",
 			longest+`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}}`,
 			"metadata.name", "metadata.name is too long"),
-		Entry("replicaSpecs, which are other kinds'", `spec: {replicaSpecs: [{type: worker}]}`,
+		Entry("replicaSpecs, which only other job kinds have", `spec: {replicaSpecs: [{type: worker}]}`,
 			"spec.replicaSpecs", `unknown field "spec.replicaSpecs"`),
-		Entry("tensorboardSpec, which is other kinds'", `spec: {tensorboardSpec: {image: tb}}`,
+		Entry("tensorboardSpec, which only other job kinds have", `spec: {tensorboardSpec: {image: tb}}`,
 			"spec.tensorboardSpec", `unknown field "spec.tensorboardSpec"`),
 	)
 
-	DescribeTable("is told from good input", cluster.ExpectAccepted,
+	DescribeTable("is accepted:", cluster.ExpectAccepted,
 		integration.GoodInput(mainContainer),
-		Entry("mounts beside what is reserved", mainContainer("volumeMounts: [{name: a, mountPath: /t9k}, "+
+		Entry("mounts next to and above reserved paths", mainContainer("volumeMounts: [{name: a, mountPath: /t9k}, "+
 			"{name: b, mountPath: /t9k/mnt}, {name: c, mountPath: /t9k/agents}]")),
-		Entry("a mount of a sidecar at what is reserved in the main container", containers(
+		Entry("a mount of a sidecar at a path that is reserved in the main container", containers(
 			"{name: first, image: a, volumeMounts: [{name: a, mountPath: /t9k/ssh}]}", "{name: worker, image: a}")),
-		Entry("a module", `spec: {config: {run: {python: null, module: [train, -v]}}}`),
-		Entry("a program, beside forms that are empty", `spec: {config: {run: {python: [], module: [], exec: [train]}}}`),
-		Entry("a command of its own", `spec: {config: {customCommand: deepspeed train.py, run: null}}`),
-		Entry("a command of its own beside what it replaces",
+		Entry("config.run.module", `spec: {config: {run: {python: null, module: [train, -v]}}}`),
+		Entry("config.run.exec, with empty lists for python and module",
+			`spec: {config: {run: {python: [], module: [], exec: [train]}}}`),
+		Entry("customCommand", `spec: {config: {customCommand: deepspeed train.py, run: null}}`),
+		Entry("customCommand, with fields that it replaces",
 			`spec: {config: {customCommand: deepspeed train.py, autotune: run}}`),
 		Entry("debug mode", debugging),
 		Entry("debug mode without a config", `spec: {config: null, runMode: {debug: {enabled: true}}}`),
-		Entry("debug mode with a program that is empty",
+		Entry("debug mode with an empty list for python",
 			`spec: {config: {run: {python: []}}, runMode: {debug: {enabled: true}}}`),
 		Entry("debug mode with a command",
 			`spec: {runMode: {debug: {enabled: true, replicaSpecs: [{type: worker, command: [bash]}]}}}`),
-		Entry("every value of autotune", `spec: {config: {autotune: tune}}`),
-		Entry("no local rank", `spec: {config: {localRank: false}}`),
-		Entry("no local rank while elastic is switched off", `spec: {elastic: {enabled: false}, config: {localRank: false}}`),
+		Entry("autotune tune", `spec: {config: {autotune: tune}}`),
+		Entry("localRank false", `spec: {config: {localRank: false}}`),
+		Entry("localRank false, with a disabled elastic", `spec: {elastic: {enabled: false}, config: {localRank: false}}`),
 		Entry("elastic training without an expected number",
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`),
 		Entry("elastic training in debug mode, without a config",
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, config: null, runMode: {debug: {enabled: true}}}`),
-		Entry("no replica", `spec: {worker: {replicas: 0}}`),
+		Entry("0 replicas", `spec: {worker: {replicas: 0}}`),
 		Entry("2,000 replicas", `spec: {worker: {replicas: 2000}}`),
-		Entry("many slots", `spec: {config: {slotsPerWorker: 16}}`),
-		Entry("a job name whose last pod's name just fits", longest+`spec: {worker: {replicas: 10}}`),
-		Entry("a job name whose last pod's name just fits, whatever the replicas of an elastic job are",
+		Entry("16 slots", `spec: {config: {slotsPerWorker: 16}}`),
+		Entry("the longest job name with which the name of the last pod fits", longest+`spec: {worker: {replicas: 10}}`),
+		Entry("the longest job name of an elastic job, whose replicas have no effect",
 			longest+`spec: {worker: {replicas: 11}, elastic: {enabled: true, minReplicas: 1, maxReplicas: 10}}`),
 		Entry("labels and annotations on the template",
 			`spec: {worker: {template: {metadata: {labels: {a: b}, annotations: {c: d}}}}}`),
 	)
 
-	It("does not concern what is not given: defaults are filled in", func(ctx context.Context) {
+	It("gets defaults for unset fields", func(ctx context.Context) {
 		job, err := cluster.Apply(ctx, `spec: {worker: {replicas: null}, scheduler: {t9kScheduler: {queue: default}}}`)
 		Expect(err).NotTo(HaveOccurred())
 		spec := job["spec"].(map[string]any)
@@ -186,9 +189,7 @@ var _ = Describe("Bad input", func() {
 })
 
 var _ = Describe("Changing a job", func() {
-	DescribeTable(
-		"is refused where it could not take effect",
-		cluster.ExpectChangeRefused,
+	DescribeTable("is refused if the change cannot take effect", cluster.ExpectChangeRefused,
 		integration.RefusedChanges(),
 		Entry("replicas of a job that is not paused", `{}`, `spec: {worker: {replicas: 3}}`, "spec.worker", workersTo),
 		Entry("a template of a job that is not paused", `{}`, mainContainer("command: [a]"), "spec.worker", workersTo),
@@ -202,34 +203,25 @@ var _ = Describe("Changing a job", func() {
 			`spec: {config: {run: {python: [train.py]}}}`, "", configTo),
 		Entry("removing the config of a job that is not paused", debugging, `spec: {config: null}`, "", configTo),
 		Entry("removing the config, even while paused", integration.Paused, `spec: {config: null}`, "spec.config", whatToRun),
-		Entry("two forms of what to run, even while paused", integration.Paused, `spec: {config: {run: {exec: [a]}}}`,
+		Entry("two of python, module and exec, even while paused", integration.Paused, `spec: {config: {run: {exec: [a]}}}`,
 			"spec.config.run", oneForm),
 		Entry("disableCustomEnv, even while paused", integration.Paused, `spec: {disableCustomEnv: true}`, "spec",
 			"disableCustomEnv cannot be changed"),
-		Entry("switching disableCustomEnv off", `spec: {disableCustomEnv: true}`, `spec: {disableCustomEnv: null}`, "spec",
+		Entry("removing disableCustomEnv", `spec: {disableCustomEnv: true}`, `spec: {disableCustomEnv: null}`, "spec",
 			"disableCustomEnv cannot be changed"),
-		Entry(
-			"minReplicas, even while paused",
-			pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"),
-			`spec: {elastic: {minReplicas: 2}}`,
-			"spec",
-			"elastic.minReplicas cannot be changed",
-		),
+		Entry("minReplicas, even while paused", pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"),
+			`spec: {elastic: {minReplicas: 2}}`, "spec", "elastic.minReplicas cannot be changed"),
 		Entry("maxReplicas", elastic, `spec: {elastic: {maxReplicas: 5}}`, "spec", "elastic.maxReplicas cannot be changed"),
 		Entry("removing elastic", elastic, `spec: {elastic: null}`, "spec", "elastic.enabled cannot be changed"),
 		Entry("adding elastic, even while paused", integration.Paused, elastic, "spec", "elastic.enabled cannot be changed"),
-		Entry("expectedReplicas beyond its limits", elastic, `spec: {elastic: {expectedReplicas: 5}}`,
+		Entry("expectedReplicas outside its limits", elastic, `spec: {elastic: {expectedReplicas: 5}}`,
 			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
-		Entry(
-			"the local rank of an elastic job, even while paused",
+		Entry("localRank false of an elastic job, even while paused",
 			pausing("elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}"),
-			`spec: {config: {localRank: false}}`,
-			"spec.config",
-			localRanks,
-		),
+			`spec: {config: {localRank: false}}`, "spec.config", localRanks),
 	)
 
-	DescribeTable("is allowed where it takes effect", cluster.ExpectChangeAllowed,
+	DescribeTable("is allowed if the change takes effect", cluster.ExpectChangeAllowed,
 		integration.AllowedChanges(),
 		Entry("expectedReplicas", elastic, `spec: {elastic: {expectedReplicas: 4}}`),
 		Entry("replicas while paused", integration.Paused, `spec: {worker: {replicas: 3}}`),
@@ -237,15 +229,15 @@ var _ = Describe("Changing a job", func() {
 		Entry("a template together with resuming", integration.Paused,
 			`spec: {runMode: {pause: {enabled: false}}, worker: {template: {metadata: {labels: {a: b}}}}}`),
 		Entry("config while paused", integration.Paused, `spec: {config: {slotsPerWorker: 2, run: {python: [other.py]}}}`),
-		Entry("another form of what to run while paused", integration.Paused,
+		Entry("exec instead of python, while paused", integration.Paused,
 			`spec: {config: {run: {python: null, exec: [train]}}}`),
-		Entry("a command of its own instead, while paused", integration.Paused,
+		Entry("customCommand instead of config.run, while paused", integration.Paused,
 			`spec: {config: {customCommand: train, run: null}}`),
 	)
 })
 
 var _ = Describe("The scale subresource", func() {
-	It("says that a job without elastic has nothing to scale", func(ctx context.Context) {
+	It("returns an error for a job without elastic", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx))
 		err := cluster.Client.SubResource("scale").Get(ctx, job, &autoscalingv1.Scale{})
 		Expect(
@@ -255,10 +247,8 @@ var _ = Describe("The scale subresource", func() {
 
 	DescribeTable("refuses to scale", func(ctx context.Context, patch string) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), patch)
-		Expect(cluster.Scale(ctx, job, 3)).To(MatchError(And(
-			ContainSubstring("spec.elastic.expectedReplicas"),
-			ContainSubstring("expectedReplicas can be changed only in an elastic job, where elastic.enabled is true"),
-		)))
+		Expect(cluster.Scale(ctx, job, 3)).To(MatchError(And(ContainSubstring("spec.elastic.expectedReplicas"),
+			ContainSubstring("expectedReplicas can be changed only in an elastic job, where elastic.enabled is true"))))
 	},
 		Entry("a job without elastic", `{}`),
 		Entry("a job whose elastic is disabled", `spec: {elastic: {enabled: false, expectedReplicas: 2}}`),

@@ -16,29 +16,30 @@ import (
 	"tensorstack.dev/jobs/kit/integration"
 )
 
-var _ = Describe("A job to whose pods admission gives no attempt", func() {
-	It("says so, and runs once admission leaves the label alone", func(ctx context.Context) {
+var _ = Describe("A job whose pods lose their attempt label in admission", func() {
+	It("reports this, and runs when admission no longer removes the label", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
-		leaveAlone := takeOffAttempt(ctx, namespace)
+		stop := removeAttemptLabel(ctx, namespace)
 		job := cluster.Create(ctx, namespace)
 		reason := func() string { return cluster.Get(ctx, job).Status.Reason }
 		Eventually(ctx, reason).Should(Equal(batchv1beta1.ReasonAdmissionChangedPod))
 		initialized := integration.Condition(job, batchv1beta1.ConditionInitialized)
 		Expect(initialized.Message).To(ContainSubstring("batch.tensorstack.dev/attempt is missing"))
 		tries := func() int { return len(cluster.Writes.In(namespace, "/pods")) }
-		Eventually(ctx, tries).Should(BeNumerically(">=", 4), "it creates and deletes a pod, and then another one")
+		Eventually(ctx, tries).Should(BeNumerically(">=", 4), "the controller creates a pod, deletes it and creates another")
 		Expect(cluster.Get(ctx, job).Status.Reason).To(Equal(batchv1beta1.ReasonAdmissionChangedPod))
 		Expect(cluster.EventReasons(ctx, job)).To(ConsistOf(batchv1beta1.ReasonAdmissionChangedPod))
 
-		leaveAlone()
+		stop()
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 	})
 })
 
-// takeOffAttempt has admission take the attempt off the pods of a namespace. It returns a function that ends that.
-func takeOffAttempt(ctx context.Context, namespace string) (leaveAlone func()) {
+// removeAttemptLabel makes admission remove the attempt label from new pods in a namespace. The returned function ends
+// that.
+func removeAttemptLabel(ctx context.Context, namespace string) (stop func()) {
 	GinkgoHelper()
 	api, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())

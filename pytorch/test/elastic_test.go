@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// scale sets the number of replicas as kubectl scale and autoscalers do, by the scale subresource.
+// scale sets the number of replicas through the scale subresource, as kubectl scale and autoscalers do.
 func scale(ctx context.Context, job *v1beta1.PyTorchTrainingJob, replicas int) {
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
 	Expect(cluster.Client.SubResource("scale").Patch(ctx, job.DeepCopy(),
@@ -23,7 +23,7 @@ func scale(ctx context.Context, job *v1beta1.PyTorchTrainingJob, replicas int) {
 }
 
 var _ = Describe("An elastic job", func() {
-	It("is scaled up and down while its other pods stay", func(ctx context.Context) {
+	It("scales up and down without replacing its other pods", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, elasticTorchrun)
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		leader, peer := cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1")
@@ -49,7 +49,7 @@ var _ = Describe("An elastic job", func() {
 		Expect(job.Status.BackoffCount).To(BeZero())
 	})
 
-	It("shows autoscalers what they need: its size and its pods", func(ctx context.Context) {
+	It("reports its size and its pod selector to autoscalers", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, elasticTorchrun)
 		scale := &autoscalingv1.Scale{}
 		Eventually(ctx, func() int32 {
@@ -62,14 +62,14 @@ var _ = Describe("An elastic job", func() {
 		).To(Equal("batch.tensorstack.dev/job-kind=PyTorchTrainingJob,batch.tensorstack.dev/job-name=job"))
 	})
 
-	It("gives up first what does not run", func(ctx context.Context) {
+	It("first removes replicas that do not run when it scales down", func(ctx context.Context) {
 		job := cluster.Start(ctx, 3, elasticTorchrun, "spec: {elastic: {expectedReplicas: 3}}")
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-2")
 		cluster.Edit(ctx, job, "spec: {elastic: {expectedReplicas: 2}}")
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-0", "job-worker-2"))
 	})
 
-	It("shares its replicas among its types by their weights, of which the master stays one", func(ctx context.Context) {
+	It("divides its replicas among its types by weight, and keeps one master", func(ctx context.Context) {
 		job := cluster.Start(ctx, 4, elasticTorchrun,
 			"spec: {elastic: {minReplicas: 1, maxReplicas: 20, expectedReplicas: 4}}", integration.ReplicaSpecs(
 				"type: node, scalingWeight: 2, replicas: 7",

@@ -28,7 +28,7 @@ spec:
   - {type: master, restartPolicy: OnFailure, template: {spec: {containers: [{name: pytorch, image: training}]}}}
 `
 
-// twoWorkers is a job of two workers with a restart policy and a run policy.
+// twoWorkers returns a patch for a job with two workers, a restart policy and a run policy.
 func twoWorkers(restartPolicy, runPolicy string) string {
 	return fmt.Sprintf(`
 spec:
@@ -39,12 +39,12 @@ spec:
 }
 
 var _ = Describe("A job", func() {
-	It("runs from create to Succeeded within the write budget", func(ctx context.Context) {
+	It("runs from creation to Succeeded within the write budget", func(ctx context.Context) {
 		job := cluster.Start(ctx, 4, masterAndWorkers)
 		names := []string{"job-master-0", "job-worker-0", "job-worker-1", "job-worker-2"}
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(names))
 		Expect(cluster.Get(ctx, job).Status.Phase).To(Equal(batchv1beta1.JobPhasePending),
-			"also before the first status is written")
+			"the phase is Pending even before the first status is written")
 
 		cluster.Run(ctx, job, names...)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -65,7 +65,7 @@ var _ = Describe("A job", func() {
 		cluster.ExpectWriteBudget(ctx, job, 4)
 	})
 
-	It("lives as others do if it is too large for the cache", func(ctx context.Context) {
+	It("runs, restarts and succeeds even if it is too large for the cache", func(ctx context.Context) {
 		value := strings.Repeat("a", 100<<10)
 		env := fmt.Sprintf("[{name: A, value: %[1]s}, {name: B, value: %[1]s}]", value)
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", ""), fmt.Sprintf(`
@@ -94,7 +94,7 @@ spec:
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
 	})
 
-	It("owns what it creates, so that deleting it leaves nothing", func(ctx context.Context) {
+	It("owns every object that it creates, so that deleting the job deletes them all", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		var service corev1.Service
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(job), &service)).To(Succeed())
@@ -107,7 +107,7 @@ spec:
 		}
 	})
 
-	It("creates its Service again if somebody deletes it", func(ctx context.Context) {
+	It("recreates its Service if somebody deletes it", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		var service corev1.Service
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(job), &service)).To(Succeed())
@@ -118,7 +118,7 @@ spec:
 		}).Should(BeTrue())
 	})
 
-	It("gives every replica its name, its labels and what it needs to find the leader", func(ctx context.Context) {
+	It("gives every replica its name, its labels and the address of the leader", func(ctx context.Context) {
 		job := cluster.Start(ctx, 4, masterAndWorkers)
 		p := cluster.Pod(ctx, job, "job-worker-1")
 		Expect(p.Labels).To(HaveKeyWithValue(batchv1beta1.LabelJobKind, "PyTorchTrainingJob"))
@@ -140,10 +140,10 @@ spec:
 		Expect(cmp.Diff(map[string]string{
 			"MASTER_ADDR": leader, "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "2", "PYTHONUNBUFFERED": "1",
 		}, env)).To(BeEmpty())
-		Expect(cluster.Pod(ctx, job, "job-master-0").Spec.InitContainers).To(BeEmpty(), "the leader waits for nobody")
+		Expect(cluster.Pod(ctx, job, "job-master-0").Spec.InitContainers).To(BeEmpty(), "the leader does not wait")
 	})
 
-	It("says why it does not run", func(ctx context.Context) {
+	It("reports why it does not run", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		p := cluster.Pod(ctx, job, "job-worker-1")
 		p.Status.Conditions = []corev1.PodCondition{{
@@ -152,10 +152,8 @@ spec:
 		}}
 		Expect(cluster.Client.Status().Update(ctx, p)).To(Succeed())
 		cluster.Run(ctx, job, "job-worker-0")
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonUnschedulable))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonUnschedulable))
 		running := integration.Condition(job, batchv1beta1.ConditionRunning)
 		Expect(running.Status).To(Equal(metav1.ConditionFalse))
 		Expect(
@@ -164,7 +162,7 @@ spec:
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhasePending))
 	})
 
-	It("never touches an object that is not its own", func(ctx context.Context) {
+	It("never changes an object that it does not own", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
 		foreign := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -174,10 +172,8 @@ spec:
 		}
 		Expect(cluster.Client.Create(ctx, foreign)).To(Succeed())
 		job := cluster.Create(ctx, namespace)
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonNameConflict))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
 		Expect(
 			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
 		).To(ContainSubstring("the job needs pod job-worker-1, but one exists that is not the job's"))
@@ -186,11 +182,11 @@ spec:
 		Expect(cluster.Client.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(ctx, func() bool {
 			return meta.IsStatusConditionTrue(cluster.Get(ctx, job).Status.Conditions, batchv1beta1.ConditionInitialized)
-		}).Should(BeTrue(), "the job goes on once the name is free")
+		}).Should(BeTrue(), "the job starts when the name is free")
 		Expect(metav1.IsControlledBy(cluster.Pod(ctx, job, "job-worker-1"), job)).To(BeTrue())
 	})
 
-	It("replaces a pod whose labels somebody changed, and starts anew with it", func(ctx context.Context) {
+	It("replaces a pod whose labels somebody changed, and runs again", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", ""))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -206,7 +202,7 @@ spec:
 		Expect(job.Status.BackoffCount).To(BeZero())
 	})
 
-	It("says which quota keeps it from creating pods, and goes on when there is room", func(ctx context.Context) {
+	It("reports which quota blocks it, and starts when the quota is gone", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
 		quota := &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "few"},
@@ -217,10 +213,8 @@ spec:
 		quota.Status.Used = corev1.ResourceList{"services": resource.MustParse("0")}
 		Expect(cluster.Client.Status().Update(ctx, quota)).To(Succeed())
 		job := cluster.Create(ctx, namespace)
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonCreateFailed))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonCreateFailed))
 		Expect(
 			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
 		).To(ContainSubstring("exceeded quota: few"))
@@ -229,33 +223,32 @@ spec:
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
 	})
 
-	It("runs its plain replicas, and says so, if it is elastic without torchrun", func(ctx context.Context) {
+	It("runs a fixed number of replicas, and reports this, if it is elastic without torchrun", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}}`)
-		notice := "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
+		notice := "spec.elastic has no effect without spec.torchrunConfig: the job runs a fixed number of replicas"
 		Expect(integration.Condition(cluster.Get(ctx, job), batchv1beta1.ConditionInitialized).Message).To(HaveSuffix(notice))
 		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElement("NoEffect"))
 	})
 })
 
 var _ = Describe("A job whose replica fails", func() {
-	It("ends Failed with the replica, its exit code and the tail of its output", func(ctx context.Context) {
+	It("ends Failed and reports the replica, its exit code and its last output", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("Never", ""))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		cluster.Exit(ctx, job, "job-worker-1", 3, "Traceback (most recent call last):\nValueError: no data")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
 		failed := integration.Condition(job, batchv1beta1.ConditionFailed)
 		Expect(failed.Reason).To(Equal(batchv1beta1.ReasonPermanentFailure))
-		Expect(
-			failed.Message,
-		).To(Equal("replica job-worker-1 (rank 1) failed with exit code 3 (Error), which restart policy Never does not restart; " +
+		Expect(failed.Message).To(Equal("replica job-worker-1 (rank 1) failed with exit code 3 (Error), " +
+			"which restart policy Never does not restart; " +
 			"its last output:\nTraceback (most recent call last):\nValueError: no data"))
 		Expect(job.Status.Failures).To(HaveLen(1))
 		Expect(job.Status.Failures[0].ExitCode).To(Equal(ptr.To[int32](3)))
 		Expect(job.Status.BackoffCount).To(BeZero())
-		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-1"), "the pod that ran on is cleaned up")
+		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf("job-worker-1"), "the pod that still ran is cleaned up")
 	})
 
-	It("restarts every replica of a collective, counts that once, and stops at the limit", func(ctx context.Context) {
+	It("restarts all replicas of a collective as one counted restart, and fails at the limit", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "backoffLimit: 1"))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		survivor := cluster.Pod(ctx, job, "job-worker-0")
@@ -275,7 +268,7 @@ var _ = Describe("A job whose replica fails", func() {
 		Expect(
 			integration.Condition(job, batchv1beta1.ConditionFailed).Message,
 		).To(ContainSubstring("replica job-worker-0 (rank 0) failed with exit code 7"))
-		Expect(job.Status.BackoffCount).To(Equal(int32(1)), "the failure that exceeds the limit is not added")
+		Expect(job.Status.BackoffCount).To(Equal(int32(1)), "the failure that exceeds the limit is not counted")
 		Expect(job.Status.Failures).To(HaveLen(2))
 	})
 
@@ -289,7 +282,7 @@ var _ = Describe("A job whose replica fails", func() {
 		Expect(job.Status.Tasks[0].Replicas[1].Attempt).To(Equal(int32(1)))
 	})
 
-	It("with scope Replica leaves a worker failed that its policy does not restart, and lets the leader decide",
+	It("with scope Replica and policy Never does not restart a failed worker, and lets the leader decide",
 		func(ctx context.Context) {
 			job := cluster.Start(ctx, 2, twoWorkers("Never", "restartScope: Replica"))
 			cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
@@ -316,15 +309,15 @@ var _ = Describe("A job whose replica fails", func() {
 				integration.Condition(job, batchv1beta1.ConditionFailed).Reason,
 			).To(Equal(batchv1beta1.ReasonPermanentFailure))
 		},
-		Entry("restarts SIGINT", 130, true),
-		Entry("restarts SIGKILL", 137, true),
-		Entry("restarts the user's own SIGUSR1", 138, true),
-		Entry("restarts SIGTERM", 143, true),
-		Entry("takes a program's own error for permanent", 1, false),
-		Entry("takes a segmentation fault for permanent", 139, false),
+		Entry("restarts after SIGINT", 130, true),
+		Entry("restarts after SIGKILL", 137, true),
+		Entry("restarts after SIGUSR1, which programs use to request a restart", 138, true),
+		Entry("restarts after SIGTERM", 143, true),
+		Entry("does not restart after an error of the program", 1, false),
+		Entry("does not restart after a segmentation fault", 139, false),
 	)
 
-	It("with restartPolicy Always restarts a worker that succeeded, but ends with the leader's success",
+	It("with restartPolicy Always restarts a worker that succeeded, but ends when the leader succeeds",
 		func(ctx context.Context) {
 			job := cluster.Start(ctx, 2, twoWorkers("Always", ""))
 			cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
@@ -334,14 +327,14 @@ var _ = Describe("A job whose replica fails", func() {
 			Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
 		})
 
-	It("does not count a pod that was deleted", func(ctx context.Context) {
+	It("does not count the restart after a pod was deleted", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "backoffLimit: 0"))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Ready }).Should(Equal("2/2"))
 		lost, peer := cluster.Pod(ctx, job, "job-worker-1"), cluster.Pod(ctx, job, "job-worker-0")
 		Expect(cluster.Client.Delete(ctx, lost, client.GracePeriodSeconds(0))).To(Succeed())
 		cluster.Replacement(ctx, lost)
-		cluster.Replacement(ctx, peer) // alone it would wait for its peer until a time-out
+		cluster.Replacement(ctx, peer) // alone, the peer would wait for the other worker until a timeout
 		Expect(cluster.Get(ctx, job).Status.BackoffCount).To(BeZero())
 		Expect(job.Status.Failures[0].Reason).To(Equal(batchv1beta1.ReasonDeleted))
 		Expect(job.Status.Phase).NotTo(Equal(batchv1beta1.JobPhaseFailed))
@@ -349,7 +342,7 @@ var _ = Describe("A job whose replica fails", func() {
 })
 
 var _ = Describe("A job with a deadline", func() {
-	It("fails when the time is up, with no event to wake the controller", func(ctx context.Context) {
+	It("fails at the deadline, although no event triggers a reconcile", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "activeDeadlineSeconds: 1"))
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed))
 		Expect(integration.Condition(job, batchv1beta1.ConditionFailed).Reason).To(Equal(batchv1beta1.ReasonDeadlineExceeded))
@@ -360,7 +353,7 @@ var _ = Describe("A job with a deadline", func() {
 })
 
 var _ = Describe("A job with ttlSecondsAfterFinished", func() {
-	It("is deleted when the time is over, with no event to wake the controller", func(ctx context.Context) {
+	It("is deleted when the time has passed, although no event triggers a reconcile", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("Never", "ttlSecondsAfterFinished: 1"))
 		cluster.Exit(ctx, job, "job-worker-0", 1, "")
 		Eventually(ctx, func() bool {
@@ -369,7 +362,7 @@ var _ = Describe("A job with ttlSecondsAfterFinished", func() {
 	})
 })
 
-var _ = DescribeTable("A finished job keeps the pods that cleanUpPolicy says",
+var _ = DescribeTable("A finished job with cleanUpPolicy",
 	func(ctx context.Context, cleanUp string, want []string, wantAggregate batchv1beta1.Aggregate) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "cleanUpPolicy: "+cleanUp))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
@@ -378,10 +371,12 @@ var _ = DescribeTable("A finished job keeps the pods that cleanUpPolicy says",
 		final := cluster.Get(ctx, job).DeepCopy()
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf(want))
 		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&wantAggregate))
-		Expect(job.Status.Conditions).To(Equal(final.Status.Conditions), "the end is final")
+		Expect(job.Status.Conditions).To(Equal(final.Status.Conditions), "the result does not change")
 		Expect(job.Status.CompletionTime).To(Equal(final.Status.CompletionTime))
 	},
-	Entry("All", "All", []string{}, batchv1beta1.Aggregate{Deleted: 2}),
-	Entry("Unfinished", "Unfinished", []string{"job-worker-0"}, batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}),
-	Entry("None", "None", []string{"job-worker-0", "job-worker-1"}, batchv1beta1.Aggregate{Succeeded: 1, Running: 1}),
+	Entry("All deletes all pods", "All", []string{}, batchv1beta1.Aggregate{Deleted: 2}),
+	Entry("Unfinished deletes only the pods that still run", "Unfinished", []string{"job-worker-0"},
+		batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}),
+	Entry("None deletes no pod", "None", []string{"job-worker-0", "job-worker-1"},
+		batchv1beta1.Aggregate{Succeeded: 1, Running: 1}),
 )

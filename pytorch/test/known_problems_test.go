@@ -21,25 +21,26 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// What docs/known-problems.md promises and no other test of this package shows.
+// The tests of this file prove the promises of docs/known-problems.md that no other test of this package covers.
 
-// podCreations are the controller's requests that create pods.
+// podCreations is the gate for the controller's requests that create pods.
 var podCreations gate
 
-// gate holds requests back where a test wants to see which of them are under way at once.
+// gate holds requests back, so that a test can see which requests are in flight at the same time.
 type gate struct{ held sync.Map } // path -> chan release
 
-// release lets a request through.
+// release lets a held request continue.
 type release func()
 
-// hold makes the creations of pods in a namespace arrive in the channel, where each waits until it is let through.
+// hold holds back every request that creates a pod in a namespace. For each request, the channel receives a function
+// that lets the request continue.
 func (g *gate) hold(namespace string) <-chan release {
 	arrivals := make(chan release)
 	g.held.Store("/api/v1/namespaces/"+namespace+"/pods", arrivals)
 	return arrivals
 }
 
-// wrap lets a client's requests pass through the gate.
+// wrap sends a client's requests through the gate.
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		arrivals, held := g.held.Load(request.URL.Path)
@@ -65,8 +66,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-var _ = Describe("A job of many replicas", func() {
-	It("has its pods created many at a time", func(ctx context.Context) {
+var _ = Describe("A job with many replicas", func() {
+	It("creates its pods in parallel, in batches that double in size", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
 		creations := podCreations.hold(namespace)
 		job := cluster.Create(ctx, namespace, integration.ReplicaSpecs("type: worker, replicas: 7"))
@@ -74,18 +75,18 @@ var _ = Describe("A job of many replicas", func() {
 			var batch []release
 			for range atOnce {
 				var next release
-				Eventually(ctx, creations).Should(Receive(&next), "%d creations are under way at once", atOnce)
+				Eventually(ctx, creations).Should(Receive(&next), "%d creations are in flight at the same time", atOnce)
 				batch = append(batch, next)
 			}
-			for _, letThrough := range batch {
-				letThrough()
+			for _, next := range batch {
+				next()
 			}
 		}
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(7))
-		Expect(cluster.Writes.In(namespace, "/services")).To(HaveLen(1), "one Service for all")
+		Expect(cluster.Writes.In(namespace, "/services")).To(HaveLen(1), "all replicas share one Service")
 	})
 
-	It("recovers as one: all of 128 start anew when one fails, which counts once", func(ctx context.Context) {
+	It("recovers as one: when one of 128 replicas fails, all restart, which counts once", func(ctx context.Context) {
 		const replicas = 128
 		patient := func(actual any) AsyncAssertion {
 			return Eventually(ctx, actual).WithTimeout(2 * time.Minute).WithPolling(200 * time.Millisecond)
@@ -104,14 +105,14 @@ var _ = Describe("A job of many replicas", func() {
 				replicas,
 			),
 			Satisfy(func(now map[string]types.UID) bool { return !sharesPod(before, now) }),
-		), "every pod is a new one")
+		), "every pod is replaced")
 		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
 		patient(func() string { return cluster.Get(ctx, job).Status.Ready }).Should(Equal("128/128"))
 		Expect(job.Status.Phase).To(Equal(batchv1beta1.JobPhaseRunning))
 		Expect(job.Status.BackoffCount).To(Equal(int32(1)))
 		Expect(job.Status.Tasks[0].RestartCount).To(Equal(int32(replicas)))
 
-		// What only follows the replicas is written at intervals, however many they are.
+		// Status changes that only follow the replicas are written at intervals, however many replicas there are.
 		intervals := int(time.Since(began)/integration.StatusInterval) + 1
 		Expect(len(cluster.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals",
 			intervals)
@@ -129,7 +130,7 @@ func podUIDs(ctx context.Context, job *v1beta1.PyTorchTrainingJob) map[string]ty
 	return uids
 }
 
-// sharesPod says whether a pod of one time is still there at the other.
+// sharesPod reports whether a pod is in both maps.
 func sharesPod(before, now map[string]types.UID) bool {
 	for name, uid := range before {
 		if now[name] == uid {
@@ -139,9 +140,9 @@ func sharesPod(before, now map[string]types.UID) bool {
 	return false
 }
 
-// refuseDeletions makes the API server refuse to delete pods in a namespace. It returns what ends that.
-func refuseDeletions(ctx context.Context, namespace string) (allow func()) {
-	const reason = "no pod may be deleted here"
+// rejectDeletions makes the API server reject the deletion of pods in a namespace. The returned function ends that.
+func rejectDeletions(ctx context.Context, namespace string) (allow func()) {
+	const reason = "pods in this namespace cannot be deleted"
 	meta := metav1.ObjectMeta{Name: namespace}
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: meta,
@@ -180,16 +181,16 @@ func refuseDeletions(ctx context.Context, namespace string) (allow func()) {
 }
 
 var _ = Describe("A job that has ended", func() {
-	It("has its pods deleted however often the API server refuses that, and stays as it ended", func(ctx context.Context) {
+	It("retries while the API server rejects the deletion of its pods, and keeps its result", func(ctx context.Context) {
 		namespace := cluster.NewNamespace(ctx)
-		allow := refuseDeletions(ctx, namespace)
+		allow := rejectDeletions(ctx, namespace)
 		job := cluster.Create(ctx, namespace, twoWorkers("OnFailure", "activeDeadlineSeconds: 1"))
 		Eventually(ctx, func() bool { return cluster.Get(ctx, job).Status.Decided() }).Should(BeTrue())
 		decided := job.Status.DeepCopy()
 		deletions := func() int { return len(cluster.Writes.In(namespace, "/pods/job-worker-")) }
-		Eventually(ctx, deletions).Should(BeNumerically(">=", 3), "it tries again, with nothing to wake it")
+		Eventually(ctx, deletions).Should(BeNumerically(">=", 3), "the controller retries without an event")
 		Expect(cluster.PodNames(ctx, job)).To(HaveLen(2))
-		Expect(cluster.Get(ctx, job).Status).To(Equal(*decided), "it has not finished")
+		Expect(cluster.Get(ctx, job).Status).To(Equal(*decided), "the job has not finished")
 
 		allow()
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(BeEmpty())
@@ -201,7 +202,7 @@ var _ = Describe("A job that has ended", func() {
 		}
 	})
 
-	It("is not run again when somebody deletes what is left of it", func(ctx context.Context) {
+	It("does not run again when somebody deletes its pods and its Service", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("Always", "cleanUpPolicy: None"))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		cluster.Exit(ctx, job, "job-worker-0", 0, "")
@@ -216,13 +217,11 @@ var _ = Describe("A job that has ended", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name},
 		})).To(Succeed())
 		Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 1, Deleted: 1}),
-			"it has seen that they are gone")
-		// Once it has seen another change, it has done all that it does about these.
+			"the controller has seen that the pods are gone")
+		// When the controller has observed a later change, it has also handled the deletions.
 		cluster.Edit(ctx, job, "spec: {runPolicy: {backoffLimit: 7}}")
-		Eventually(
-			ctx,
-			func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation },
-		).Should(BeTrue())
+		Eventually(ctx,
+			func() bool { return cluster.Get(ctx, job).Status.ObservedGeneration == job.Generation }).Should(BeTrue())
 
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 		Expect(cluster.Writes.In(job.Namespace, "/pods")).To(HaveLen(created))
@@ -232,14 +231,14 @@ var _ = Describe("A job that has ended", func() {
 	})
 })
 
-var _ = Describe("A job of the name of one that was just deleted", func() {
-	It("starts as soon as the pods of that are gone, and takes none of them for its own", func(ctx context.Context) {
+var _ = Describe("A job with the name of a job that was just deleted", func() {
+	It("starts when the pods of the deleted job are gone, and adopts none of them", func(ctx context.Context) {
 		former := cluster.Start(ctx, 2)
 		old := []*corev1.Pod{cluster.Pod(ctx, former, "job-worker-0"), cluster.Pod(ctx, former, "job-worker-1")}
 		for _, p := range old {
 			Expect(cluster.ChangePod(ctx, p, func(p *corev1.Pod) { kubelet.Run(p, "node", time.Now()) })).To(Succeed())
 		}
-		// The garbage collector, which does not run here, deletes what the job owns. The pods take their time.
+		// No garbage collector runs here, so the test deletes the objects that the job owned. The pods terminate gracefully.
 		Expect(cluster.Client.Delete(ctx, former)).To(Succeed())
 		Expect(cluster.Client.Delete(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: former.Name},
@@ -249,10 +248,8 @@ var _ = Describe("A job of the name of one that was just deleted", func() {
 		}
 
 		job := cluster.Create(ctx, former.Namespace)
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonNameConflict))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonNameConflict))
 		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(ContainSubstring(
 			"but one exists that belongs to PyTorchTrainingJob job (UID %s): rename the job", former.UID))
 		for _, p := range old {
@@ -272,7 +269,7 @@ var _ = Describe("A job of the name of one that was just deleted", func() {
 })
 
 var _ = Describe("The metrics", func() {
-	It("count the jobs of each phase as the API server has them", func(ctx context.Context) {
+	It("count as many jobs of each phase as the API server has", func(ctx context.Context) {
 		ended := cluster.Start(ctx, 2, twoWorkers("Never", ""))
 		cluster.Exit(ctx, ended, "job-worker-0", 0, "")
 		failed := cluster.Start(ctx, 2, twoWorkers("Never", ""))
@@ -294,7 +291,7 @@ var _ = Describe("The metrics", func() {
 	})
 })
 
-// jobsByPhase reads what Prometheus would: how many jobs there are of each phase that has any.
+// jobsByPhase returns the number of jobs of each phase, as Prometheus would read it. Phases without jobs are left out.
 func jobsByPhase(g Gomega) map[string]int {
 	families, err := metrics.Registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())

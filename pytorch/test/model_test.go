@@ -21,13 +21,13 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// apiServer is the real API server or the model of it, with what a test asks of it and what it answered.
+// apiServer is the real API server or its model. It records the answers to the requests of a test.
 type apiServer struct {
 	client.Client
 	namespace string
-	// change lets a kubelet change a pod.
+	// change changes a pod as the kubelet would.
 	change func(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod))
-	// answers are what there was to see, line by line.
+	// answers are the recorded answers, one per line.
 	answers []string
 }
 
@@ -35,7 +35,7 @@ func (s *apiServer) note(format string, args ...any) {
 	s.answers = append(s.answers, fmt.Sprintf(format, args...))
 }
 
-// tell notes how a request ended.
+// tell records the result of a request.
 func (s *apiServer) tell(request string, err error) {
 	s.note("%s: %s", request, apierrors.ReasonForError(err))
 }
@@ -52,7 +52,7 @@ func (s *apiServer) createPod(ctx context.Context) *corev1.Pod {
 	return s.see(ctx, pod)
 }
 
-// see reads a pod and notes what matters of it.
+// see reads a pod and records the fields that matter to a controller.
 func (s *apiServer) see(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 	before := pod.ResourceVersion
 	seen := &corev1.Pod{}
@@ -62,7 +62,7 @@ func (s *apiServer) see(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 	}
 	grace := ""
 	if seen.DeletionTimestamp != nil {
-		grace = fmt.Sprintf(", deleted with %d s of grace, which are over in %.0f s", *seen.DeletionGracePeriodSeconds,
+		grace = fmt.Sprintf(", deleted with %d s of grace, which end in %.0f s", *seen.DeletionGracePeriodSeconds,
 			time.Until(seen.DeletionTimestamp.Time).Round(10*time.Second).Seconds())
 	}
 	s.note("pod: %s, has a UID: %t, changed: %t%s", seen.Status.Phase, seen.UID != "", seen.ResourceVersion != before,
@@ -70,7 +70,7 @@ func (s *apiServer) see(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 	return seen
 }
 
-// run binds the pod to a node, where it runs.
+// run binds the pod to a node and makes it run.
 func (s *apiServer) run(ctx context.Context, pod *corev1.Pod) *corev1.Pod {
 	s.change(ctx, pod, func(p *corev1.Pod) { kubelet.Run(p, "node", time.Now()) })
 	return s.see(ctx, pod)
@@ -80,7 +80,7 @@ func (s *apiServer) createJob(ctx context.Context) *v1beta1.PyTorchTrainingJob {
 	job := &v1beta1.PyTorchTrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "job"},
 		Spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{{
-			Type: "worker", Replicas: new(int32(0)), // so that the controller leaves it alone
+			Type: "worker", Replicas: new(int32(0)), // so that the controller creates no pod
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
 		}}},
 	}
@@ -88,7 +88,7 @@ func (s *apiServer) createJob(ctx context.Context) *v1beta1.PyTorchTrainingJob {
 	return job
 }
 
-// patch changes the status of a job from the version that is given.
+// patch patches the status of a job. It fails if the given version of the job is not the current one.
 func (s *apiServer) patch(ctx context.Context, job *v1beta1.PyTorchTrainingJob, change func(*batchv1beta1.JobStatus)) {
 	base := job.DeepCopy()
 	change(job.JobStatus())
@@ -117,7 +117,7 @@ func modelAPIServer() *apiServer {
 	}}
 }
 
-var _ = DescribeTable("The model of the API server, on which the crash tests run, answers as the real one",
+var _ = DescribeTable("The model of the API server, which the crash tests use, answers like the real one",
 	func(ctx context.Context, ask func(context.Context, *apiServer), want string) {
 		server, modelled := realAPIServer(ctx), modelAPIServer()
 		ask(ctx, server)
@@ -125,17 +125,17 @@ var _ = DescribeTable("The model of the API server, on which the crash tests run
 		Expect(modelled.answers).To(Equal(server.answers))
 		Expect(strings.Join(server.answers, "\n")).To(ContainSubstring(want))
 	},
-	Entry("to a pod that is created twice", func(ctx context.Context, s *apiServer) {
+	Entry("when a pod is created twice", func(ctx context.Context, s *apiServer) {
 		pod := s.createPod(ctx)
 		pod.ResourceVersion = ""
 		s.tell("create", s.Create(ctx, pod))
 	}, "create: AlreadyExists"),
-	Entry("to the deletion of a pod without a node", func(ctx context.Context, s *apiServer) {
+	Entry("when a pod without a node is deleted", func(ctx context.Context, s *apiServer) {
 		pod := s.createPod(ctx)
 		s.tell("delete", s.Delete(ctx, pod))
 		s.see(ctx, pod)
 	}, "pod: NotFound"),
-	Entry("to the deletion of a pod that runs", func(ctx context.Context, s *apiServer) {
+	Entry("when a running pod is deleted", func(ctx context.Context, s *apiServer) {
 		pod := s.run(ctx, s.createPod(ctx))
 		s.tell("delete", s.Delete(ctx, pod))
 		pod = s.see(ctx, pod)
@@ -143,30 +143,30 @@ var _ = DescribeTable("The model of the API server, on which the crash tests run
 		pod = s.see(ctx, pod)
 		s.tell("delete by force", s.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 		s.see(ctx, pod)
-	}, "deleted with 30 s of grace, which are over in 30 s"),
-	Entry("to the deletion of a pod that has ended", func(ctx context.Context, s *apiServer) {
+	}, "deleted with 30 s of grace, which end in 30 s"),
+	Entry("when a pod that has ended is deleted", func(ctx context.Context, s *apiServer) {
 		pod := s.run(ctx, s.createPod(ctx))
 		s.change(ctx, pod, func(p *corev1.Pod) { kubelet.Exit(p, 1, "", time.Now()) })
 		s.tell("delete", s.Delete(ctx, pod))
 		s.see(ctx, pod)
 	}, "pod: NotFound"),
-	Entry("to the deletion of a pod of another UID", func(ctx context.Context, s *apiServer) {
+	Entry("when a pod is deleted with the precondition of another UID", func(ctx context.Context, s *apiServer) {
 		pod := s.createPod(ctx)
 		s.tell("delete", s.Delete(ctx, pod, client.Preconditions{UID: new(types.UID("another"))}))
 		s.tell("delete", s.Delete(ctx, s.see(ctx, pod), client.Preconditions{UID: &pod.UID}))
 	}, "delete: Conflict"),
-	Entry("to the deletion of a pod of another version", func(ctx context.Context, s *apiServer) {
+	Entry("when a pod is deleted with the precondition of an old version", func(ctx context.Context, s *apiServer) {
 		pod := s.createPod(ctx)
 		s.run(ctx, pod)
 		s.tell("delete", s.Delete(ctx, pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}))
 		s.see(ctx, pod)
 	}, "delete: Conflict"),
-	Entry("to the deletion of no pod", func(ctx context.Context, s *apiServer) {
+	Entry("when a pod that does not exist is deleted", func(ctx context.Context, s *apiServer) {
 		pod := s.createPod(ctx)
 		pod.Name = "another"
 		s.tell("delete", s.Delete(ctx, pod))
 	}, "delete: NotFound"),
-	Entry("to a patch of the status of a job", func(ctx context.Context, s *apiServer) {
+	Entry("when the status of a job is patched", func(ctx context.Context, s *apiServer) {
 		job := s.createJob(ctx)
 		if s.namespace != "ns" { // the controller writes to the real job once
 			Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).ShouldNot(BeEmpty())

@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// resumable is a job of two workers, launched by torchrun, that starts otherwise after a pause.
+// resumable is a job of two workers, launched by torchrun, whose args change after a pause.
 const resumable = `
 spec:
   torchrunConfig: {enabled: true}
@@ -21,7 +21,7 @@ spec:
   - {type: worker, replicas: 2, template: {spec: {initContainers: [{name: fetch, image: training}], containers: [{name: pytorch, image: training, args: [train.py]}]}}}
 `
 
-// args returns a function that reads the args of the replicas, for Eventually: nothing until both pods are there.
+// args returns a function for Eventually that reads the args of all pods of the job.
 func args(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() [][]string {
 	return func() [][]string {
 		var list [][]string
@@ -32,8 +32,8 @@ func args(ctx context.Context, job *v1beta1.PyTorchTrainingJob) func() [][]strin
 	}
 }
 
-var _ = Describe("A job that is paused", func() {
-	It("loses its pods, and comes back as resumeSpecs says", func(ctx context.Context) {
+var _ = Describe("A paused job", func() {
+	It("has no pods, and is resumed with the args of resumeSpecs", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, resumable)
 		Expect(args(ctx, job)()).To(Equal([][]string{{"train.py"}, {"train.py"}}))
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
@@ -53,20 +53,18 @@ var _ = Describe("A job that is paused", func() {
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		Expect(job.Status.BackoffCount).To(BeZero())
-		Eventually(
-			ctx,
-			func() []string { return cluster.EventReasons(ctx, job) },
-		).Should(ContainElements("Paused", "Resumed"))
+		Eventually(ctx,
+			func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElements("Paused", "Resumed"))
 	})
 
-	It("from the start makes a first start, to which resumeSpecs do not apply", func(ctx context.Context) {
+	It("starts without resumeSpecs if it was paused from the start", func(ctx context.Context) {
 		job := cluster.Start(ctx, 0, resumable, integration.Paused)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
 		cluster.Edit(ctx, job, integration.Resumed)
 		Eventually(ctx, args(ctx, job)).Should(Equal([][]string{{"train.py"}, {"train.py"}}))
 	})
 
-	It("has what it was given meanwhile when it is resumed", func(ctx context.Context) {
+	It("is resumed with the changes that were made during the pause", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", ""))
 		cluster.Edit(ctx, job, integration.Paused)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
@@ -79,7 +77,7 @@ spec:
 		Eventually(ctx, args(ctx, job)).Should(Equal([][]string{{"other.py"}, {"other.py"}, {"other.py"}}))
 	})
 
-	It("has all its time again after a pause", func(ctx context.Context) {
+	It("has its full activeDeadlineSeconds again after a pause", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, twoWorkers("OnFailure", "activeDeadlineSeconds: 2"))
 		cluster.Edit(ctx, job, integration.Paused)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
@@ -94,7 +92,7 @@ spec:
 })
 
 var _ = Describe("A job in debug mode", func() {
-	It("has everything but its training", func(ctx context.Context) {
+	It("has its pods and their environment, but does not run its training", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, resumable, `
 spec:
   runMode: {pause: null, debug: {enabled: true, replicaSpecs: [{type: worker, skipInitContainer: true}]}}
@@ -107,7 +105,7 @@ spec:
 		Expect(main.Args).To(BeEmpty())
 		Expect(main.ReadinessProbe).To(BeNil())
 		Expect(main.Env).To(ContainElement(HaveField("Name", "MASTER_ADDR")))
-		Expect(worker.Spec.InitContainers).To(HaveLen(1), "only the one that waits for the leader")
+		Expect(worker.Spec.InitContainers).To(HaveLen(1), "only the init container that waits for the leader is left")
 		Expect(worker.Spec.InitContainers[0].Name).To(Equal("wait-for-peers"))
 	})
 })

@@ -15,7 +15,7 @@ import (
 var _ = Describe("A job with spec.scheduler.t9kScheduler", Ordered, func() {
 	cluster.SchedulerSpecs()
 
-	It("waits for minReplicas and its leader if it is elastic, however many are expected", func(ctx context.Context) {
+	It("waits only for minReplicas, including its leader, if it is elastic", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), integration.InQueue, elasticTorchrun,
 			"spec: {elastic: {expectedReplicas: 3}}")
 		group := cluster.PodGroup(ctx, job)
@@ -29,10 +29,10 @@ var _ = Describe("A job with spec.scheduler.t9kScheduler", Ordered, func() {
 		scale(ctx, job, 4)
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(4))
 		Expect(cluster.Pod(ctx, job, "job-worker-3").Labels).To(HaveKeyWithValue(schedulerv1beta1.LabelGroupName, "job"))
-		Expect(cluster.PodGroup(ctx, job).Generation).To(Equal(group.Generation), "scaling does not change it")
+		Expect(cluster.PodGroup(ctx, job).Generation).To(Equal(group.Generation), "scaling does not change the PodGroup")
 	})
 
-	It("writes nothing to its PodGroup while it runs, whatever the PodGroup says of its pods", func(ctx context.Context) {
+	It("writes nothing to its PodGroup while it runs, even if the PodGroup's status changes", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), integration.InQueue)
 		cluster.Admit(ctx, job)
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
@@ -46,7 +46,7 @@ var _ = Describe("A job with spec.scheduler.t9kScheduler", Ordered, func() {
 			cluster.Admit(ctx, job)
 			cluster.Exit(ctx, job, "job-worker-1", 0, "")
 		}
-		Consistently(ctx, writes, time.Second).Should(BeNumerically("<=", before+1), "one for the replica that ended")
+		Consistently(ctx, writes, time.Second).Should(BeNumerically("<=", before+1), "one write for the replica that ended")
 		Expect(cluster.Writes.In(job.Namespace, "/podgroups")).To(HaveLen(1))
 	})
 })

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/kit/integration"
 )
 
-// valid is a job that the API server accepts. Each case is a merge patch onto it, as a user would write it.
+// valid is a job that the API server accepts. Each case is a merge patch for it, as a user would write it.
 const valid = `
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: PyTorchTrainingJob
@@ -34,20 +34,16 @@ spec:
   torchrunConfig: {enabled: true, maxRestarts: 3}
 `
 
-var _ = Describe("Bad input", func() {
+var _ = Describe("A new job", func() {
 	DescribeTable("is refused at apply time with a message that names the field", cluster.ExpectRefused,
 		integration.BadInput(integration.MainContainer), integration.BadReplicaSpecs(), integration.BadTensorBoardSpecs(),
 		integration.BadElastic(),
-		Entry(
-			"a type that is not a DNS label",
-			integration.ReplicaSpecs("type: Worker_1"),
-			"spec.replicaSpecs[0].type",
-			"type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit",
-		),
-		Entry("a restart policy of the container named pytorch, behind one named python",
+		Entry("a type that is not a DNS label", integration.ReplicaSpecs("type: Worker_1"), "spec.replicaSpecs[0].type",
+			"type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit"),
+		Entry("a restart policy of the container pytorch, listed after the container python",
 			integration.Containers("{name: python, image: a}", "{name: pytorch, image: a, restartPolicy: Always}"),
 			"spec.replicaSpecs[0].template.spec.containers", integration.MainRestarts),
-		Entry("a restart policy of the container named python, behind another",
+		Entry("a restart policy of the container python, listed after another container",
 			integration.Containers("{name: first, image: a}", "{name: python, image: a, restartPolicy: Always}"),
 			"spec.replicaSpecs[0].template.spec.containers", integration.MainRestarts),
 		Entry("an empty type", integration.ReplicaSpecs(`type: ""`),
@@ -60,40 +56,40 @@ var _ = Describe("Bad input", func() {
 		Entry("elastic torchrun without maxRestarts",
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true}}`,
 			"spec.torchrunConfig", "torchrunConfig.maxRestarts must be at least 1 with elastic training"),
-		Entry("elastic training of a master and nothing else",
+		Entry("elastic training of a master without another type",
 			integration.ReplicaSpecs("type: master")+
 				"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
 			"spec.replicaSpecs", "elastic training needs a type other than master"),
 		Entry("negative maxRestarts", `spec: {torchrunConfig: {enabled: true, maxRestarts: -1}}`,
 			"spec.torchrunConfig.maxRestarts", "should be greater than or equal to 0"),
-		Entry("a procPerNode that torchrun does not know", `spec: {torchrunConfig: {enabled: true, procPerNode: all}}`,
+		Entry("a procPerNode that torchrun does not support", `spec: {torchrunConfig: {enabled: true, procPerNode: all}}`,
 			"spec.torchrunConfig.procPerNode", "procPerNode must be a positive integer, gpu, cpu or auto"),
 		Entry("another rendezvous backend without an endpoint",
 			`spec: {torchrunConfig: {enabled: true, rdzvBackend: etcd-v2}}`,
 			"spec.torchrunConfig.rdzvBackend", "add --rdzv_endpoint=<host>:<port> to extraOptions"),
-		Entry("a job name too long for the last pod that elastic training may add",
+		Entry("a job name that is too long for the last pod that elastic training can add",
 			integration.TenDigits("replicas: 1")+
 				"  elastic: {enabled: true, minReplicas: 1, maxReplicas: 11}\n  torchrunConfig: {enabled: true, maxRestarts: 1}\n",
 			"metadata.name", "metadata.name is too long"),
-		Entry("the spelling of an older reference", `spec: {torchrunConfig: {enable: true}}`,
+		Entry("torchrunConfig.enable, as in an older reference", `spec: {torchrunConfig: {enable: true}}`,
 			"spec.torchrunConfig.enable", "unknown field"),
 	)
 
-	DescribeTable("is told from good input", cluster.ExpectAccepted,
+	DescribeTable("is accepted:", cluster.ExpectAccepted,
 		integration.GoodInput(integration.MainContainer), integration.GoodReplicaSpecs(), integration.GoodTensorBoardSpecs(),
-		Entry("a first container that restarts in its pod, beside the main container",
+		Entry("a restart policy of the first container, if the main container is another one",
 			integration.Containers("{name: first, image: a, restartPolicy: Always}", "{name: pytorch, image: a}")),
-		Entry("types that are seen in the wild",
+		Entry("a list of common types",
 			integration.ReplicaSpecs("type: master", "type: worker", "type: node", "type: ps")),
 		Entry("elastic training without an expected number",
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true, maxRestarts: 1}}`),
-		Entry("elastic that is switched off", `spec: {elastic: {enabled: false}}`),
+		Entry("a disabled elastic", `spec: {elastic: {enabled: false}}`),
 		Entry("procPerNode gpu", `spec: {torchrunConfig: {enabled: true, procPerNode: gpu}}`),
 		Entry("another rendezvous backend with an endpoint",
 			`spec: {torchrunConfig: {enabled: true, rdzvBackend: etcd-v2, extraOptions: ["--rdzv_endpoint=etcd:2379"]}}`),
 	)
 
-	It("does not concern what is not given: defaults are filled in", func(ctx context.Context) {
+	It("gets defaults for unset fields", func(ctx context.Context) {
 		job, err := cluster.Apply(
 			ctx,
 			`spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [{name: pytorch, image: training}]}}}], torchrunConfig: {enabled: true}, scheduler: {t9kScheduler: {queue: default}}}`,
@@ -110,7 +106,7 @@ var _ = Describe("Bad input", func() {
 })
 
 var _ = Describe("Changing a job", func() {
-	DescribeTable("is refused where it could not take effect", cluster.ExpectChangeRefused,
+	DescribeTable("is refused if the change cannot take effect", cluster.ExpectChangeRefused,
 		integration.RefusedChanges(), integration.RefusedReplicaSpecChanges(),
 		Entry("torchrunConfig of a job that is not paused", `spec: {torchrunConfig: {enabled: true}}`,
 			`spec: {torchrunConfig: {maxRestarts: 2}}`,
@@ -127,11 +123,11 @@ var _ = Describe("Changing a job", func() {
 		Entry("removing elastic", elasticTorchrun, `spec: {elastic: null}`, "spec", "elastic.enabled cannot be changed"),
 		Entry("adding elastic", `{}`, `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}}`, "spec",
 			"elastic.enabled cannot be changed"),
-		Entry("expectedReplicas beyond its limits", elasticTorchrun, `spec: {elastic: {expectedReplicas: 5}}`,
+		Entry("expectedReplicas outside its limits", elasticTorchrun, `spec: {elastic: {expectedReplicas: 5}}`,
 			"spec.elastic.expectedReplicas", "expectedReplicas must be from minReplicas to maxReplicas"),
 	)
 
-	DescribeTable("is allowed where it takes effect", cluster.ExpectChangeAllowed,
+	DescribeTable("is allowed if the change takes effect", cluster.ExpectChangeAllowed,
 		integration.AllowedChanges(), integration.AllowedReplicaSpecChanges(),
 		Entry("expectedReplicas", elasticTorchrun, `spec: {elastic: {expectedReplicas: 4}}`),
 		Entry("torchrunConfig while paused", integration.Paused, `spec: {torchrunConfig: {enabled: true}}`),
@@ -139,7 +135,7 @@ var _ = Describe("Changing a job", func() {
 })
 
 var _ = Describe("The scale subresource", func() {
-	It("says that a job without elastic has nothing to scale", func(ctx context.Context) {
+	It("returns an error for a job without elastic", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx))
 		err := cluster.Client.SubResource("scale").Get(ctx, job, &autoscalingv1.Scale{})
 		Expect(
@@ -149,17 +145,15 @@ var _ = Describe("The scale subresource", func() {
 
 	DescribeTable("refuses to scale", func(ctx context.Context, patch string) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), patch)
-		Expect(cluster.Scale(ctx, job, 3)).To(MatchError(And(
-			ContainSubstring("spec.elastic.expectedReplicas"),
-			ContainSubstring("expectedReplicas can be changed only in an elastic job, where elastic.enabled"),
-		)))
+		Expect(cluster.Scale(ctx, job, 3)).To(MatchError(And(ContainSubstring("spec.elastic.expectedReplicas"),
+			ContainSubstring("expectedReplicas can be changed only in an elastic job, where elastic.enabled"))))
 	},
 		Entry("a job without elastic", `{}`),
 		Entry("a job whose elastic is disabled", `spec: {elastic: {enabled: false, expectedReplicas: 2}}`),
 		Entry("an elastic job without torchrun", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}}`),
 	)
 
-	It("shows and sets expectedReplicas of an elastic job, within its limits", func(ctx context.Context) {
+	It("reads and sets expectedReplicas of an elastic job within its limits", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), elasticTorchrun)
 		scale := &autoscalingv1.Scale{}
 		Expect(cluster.Client.SubResource("scale").Get(ctx, job, scale)).To(Succeed())

@@ -17,13 +17,13 @@ import (
 )
 
 var (
-	// wholeCluster has a replica of every type, the leader's last. wholeNames are those of its pods by rank.
+	// wholeCluster is a patch with every type, the type of the leader last. wholeNames are the names of its pods by rank.
 	wholeCluster = integration.ReplicaSpecs("type: ps, restartPolicy: OnFailure",
 		"type: worker, replicas: 2, restartPolicy: OnFailure",
 		"type: evaluator, restartPolicy: OnFailure", "type: chief, restartPolicy: OnFailure")
 	wholeNames = []string{"job-chief-0", "job-worker-0", "job-worker-1", "job-ps-0", "job-evaluator-0"}
 
-	// collective has no parameter server.
+	// collective is a patch without parameter servers.
 	collective = integration.ReplicaSpecs("type: worker, replicas: 2, restartPolicy: OnFailure",
 		"type: evaluator, restartPolicy: OnFailure",
 		"type: chief, restartPolicy: OnFailure")
@@ -40,7 +40,7 @@ type tfTask struct {
 	Index int    `json:"index"`
 }
 
-// configOf reads TF_CONFIG of a pod's main container.
+// configOf returns the TF_CONFIG of a pod's main container.
 func configOf(pod *corev1.Pod) tfConfig {
 	GinkgoHelper()
 	var config tfConfig
@@ -70,7 +70,7 @@ func uids(ctx context.Context, job *v1beta1.TensorFlowTrainingJob, names ...stri
 }
 
 var _ = Describe("A job", func() {
-	It("runs from create to Succeeded within the write budget", func(ctx context.Context) {
+	It("runs from creation to Succeeded within the write budget", func(ctx context.Context) {
 		job := cluster.Start(ctx, 4, collective)
 		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -83,7 +83,7 @@ var _ = Describe("A job", func() {
 		cluster.ExpectWriteBudget(ctx, job, 4)
 	})
 
-	It("tells every replica by TF_CONFIG who it is, and where all but evaluators are", func(ctx context.Context) {
+	It("gives every replica a TF_CONFIG with its task and the addresses of all but evaluators", func(ctx context.Context) {
 		job := cluster.Start(ctx, 5, wholeCluster)
 		Expect(cluster.PodNames(ctx, job)).To(ConsistOf(wholeNames))
 		address := func(name string) string { return name + ".job." + job.Namespace + ".svc.cluster.local:2222" }
@@ -117,7 +117,7 @@ spec:
 		Expect(config.Cluster).To(HaveKeyWithValue("ps", ConsistOf(HaveSuffix(".svc.cluster.local:2222"))))
 	})
 
-	It("lets every replica wait for the names of all others in the cluster", func(ctx context.Context) {
+	It("makes every replica wait for the host names of all other replicas in the cluster", func(ctx context.Context) {
 		job := cluster.Start(ctx, 5, wholeCluster)
 		for _, name := range wholeNames {
 			want := []string{"wait-dns", "--timeout", "10m0s"}
@@ -134,24 +134,20 @@ spec:
 		}
 	})
 
-	It("of one replica has no TF_CONFIG and waits for nobody", func(ctx context.Context) {
+	It("with a single replica has no TF_CONFIG and no init container that waits", func(ctx context.Context) {
 		job := cluster.Start(ctx, 1, integration.ReplicaSpecs("type: chief", "type: worker, replicas: 0"))
 		pod := cluster.Pod(ctx, job, "job-chief-0")
 		Expect(env(pod)).To(Equal(map[string]string{"PYTHONUNBUFFERED": "1"}))
 		Expect(pod.Spec.InitContainers).To(BeEmpty())
 	})
 
-	It("is held, and says so, if its TF_CONFIG is more than Linux passes to a process", func(ctx context.Context) {
+	It("has no pods, and reports the reason, if its TF_CONFIG is too large for Linux", func(ctx context.Context) {
 		job := cluster.Create(ctx, cluster.NewNamespace(ctx), "metadata: {name: a-name-of-forty-letters-which-is-not-rare}",
 			integration.ReplicaSpecs("type: worker, replicas: 1999"))
-		Eventually(
-			ctx,
-			func() string { return cluster.Get(ctx, job).Status.Reason },
-		).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
+		Eventually(ctx,
+			func() string { return cluster.Get(ctx, job).Status.Reason }).Should(Equal(batchv1beta1.ReasonInvalidTemplate))
 		Expect(integration.Condition(job, batchv1beta1.ConditionInitialized).Message).To(And(
-			ContainSubstring(
-				"TF_CONFIG, which names 1999 replicas, takes",
-			),
+			ContainSubstring("TF_CONFIG for 1999 replicas has"),
 			ContainSubstring("use fewer replicas or a shorter name"),
 		))
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
@@ -159,7 +155,7 @@ spec:
 })
 
 var _ = Describe("A job with parameter servers", func() {
-	DescribeTable("ends with the success of its leader, and loses the servers, which never end",
+	DescribeTable("ends when its leader succeeds, and deletes the parameter servers, which never end",
 		func(ctx context.Context, specs, leader, other string) {
 			job := cluster.Start(ctx, 3, specs)
 			cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
@@ -173,14 +169,15 @@ var _ = Describe("A job with parameter servers", func() {
 			Eventually(ctx, cluster.Pods(ctx, job)).Should(ConsistOf(leader, other))
 			Eventually(ctx, cluster.Aggregate(ctx, job)).Should(Equal(&batchv1beta1.Aggregate{Succeeded: 2, Deleted: 1}))
 		},
-		Entry("the chief, even if it stands last", integration.ReplicaSpecs("type: ps", "type: worker", "type: chief"),
+		Entry("the chief leads, even if it is the last type",
+			integration.ReplicaSpecs("type: ps", "type: worker", "type: chief"),
 			"job-chief-0", "job-worker-0"),
-		Entry("worker 0 without a chief, even if servers stand first", integration.ReplicaSpecs("type: ps",
+		Entry("worker 0 leads without a chief, even if the parameter servers come first", integration.ReplicaSpecs("type: ps",
 			"type: worker, replicas: 2"),
 			"job-worker-0", "job-worker-1"),
 	)
 
-	It("restarts a worker that fails alone", func(ctx context.Context) {
+	It("restarts only the worker that failed", func(ctx context.Context) {
 		job := cluster.Start(ctx, 5, wholeCluster)
 		cluster.Run(ctx, job, wholeNames...)
 		others := []string{"job-chief-0", "job-worker-0", "job-ps-0", "job-evaluator-0"}
@@ -196,7 +193,7 @@ var _ = Describe("A job with parameter servers", func() {
 })
 
 var _ = Describe("A job without parameter servers", func() {
-	It("restarts as a whole when a worker fails, which counts once", func(ctx context.Context) {
+	It("restarts all replicas when a worker fails, which counts once", func(ctx context.Context) {
 		job := cluster.Start(ctx, 4, collective)
 		names := cluster.PodNames(ctx, job)
 		cluster.Run(ctx, job, names...)

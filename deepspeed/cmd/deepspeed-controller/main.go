@@ -1,4 +1,5 @@
-// The deepspeed-controller runs the DeepSpeedJobs of a cluster, and as the agent in each of their workers.
+// The deepspeed-controller is the job controller for DeepSpeedJobs. The same program is the agent in each of their
+// workers.
 package main
 
 import (

@@ -1,8 +1,8 @@
-"""Trains a small network to read handwritten digits, on all processes of the job together.
+"""Trains a small network to read handwritten digits, with all processes of the job.
 
-It needs nothing but what torch.distributed's env:// reads: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. The controller
-sets them for every replica, torchrun for every process that it starts. With a checkpoint it can be stopped at any time and
-goes on with as many processes as there are then.
+It needs only the variables that torch.distributed's env:// reads: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. The controller
+sets them for every replica, and torchrun for every process that it starts. With a checkpoint, the training can be stopped at
+any time. It then continues with any number of processes.
 """
 import argparse
 import gzip
@@ -17,10 +17,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=10)
-parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, to have time to watch")
-parser.add_argument("--checkpoint", default="", help="file that rank 0 saves to after each epoch and goes on from")
-parser.add_argument("--logdir", default="", help="folder that rank 0 writes its progress to, for TensorBoard")
-parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
+parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, so that you can watch it")
+parser.add_argument("--checkpoint", default="", help="file that rank 0 saves after each epoch and continues from")
+parser.add_argument("--logdir", default="", help="folder to which rank 0 writes event files for TensorBoard")
+parser.add_argument("--data", default="/data/digits.csv.gz", help="file with 1797 images of 8x8 pixels and the digit in the last column")
 args = parser.parse_args()
 
 dist.init_process_group("gloo")
@@ -30,7 +30,7 @@ print(f"rank {rank} of {world} on {os.uname().nodename}", flush=True)
 with gzip.open(args.data, "rt") as f:
     table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32))
 pixels, digits = table[:, :-1] / 16, table[:, -1].long()
-# The last fifth is for testing; of the rest, each process trains on its own share.
+# The last fifth of the data is for testing. Each process trains on its own share of the rest.
 border = len(table) * 4 // 5
 mine = slice(rank, border, world)
 
@@ -39,7 +39,7 @@ model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.CrossEntropyLoss()
 
-# Only rank 0 has the checkpoint; the others, which may be new, get what it holds.
+# Only rank 0 has the checkpoint. It sends the contents to the other processes, which can be new.
 saved = [torch.load(args.checkpoint) if rank == 0 and os.path.exists(args.checkpoint) else None]
 dist.broadcast_object_list(saved)
 done = 0
@@ -52,7 +52,7 @@ writer = None
 if rank == 0 and args.logdir:
     from torch.utils.tensorboard import SummaryWriter
 
-    # What an earlier attempt wrote after the checkpoint is not shown.
+    # Hides events that an earlier attempt wrote after the checkpoint.
     writer = SummaryWriter(args.logdir, purge_step=done + 1)
 
 steps = border // world // 32
@@ -77,7 +77,7 @@ for epoch in range(done + 1, args.epochs + 1):
             writer.add_scalar("accuracy", right, epoch)
             writer.flush()
         if args.checkpoint:
-            # Renamed only when it is whole: this process may be stopped at any time.
+            # The file is renamed when it is complete, since this process can be stopped at any time.
             torch.save((epoch, model.state_dict(), optimizer.state_dict()), args.checkpoint + ".new")
             os.replace(args.checkpoint + ".new", args.checkpoint)
     time.sleep(args.pause)

@@ -1,6 +1,6 @@
-"""What the examples share: who this process is, the handwritten digits, and the network that learns to read them.
+"""The common code of the examples: the task of this process, the handwritten digits, and the network that learns to read them.
 
-The network is of tf_keras, which is Keras 2: the Keras 3 of `tf.keras` trains on one machine only.
+The network uses tf_keras, which is Keras 2. Keras 3, the version of `tf.keras`, trains only on a single machine.
 """
 import argparse
 import gzip
@@ -12,23 +12,23 @@ import tf_keras as keras
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=10)
-parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, to have time to watch")
-parser.add_argument("--logdir", default="", help="folder that the leader writes its progress to, for TensorBoard")
-parser.add_argument("--data", default="/data/digits.csv.gz", help="1797 images of 8x8 pixels, with the digit in the last column")
+parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, so that you can watch it")
+parser.add_argument("--logdir", default="", help="folder to which the leader writes event files for TensorBoard")
+parser.add_argument("--data", default="/data/digits.csv.gz", help="file with 1797 images of 8x8 pixels and the digit in the last column")
 
 
 def introduce():
-    """Returns the type and index of this process, as TF_CONFIG says, and prints them. A job of one replica has no TF_CONFIG."""
+    """Prints and returns the type and the index of this process from TF_CONFIG. A job with a single replica has no TF_CONFIG."""
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
     task = config.get("task", {"type": "worker", "index": 0})
-    # An evaluator is not in the cluster: it looks on from outside.
+    # Evaluators are not in the cluster.
     replicas = sum(len(addresses) for addresses in config.get("cluster", {"worker": [""]}).values())
     print(f"{task['type']} {task['index']}, replicas in the cluster {replicas}, on {os.uname().nodename}", flush=True)
     return task["type"], task["index"]
 
 
 def load(path):
-    """Returns the training and the testing data, each as images and digits. The last fifth is for testing."""
+    """Returns the training data and the test data, each as images and digits. The last fifth of the data is for testing."""
     with gzip.open(path, "rt") as f:
         table = numpy.loadtxt(f, delimiter=",", dtype=numpy.float32)
     images, digits = table[:, :-1] / 16, table[:, -1].astype(numpy.int64)

@@ -1,6 +1,7 @@
-"""Trains on the chief, which saves a checkpoint after each epoch, and measures each checkpoint on the evaluator.
+"""Trains on the chief, which saves a checkpoint after each epoch, and evaluates each checkpoint on the evaluator.
 
-The two meet only in the folder of the checkpoints. Stopped at any time, the training goes on from the last of them.
+The two processes share only the folder of the checkpoints. The training can be stopped at any time. It then continues from the
+last checkpoint.
 """
 import time
 

@@ -1,6 +1,6 @@
-"""Trains on all workers of the job together, each on its share of every batch: tf.distribute.MultiWorkerMirroredStrategy.
+"""Trains with tf.distribute.MultiWorkerMirroredStrategy: each worker of the job trains on its share of every batch.
 
-It needs nothing but TF_CONFIG, which the controller sets. When a worker is lost the others cannot go on: all start again.
+It needs only TF_CONFIG, which the controller sets. When a worker is lost, the others cannot continue, so all replicas restart.
 """
 import time
 
@@ -12,10 +12,10 @@ args = digits.parser.parse_args()
 kind, index = digits.introduce()
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
-BATCH = 64  # of all workers together
+BATCH = 64  # the total of all workers
 train, test = digits.load(args.data)
 options = tf.data.Options()
-# The data are one file, and not a file for each worker.
+# Every worker has all the data in one file, so TensorFlow divides the data and not the files among the workers.
 options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 batches = tf.data.Dataset.from_tensor_slices(train).shuffle(len(train[0]), seed=0).batch(BATCH, drop_remainder=True)
 tests = tf.data.Dataset.from_tensor_slices(test).batch(len(test[0]))

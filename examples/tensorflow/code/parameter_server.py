@@ -1,25 +1,25 @@
 """Trains with parameter servers: tf.distribute.ParameterServerStrategy.
 
-The chief coordinates: it hands out steps to the workers, which get the variables from the parameter servers. A worker may
-be lost and come back at any time, while the others go on; its steps are done by another.
+The chief schedules the steps on the workers, which get the variables from the parameter servers. A worker can be lost and
+come back at any time. Meanwhile, the other workers continue and run its steps.
 """
 import os
 import time
 
-# Or a lost worker is waited for instead of reported to the chief.
+# Otherwise, TensorFlow waits for a lost worker instead of reporting the loss to the chief.
 os.environ["GRPC_FAIL_FAST"] = "use_caller"
 
 import digits
 import tensorflow as tf
 import tf_keras as keras
 
-digits.parser.add_argument("--enough", default="/tmp/enough", help="file that ends the training after an epoch, once it is there")
+digits.parser.add_argument("--enough", default="/tmp/enough", help="file that ends the training after the current epoch if it exists")
 args = digits.parser.parse_args()
 kind, index = digits.introduce()
 cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
 if kind in ("worker", "ps"):
-    # They serve until the job is over, and are deleted then.
+    # Workers and parameter servers serve until the job has ended, and are then deleted.
     tf.distribute.Server(cluster.cluster_spec(), job_name=kind, task_index=index, protocol="grpc").join()
 
 BATCH = 32
@@ -52,7 +52,7 @@ def test_step():
 
 @tf.function
 def worker_data():
-    # Each worker shuffles on its own, and a new one starts anew.
+    # Each worker shuffles its own copy of the data. A replaced worker starts from the beginning.
     data = lambda _: tf.data.Dataset.from_tensor_slices(train).shuffle(len(train[0])).repeat().batch(BATCH)
     return strategy.distribute_datasets_from_function(data)
 
@@ -70,5 +70,5 @@ for epoch in range(1, args.epochs + 1):
         break
     time.sleep(args.pause)
 
-# A usual end would have TensorFlow take leave of each worker, and wait for one that was lost, though all is done.
+# At a normal exit, TensorFlow would disconnect from each worker, and wait for a lost worker although the training is done.
 os._exit(0)

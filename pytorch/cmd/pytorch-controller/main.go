@@ -1,4 +1,4 @@
-// The pytorch-controller runs the PyTorchTrainingJobs of a cluster.
+// The pytorch-controller is the job controller for PyTorchTrainingJobs.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package atrest checks that running jobs cost the API server nothing while nothing happens that matters. Most of the
-// time it waits, so that it has a package of its own, which runs beside others.
+// Package atrest checks that running jobs cause no writes to the API server while nothing relevant changes. The test
+// waits most of the time, so it is in a separate package, which runs in parallel with others.
 package atrest
 
 import (
@@ -33,15 +33,15 @@ const (
 )
 
 var (
-	jobs = flag.Int("jobs", 100, "how many jobs run")
-	rest = flag.Duration("for", 10*time.Second, "how long nothing is written")
+	jobs = flag.Int("jobs", 100, "number of running jobs")
+	rest = flag.Duration("for", 10*time.Second, "how long to check that nothing is written")
 )
 
-// The Lease of the leader is in another namespace and is the only object that is written. Every job is reconciled in
-// that time, since its pod is changed in a way that does not matter.
+// Only the Lease for leader election is written, which is in another namespace. Every job is reconciled during the
+// check, since the test changes its pod in a way that does not matter.
 func TestRunningJobsCostNoWrite(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes most of a minute")
+		t.Skip("the test takes most of a minute")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	plane := start(ctx, t)
@@ -55,23 +55,23 @@ func TestRunningJobsCostNoWrite(t *testing.T) {
 	})
 	changePods(ctx, t, plane, runPod)
 	eventually(t, "every job to run", func() (int, error) { return runningJobs(ctx, plane.Client) })
-	eventually(t, "an event of each that says so", func() (int, error) {
+	eventually(t, "the event Running of every job", func() (int, error) {
 		var events corev1.EventList
 		err := plane.Client.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"reason": "Running"})
 		return len(events.Items), err
 	})
 
 	before, leases := plane.Writes.In(namespace, ""), plane.Writes.In(system, "/leases/")
-	over := time.After(*rest) // this is what is measured
+	over := time.After(*rest) // the measurement begins
 	changePods(ctx, t, plane, touchPod)
 	<-over
 	if after := plane.Writes.In(namespace, ""); len(after) != len(before) {
-		t.Errorf("%d writes in %s, such as %q", len(after)-len(before), *rest, after[len(before)])
+		t.Errorf("%d writes in %s, for example %q", len(after)-len(before), *rest, after[len(before)])
 	}
 	if after := plane.Writes.In(system, "/leases/"); len(after) == len(leases) {
-		t.Error("the Lease is not renewed: the controller is dead, or its writes are not counted")
+		t.Error("the Lease was not renewed: the controller does not run, or its writes are not counted")
 	}
-	t.Logf("%d jobs cost %d writes until they ran, and none in the %s after", *jobs, len(before), *rest)
+	t.Logf("%d jobs caused %d writes until they ran, and none in the %s after that", *jobs, len(before), *rest)
 
 	stop()
 	if err := <-controller; err != nil {
@@ -94,7 +94,7 @@ func start(ctx context.Context, t *testing.T) *controlplane.ControlPlane {
 	return plane
 }
 
-// runController runs the controller with its defaults and returns how it ends.
+// runController runs the controller with its default options. The channel receives the error with which it ends.
 func runController(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -123,10 +123,10 @@ func newJob(i int) *v1beta1.PyTorchTrainingJob {
 
 func jobName(i int) string { return fmt.Sprintf("job-%d", i) }
 
-// runPod lets the pod of a job run.
+// runPod makes the pod of a job run.
 func runPod(pod *corev1.Pod) { kubelet.Run(pod, "node", time.Now()) }
 
-// touchPod changes the pod of a job in a way that wakes the controller and does not matter.
+// touchPod changes the pod of a job in a way that triggers a reconcile and does not matter.
 func touchPod(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions,
 		corev1.PodCondition{Type: "example.com/Touched", Status: corev1.ConditionTrue})
@@ -145,7 +145,7 @@ func changePods(ctx context.Context, t *testing.T, plane *controlplane.ControlPl
 	})
 }
 
-// runningJobs counts the jobs whose status says all that there is to say.
+// runningJobs returns the number of jobs whose status reports that all replicas run.
 func runningJobs(ctx context.Context, c client.Client) (int, error) {
 	var list v1beta1.PyTorchTrainingJobList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -160,7 +160,7 @@ func runningJobs(ctx context.Context, c client.Client) (int, error) {
 	return running, nil
 }
 
-// inParallel calls do for every job, some at a time.
+// inParallel calls do for every job, with limited concurrency.
 func inParallel(t *testing.T, do func(i int) error) {
 	t.Helper()
 	var group errgroup.Group
@@ -173,7 +173,7 @@ func inParallel(t *testing.T, do func(i int) error) {
 	}
 }
 
-// eventually waits until as many are counted as there are jobs.
+// eventually waits until count returns the number of jobs.
 func eventually(t *testing.T, what string, count func() (int, error)) {
 	t.Helper()
 	counted := 0

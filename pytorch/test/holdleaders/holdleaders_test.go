@@ -1,5 +1,5 @@
-// Package holdleaders runs the pytorch-controller with --hold-leaders against a real API server. It has the rights that
-// it is shipped with, and the policy that confines them.
+// Package holdleaders runs the pytorch-controller with --hold-leaders against a real API server. The controller has the
+// permissions that are shipped, and the ValidatingAdmissionPolicy that restricts them.
 package holdleaders
 
 import (
@@ -33,9 +33,9 @@ const (
 	held  = batchv1beta1.FinalizerLeader
 	other = "example.org/backup"
 
-	// How the policy refuses a change of the finalizers, and other changes.
+	// Parts of the messages with which the policy rejects a change of the finalizers, and other changes.
 	onFinalizers = "metadata.finalizers:"
-	onOthers     = "nothing of a pod but its finalizers"
+	onOthers     = "can change only the finalizers of a pod"
 )
 
 var cluster = &integration.Cluster[*v1beta1.PyTorchTrainingJob]{
@@ -45,7 +45,7 @@ var cluster = &integration.Cluster[*v1beta1.PyTorchTrainingJob]{
 
 func TestIntegration(t *testing.T) { cluster.RunSpecs(t) }
 
-// finalizers returns a function that returns the finalizers of a pod, nil if it is gone.
+// finalizers returns a function that returns the finalizers of a pod, or nil if the pod is gone.
 func finalizers(ctx context.Context, pod *corev1.Pod) func() ([]string, error) {
 	return func() ([]string, error) {
 		live := &corev1.Pod{}
@@ -66,7 +66,7 @@ func isGone(ctx context.Context, pod *corev1.Pod) func() bool {
 	}
 }
 
-// change patches a pod as somebody who may do everything.
+// change patches a pod as a user who has all permissions.
 func change(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
 	GinkgoHelper()
 	changed := pod.DeepCopy()
@@ -74,8 +74,8 @@ func change(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) {
 	Expect(cluster.Client.Patch(ctx, changed, client.MergeFrom(pod))).To(Succeed())
 }
 
-var _ = Describe("The pod of a leader, of a controller with --hold-leaders", func() {
-	It("is held until the end of the job is on record, and loses no other finalizer", func(ctx context.Context) {
+var _ = Describe("The pod of a leader under a controller with --hold-leaders", func() {
+	It("is held until the status records the end of the job, and keeps other finalizers", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		leader, peer := cluster.Pod(ctx, job, "job-worker-0"), cluster.Pod(ctx, job, "job-worker-1")
 		Expect(leader.Finalizers).To(Equal([]string{held}))
@@ -89,10 +89,10 @@ var _ = Describe("The pod of a leader, of a controller with --hold-leaders", fun
 		cluster.Exit(ctx, job, "job-worker-0", 0, "")
 		Eventually(ctx, finalizers(ctx, leader)).Should(Equal([]string{other}))
 		Expect(cluster.Get(ctx, job).JobStatus().Phase).To(Equal(batchv1beta1.JobPhaseSucceeded))
-		Expect(cluster.Writes.In(job.Namespace, "/pods/job-worker-0")).To(HaveLen(1), "it costs one write")
+		Expect(cluster.Writes.In(job.Namespace, "/pods/job-worker-0")).To(HaveLen(1), "the release costs one write")
 	})
 
-	It("goes if the job is paused", func(ctx context.Context) {
+	It("is deleted if the job is paused", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		leader := cluster.Pod(ctx, job, "job-worker-0")
 		cluster.Edit(ctx, job, `{spec: {runMode: {pause: {enabled: true}}}}`)
@@ -100,7 +100,7 @@ var _ = Describe("The pod of a leader, of a controller with --hold-leaders", fun
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
 	})
 
-	It("goes if somebody deletes it by force before all replicas run, and is created again", func(ctx context.Context) {
+	It("is recreated if somebody deletes it by force before all replicas run", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		leader := cluster.Pod(ctx, job, "job-worker-0")
 		Expect(cluster.Client.Delete(ctx, leader, client.GracePeriodSeconds(0))).To(Succeed())
@@ -115,7 +115,7 @@ var _ = Describe("The pod of a leader, of a controller with --hold-leaders", fun
 		Expect(isGone(ctx, leader)()).To(BeFalse())
 	})
 
-	It("is released while its job is being deleted without it", func(ctx context.Context) {
+	It("is released if its job is deleted with the propagation policy Orphan", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		leader := cluster.Pod(ctx, job, "job-worker-0")
 		Expect(cluster.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
@@ -123,7 +123,7 @@ var _ = Describe("The pod of a leader, of a controller with --hold-leaders", fun
 		Expect(isGone(ctx, leader)()).To(BeFalse())
 	})
 
-	It("goes if somebody takes the kind of job off it, and is created again", func(ctx context.Context) {
+	It("is recreated if somebody removes its label with the kind of the job", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		leader := cluster.Pod(ctx, job, "job-worker-0")
 		change(ctx, leader, func(pod *corev1.Pod) { delete(pod.Labels, batchv1beta1.LabelJobKind) })
@@ -154,47 +154,47 @@ var _ = Describe("The policy for the pods of a job controller", Ordered, func() 
 		controller, err = client.New(cluster.ControlPlane.Controller(), client.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		namespace = cluster.NewNamespace(ctx)
-		// The API server takes a moment to know a policy.
+		// The API server enforces a new policy after a moment.
 		pod := newPod(ctx, namespace)
 		Eventually(ctx, func() error { return patch(ctx, controller, pod, labelled, client.DryRunAll) }).
 			Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
 	})
 
-	It("lets it remove the finalizer of leaders, also of a pod that has others", func(ctx context.Context) {
+	It("lets the controller remove the leader finalizer, also if the pod has other finalizers", func(ctx context.Context) {
 		for _, finalizers := range [][]string{{held}, {other, held}, {held, other}} {
 			pod := newPod(ctx, namespace, finalizers...)
 			Expect(patch(ctx, controller, pod, released)).To(Succeed())
 		}
 	})
 
-	DescribeTable("does not let it", func(ctx context.Context, change func(*corev1.Pod), why string) {
+	DescribeTable("does not let the controller", func(ctx context.Context, change func(*corev1.Pod), why string) {
 		pod := newPod(ctx, namespace, other, held)
 		both := func(pod *corev1.Pod) { released(pod); change(pod) }
 		for _, change := range []func(*corev1.Pod){change, both} {
 			Expect(patch(ctx, controller, pod, change)).To(MatchError(ContainSubstring(why)))
 		}
-		Expect(patch(ctx, cluster.Client, pod, change)).To(Succeed(), "others may")
+		Expect(patch(ctx, cluster.Client, pod, change)).To(Succeed(), "other users can do this")
 	},
 		Entry("add a finalizer", func(pod *corev1.Pod) {
 			pod.Finalizers = append(pod.Finalizers, "example.org/new")
 		}, onFinalizers),
-		Entry("remove a finalizer of others", func(pod *corev1.Pod) {
+		Entry("remove another finalizer", func(pod *corev1.Pod) {
 			pod.Finalizers = slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return f == other })
 		}, onFinalizers),
 		Entry("label a pod", labelled, onOthers),
-		Entry("take a label off a pod", func(pod *corev1.Pod) { delete(pod.Labels, "app") }, onOthers),
+		Entry("remove a label of a pod", func(pod *corev1.Pod) { delete(pod.Labels, "app") }, onOthers),
 		Entry("annotate a pod", func(pod *corev1.Pod) {
 			pod.Annotations = map[string]string{"note": "mine"}
 		}, onOthers),
-		Entry("take over a pod", func(pod *corev1.Pod) {
+		Entry("add an owner reference to a pod", func(pod *corev1.Pod) {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "mine", UID: "uid"}}
 		}, onOthers),
 		Entry("replace the image of a pod", func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "other" }, onOthers),
-		Entry("end a pod by a deadline", func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = new(int64(1)) }, onOthers),
+		Entry("set a deadline for a pod", func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = new(int64(1)) }, onOthers),
 	)
 })
 
-// newPod creates a pod that is no job's.
+// newPod creates a pod that belongs to no job.
 func newPod(ctx context.Context, namespace string, finalizers ...string) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{
@@ -207,7 +207,7 @@ func newPod(ctx context.Context, namespace string, finalizers ...string) *corev1
 	return pod
 }
 
-// patch patches a pod as somebody.
+// patch patches a pod with the permissions of the given client.
 func patch(
 	ctx context.Context, as client.Client, pod *corev1.Pod, change func(*corev1.Pod), options ...client.PatchOption,
 ) error {

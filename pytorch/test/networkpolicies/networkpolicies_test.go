@@ -1,5 +1,5 @@
-// Package networkpolicies runs the pytorch-controller with --network-policies against a real API server. It has the
-// rights of the component that is shipped for it. No network enforces the NetworkPolicies here.
+// Package networkpolicies runs the pytorch-controller with --network-policies against a real API server. The controller
+// has the permissions of the component config/networkpolicies. No network plugin enforces the NetworkPolicies here.
 package networkpolicies
 
 import (
@@ -60,11 +60,11 @@ var _ = Describe("A job of a controller with --network-policies", func() {
 		policy, err := get(ctx, job)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(policy.Spec).To(Equal(wanted()))
-		Expect(metav1.IsControlledBy(policy, job)).To(BeTrue(), "it goes with the job")
+		Expect(metav1.IsControlledBy(policy, job)).To(BeTrue(), "it is deleted with the job")
 		Expect(cluster.Pod(ctx, job, "job-worker-0").Labels).To(And(
 			HaveKeyWithValue(batchv1beta1.LabelJobName, "job"),
 			HaveKeyWithValue(batchv1beta1.LabelJobKind, "PyTorchTrainingJob"),
-		), "it selects the pods")
+		), "it selects the pods of the job")
 
 		writes := cluster.Writes.In(job.Namespace, "/")
 		of := func(resource string) int {
@@ -74,7 +74,7 @@ var _ = Describe("A job of a controller with --network-policies", func() {
 		Expect(cluster.Writes.In(job.Namespace, "/networkpolicies")).To(HaveLen(1))
 	})
 
-	It("has another one if somebody deletes it", func(ctx context.Context) {
+	It("recreates its NetworkPolicy if somebody deletes it", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		cluster.Run(ctx, job, "job-worker-0", "job-worker-1")
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
@@ -85,7 +85,7 @@ var _ = Describe("A job of a controller with --network-policies", func() {
 			HaveField("UID", Not(Equal(first.UID))), HaveField("Spec", wanted())))
 	})
 
-	It("has it put back if somebody changes it", func(ctx context.Context) {
+	It("restores its NetworkPolicy if somebody changes it", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		opened, err := get(ctx, job)
 		Expect(err).NotTo(HaveOccurred())
@@ -100,7 +100,7 @@ var _ = Describe("A job of a controller with --network-policies", func() {
 			HaveField("UID", before.UID), HaveField("Spec", wanted()), HaveField("Annotations", opened.Annotations)))
 	})
 
-	It("has it put back if somebody hides it from the controller", func(ctx context.Context) {
+	It("restores its NetworkPolicy if somebody removes the labels of the controller", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		hidden, err := get(ctx, job)
 		Expect(err).NotTo(HaveOccurred())
@@ -112,7 +112,7 @@ var _ = Describe("A job of a controller with --network-policies", func() {
 			HaveField("Labels", before.Labels), HaveField("Spec", wanted())))
 	})
 
-	It("has no pods while a NetworkPolicy that is not its own has the name", func(ctx context.Context) {
+	It("has no pods while a NetworkPolicy that is not its own has its name", func(ctx context.Context) {
 		foreign := &networkingv1.NetworkPolicy{}
 		foreign.Namespace, foreign.Name = cluster.NewNamespace(ctx), "job"
 		Expect(cluster.Client.Create(ctx, foreign)).To(Succeed())
@@ -125,7 +125,7 @@ var _ = Describe("A job of a controller with --network-policies", func() {
 		Expect(cluster.PodNames(ctx, job)).To(BeEmpty())
 		kept, err := get(ctx, job)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(kept.ResourceVersion).To(Equal(foreign.ResourceVersion), "it is not touched")
+		Expect(kept.ResourceVersion).To(Equal(foreign.ResourceVersion), "the NetworkPolicy of another owner does not change")
 
 		Expect(cluster.Client.Delete(ctx, foreign)).To(Succeed())
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))

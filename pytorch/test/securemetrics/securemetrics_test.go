@@ -1,5 +1,5 @@
-// Package securemetrics scrapes the pytorch-controller with --metrics-secure, beside a real API server that knows the
-// tokens. The controller has the rights of the component that is shipped for it.
+// Package securemetrics scrapes the pytorch-controller with --metrics-secure. A real API server reviews the tokens. The
+// controller has the permissions of the component config/securemetrics.
 package securemetrics
 
 import (
@@ -37,7 +37,7 @@ var (
 func TestIntegration(t *testing.T) { suite.Run(t, "pytorch-controller") }
 
 var _ = BeforeSuite(func() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // which finds a port that is free
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
 	Expect(err).NotTo(HaveOccurred())
 	address = listener.Addr().String()
 	Expect(listener.Close()).To(Succeed())
@@ -48,7 +48,7 @@ var _ = BeforeSuite(func() {
 	}.Start()
 })
 
-// tokenOf creates a ServiceAccount and returns a token of it, such as Prometheus has.
+// tokenOf creates a ServiceAccount and returns a token for it, like the token of Prometheus.
 func tokenOf(ctx context.Context, name string) string {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -58,7 +58,7 @@ func tokenOf(ctx context.Context, name string) string {
 	return request.Status.Token
 }
 
-// allow binds the ClusterRole of the component for those who read metrics.
+// allow binds a ServiceAccount to the ClusterRole of the component for reading metrics.
 func allow(ctx context.Context, name string) {
 	GinkgoHelper()
 	Expect(plane.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -70,13 +70,13 @@ func allow(ctx context.Context, name string) {
 	})).To(Succeed())
 }
 
-// scraped is an answer to a scrape.
+// scraped is the response to a scrape.
 type scraped struct {
 	Status int
 	Body   string
 }
 
-// scrape returns a function that scrapes the controller, with a token unless that is empty.
+// scrape returns a function that scrapes the controller. It sends the token, if the token is not empty.
 func scrape(ctx context.Context, token string) func() (scraped, error) {
 	scraper := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -101,7 +101,7 @@ func scrape(ctx context.Context, token string) func() (scraped, error) {
 }
 
 var _ = Describe("The metrics of a controller with --metrics-secure", Ordered, func() {
-	It("are for nobody while the controller has no right to ask the API server", func(ctx context.Context) {
+	It("are served to nobody while the controller has no permission to create reviews", func(ctx context.Context) {
 		allowedLater := tokenOf(ctx, "early")
 		Eventually(ctx, scrape(ctx, allowedLater)).Should(Equal(scraped{503, "Service Unavailable\n"}))
 		Expect(plane.Grant(ctx, component)).To(Succeed())
@@ -110,32 +110,32 @@ var _ = Describe("The metrics of a controller with --metrics-secure", Ordered, f
 		Eventually(ctx, scrape(ctx, allowedLater)).Should(HaveField("Status", 200))
 	})
 
-	It("are for a ServiceAccount with the ClusterRole metrics-reader", func(ctx context.Context) {
+	It("are served to a ServiceAccount with the ClusterRole metrics-reader", func(ctx context.Context) {
 		token := tokenOf(ctx, "prometheus")
 		allow(ctx, "prometheus")
 		Eventually(ctx, scrape(ctx, token)).Should(And(
 			HaveField("Status", 200), HaveField("Body", ContainSubstring("tensorstack_build_info{"))))
 	})
 
-	It("are not for a ServiceAccount without it", func(ctx context.Context) {
+	It("are not served to a ServiceAccount without the ClusterRole metrics-reader", func(ctx context.Context) {
 		got, err := scrape(ctx, tokenOf(ctx, "tenant"))()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(Equal(scraped{403, "Forbidden\n"}))
 	})
 
-	It("are not for a token that the API server does not know", func(ctx context.Context) {
+	It("are not served to a client with a forged token", func(ctx context.Context) {
 		got, err := scrape(ctx, "forged")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(Equal(scraped{401, "Unauthorized\n"}))
 	})
 
-	It("are not for a peer without a token", func(ctx context.Context) {
+	It("are not served to a client without a token", func(ctx context.Context) {
 		got, err := scrape(ctx, "")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(Equal(scraped{401, "Unauthorized\n"}))
 	})
 
-	It("are not served by plain HTTP", func(ctx context.Context) {
+	It("are not served over plain HTTP", func(ctx context.Context) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 		Expect(err).NotTo(HaveOccurred())
 		response, err := http.DefaultClient.Do(request)

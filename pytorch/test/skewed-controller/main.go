@@ -1,4 +1,5 @@
-// The skewed-controller is the pytorch-controller with a clock that is off by $CLOCK_OFFSET, for the end-to-end tests.
+// The skewed-controller is the pytorch-controller with a clock that is off by $CLOCK_OFFSET. The end-to-end tests use
+// it.
 package main
 
 import (
@@ -16,21 +17,21 @@ import (
 	"tensorstack.dev/jobs/pytorch"
 )
 
-// skewed is a clock that is off.
+// skewed is a clock that is off by an offset.
 type skewed struct {
 	clock.RealClock
 	offset time.Duration
 }
 
-// Now returns the wrong time.
+// Now returns the time of the skewed clock.
 func (s skewed) Now() time.Time { return s.RealClock.Now().Add(s.offset) }
 
-// Since returns what has passed since a time that the wrong clock told.
+// Since returns the time that has passed since t, which is a time of the skewed clock.
 func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func main() {
 	if os.Getenv("CLOCK_OFFSET") == "" {
-		// as the init container of a replica, which only waits for its leader
+		// Without an offset, this is the init container of a replica, which only waits for the leader.
 		manager.Main(pytorch.Controller().Program(controller.DefaultOptions()))
 		return
 	}

@@ -1,4 +1,4 @@
-// The tensorflow-controller runs the TensorFlowTrainingJobs of a cluster.
+// The tensorflow-controller is the job controller for TensorFlowTrainingJobs.
 package main
 
 import (
