@@ -17,16 +17,16 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testCrashes lets every scenario happen once without a fault, and then again with each fault at each of the
-// controller's writes: it ends the same way every time, with the same counts. With less than thorough coverage the only
-// fault is that the controller stops.
+// testCrashes runs every scenario once without a fault, and then again with each fault at each write of the controller.
+// All runs must have the same end and the same counts. With less than thorough coverage, the only fault is that the
+// controller stops.
 func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if !k.Runs(s.shape) || s.holdsNot && k.HoldsLeaders || s.peersEnd && k.ServesLeader() {
-				t.Skip("jobs of this kind do not do that")
+				t.Skip("jobs of this kind do not support the scenario")
 			}
 			calm := s.happen(t, k, fault{}, nil)
 			got := calm.result()
@@ -38,14 +38,14 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 				got.Failure = ""
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Fatalf("unexpected end (-want +got):\n%s", diff)
+				t.Fatalf("without a fault the end is not as expected (-want +got):\n%s", diff)
 			}
 			ends := occurrences(calm.events, "Completed") + occurrences(calm.events, "Failed")
 			if job := calm.job(); job != nil && job.JobStatus().Finished() != (ends == 1) {
-				t.Errorf("%d events tell of the end: %q", ends, calm.events)
+				t.Errorf("%d events report the end, want one for a finished job and none otherwise: %q", ends, calm.events)
 			}
 			if refusals := occurrences(calm.events, batchv1beta1.ReasonAdmissionChangedPod); refusals > 1 {
-				t.Errorf("%d events tell that admission changes pods: %q", refusals, calm.events)
+				t.Errorf("%d events report that admission changes pods, want one: %q", refusals, calm.events)
 			}
 			most := calm.metrics()
 			runs := 0
@@ -53,25 +53,27 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 				runs++
 				w := s.happen(t, k, f, behind)
 				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime(max(s.late, tolerance))); diff != "" {
-					t.Errorf("another end (-without a fault +with it):\n%s", diff)
+					t.Errorf("the fault changes the end (-without the fault +with the fault):\n%s", diff)
 				}
-				// A process that ends may take with it an event, or what it counted. Nothing is said or counted once more.
+				// A process that ends can lose an event or a metric. No event or metric must occur more often than without the
+				// fault.
 				lossy := f.effect == model.Stop || f.effect == model.Lose || f.effect == model.Postpone
 				more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events))
-				if f.effect == model.Postpone { // a pod that is created late in a pause ends, and then the job is paused again
+				if f.effect == model.Postpone { // a pod that a delayed write creates in a pause ends, and the job pauses again
 					more = slices.DeleteFunc(more, func(event string) bool { return event == batchv1beta1.EventPaused })
 				}
 				if len(more) > 0 ||
 					!lossy && len(w.events) < len(calm.events) {
-					t.Errorf("the events are %q, want %q", w.events, calm.events)
+					t.Errorf("with the fault the events are %q, want %q", w.events, calm.events)
 				}
 				for name, most := range most {
 					if got := w.metrics()[name]; got > most || !lossy && got < most {
-						t.Errorf("%s is %v, want %v", name, got, most)
+						t.Errorf("with the fault the metric %s is %v, want %v", name, got, most)
 					}
 				}
 				if t.Failed() {
-					t.Fatalf("when %s write %d of %d, the cache then being behind at %v", f.effect, f.write, calm.writes, behind)
+					t.Fatalf("the fault: %s write %d of %d; the stale caches then show the revisions %v",
+						f.effect, f.write, calm.writes, behind)
 				}
 				return w
 			}
@@ -103,7 +105,7 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	}
 }
 
-// happen lets a scenario happen, with a fault, and returns what has become of the world.
+// happen runs a scenario with a fault and returns the world at its end.
 func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	t.Helper()
 	w := newWorld(t, k)
@@ -116,21 +118,21 @@ func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	w.do(created(s.shape))
 	w.do(s.steps...)
 	w.carryOutLate(true)
-	w.pass(time.Minute) // the last of what is written late
+	w.pass(time.Minute) // so that the last delayed status writes happen
 	return w
 }
 
-// mayBeLate reports whether a job ends in the same way if the API server is late with a write. A TensorBoard, a
-// NetworkPolicy or a Secret that is created when the job needs none any more stays until the job is deleted. The others
-// are deleted as soon as the controller sees them.
+// mayBeLate reports whether the job must end in the same way if the API server delays the write. A TensorBoard, a
+// NetworkPolicy or a Secret is an exception: if it is created when the job no longer needs it, it stays until the job
+// is deleted. Other objects are deleted as soon as the controller sees them.
 func mayBeLate(call model.Call) bool {
 	return call.Verb != "create" || call.Resource&(model.TensorBoards|model.NetworkPolicies|model.Secrets) == 0
 }
 
-// tolerance is how much later a thing may happen if something went wrong.
+// tolerance is the delay that a fault can cause.
 const tolerance = 5 * time.Second
 
-// sameTime compares times with tolerance.
+// sameTime returns options that compare times with a tolerance.
 func sameTime(tolerance time.Duration) gocmp.Options {
 	return gocmp.Options{
 		gocmp.Comparer(func(a, b metav1.Time) bool { return a.Sub(b.Time).Abs() <= tolerance }),
@@ -143,8 +145,8 @@ func sameTime(tolerance time.Duration) gocmp.Options {
 	}
 }
 
-// lags returns every way in which the cache could have been behind when the controller started again: every earlier
-// state of all, and with full coverage also of the jobs alone, of the pods alone, and so on.
+// lags returns every way in which the cache could have been stale when the controller restarted. These are all earlier
+// states of all resources, and with full coverage also all earlier states of each single resource.
 func (w *world) lags(c model.Coverage) []lag {
 	var lags []lag
 	sets := []model.Resources{
@@ -163,7 +165,7 @@ func (w *world) lags(c model.Coverage) []lag {
 	return lags
 }
 
-// occursIn returns a function that takes one occurrence off the list each time it finds one.
+// occursIn returns a function that reports whether a string is in the list. Each call uses up one occurrence.
 func occursIn(list []string) func(string) bool {
 	left := map[string]int{}
 	for _, s := range list {
@@ -179,25 +181,25 @@ func occurrences(list []string, s string) int {
 	return len(slices.DeleteFunc(slices.Clone(list), func(other string) bool { return other != s }))
 }
 
-// result is what a scenario expects at its end.
+// result is the expected end of a scenario.
 type result struct {
-	// Phase and Reason of the job; empty if it is gone.
+	// Phase and Reason of the job. Empty means that the job is gone.
 	Phase, Reason string
-	// Backoff is backoffCount, Restarts the restartCount of all replicas together.
+	// Backoff is the backoffCount. Restarts is the sum of the restartCount of all replicas.
 	Backoff, Restarts int32
-	// Pods that are left, with their phase.
+	// Pods are the remaining pods with their phase.
 	Pods []string
-	// Failure is the newest: index, reason and exit code, whether it counted, and the rank that a signal ended. Not
-	// every scenario says it.
+	// Failure is the newest failure: index, reason, exit code, whether it counted, and a rank that was killed by a signal.
+	// Empty means that the scenario does not check it.
 	Failure string
-	// TensorBoard that is left, and what the status says of it; empty for none.
+	// TensorBoard is the remaining TensorBoard and its status. Empty means none.
 	TensorBoard string
-	// PodGroups that are left, with how many pods they need.
+	// PodGroups are the remaining PodGroups with the number of pods that each needs.
 	PodGroups []string
 }
 
-// podsInMesh returns the pods that are left if their sidecars run on when their main container has ended: none, unless
-// all are kept.
+// podsInMesh returns the remaining pods if their sidecars keep running after the main container has ended. No pod
+// remains, unless the cleanUpPolicy keeps all pods.
 func (s scenario) podsInMesh() []string {
 	if s.shape.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
 		return nil

@@ -13,15 +13,15 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// secret is what users have in their jobs, and programs print.
+// secret is a value in the template of a job that its program also prints.
 const secret = "hunter2"
 
-// testLog checks what the controller logs of a job: a line for what a user sees as an event or as another phase, and
-// nothing of what is in its templates or what its replicas print.
+// testLog checks the log of the controller for a job. Each event and each change of the phase is one line. The log
+// contains nothing from the templates or from the output of replicas.
 func testLog(t *testing.T, k model.Kind) {
 	t.Parallel()
 	printsAndFails := func(index int) step {
-		return befalls(index, model.Exits(3, "the password "+secret+" is wrong"))
+		return happensTo(index, model.Exits(3, "the password "+secret+" is wrong"))
 	}
 	for name, tc := range map[string]struct {
 		shape Shape
@@ -38,7 +38,7 @@ func testLog(t *testing.T, k model.Kind) {
 				`"Completed" "phase"="Succeeded" "reason"="LeaderSucceeded" "attempt"=0 "backoffCount"=0`,
 			},
 		},
-		"a job that fails again and again": {
+		"a job that restarts and then fails": {
 			shape: two(onFailure, scopeJob, func(p *batchv1beta1.RunPolicy) { p.BackoffLimit = new(int32(1)) }),
 			steps: []step{run, printsAndFails(1), passes(time.Minute), run, printsAndFails(0), passes(time.Minute)},
 			want: []string{
@@ -81,10 +81,10 @@ func testLog(t *testing.T, k model.Kind) {
 			}}
 			w.do(append([]step{created(tc.shape)}, tc.steps...)...)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("unexpected log (-want +got):\n%s", diff)
+				t.Errorf("the log is not as expected (-want +got):\n%s", diff)
 			}
 			if strings.Contains(strings.Join(got, "\n"), secret) {
-				t.Error("the log has a secret")
+				t.Errorf("the log contains the secret %q", secret)
 			}
 		})
 	}

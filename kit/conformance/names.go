@@ -2,7 +2,7 @@ package conformance
 
 import "tensorstack.dev/jobs/kit/model"
 
-// The names of the model that scenarios use all the time.
+// Short names for parts of the model that scenarios use often.
 
 const (
 	onFailure = model.OnFailure
@@ -27,7 +27,7 @@ var (
 	timeToLive = model.TimeToLive
 )
 
-// policies changes the run policy of a shape.
+// policies returns an edit that changes the run policy of a shape.
 func policies(options ...model.Policy) func(*Shape) {
 	return func(s *Shape) {
 		for _, option := range options {

@@ -18,20 +18,20 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// TestPlainKind runs the suite on a kind that adds nothing to the job controller and uses all of it. What is the same
-// for all kinds is covered here; see Run.
+// TestPlainKind runs the suite on a kind that adds nothing to the job controller and uses all its features. This covers
+// the behavior that all kinds share. See Run.
 func TestPlainKind(t *testing.T) {
 	t.Parallel()
 	runSuite(t, plainController(), newPlainJob, model.Thorough)
 }
 
-// TestPlainKindInMesh lets jobs of the kind live on a cluster whose admission changes pods.
+// TestPlainKindInMesh runs the suite on a cluster whose admission changes pods.
 func TestPlainKindInMesh(t *testing.T) {
 	t.Parallel()
 	runInMesh(t, plainController(), newPlainJob)
 }
 
-// TestPlainKindHoldingLeaders lets jobs of the kind live with a controller that holds the pods of their leaders.
+// TestPlainKindHoldingLeaders runs the suite with a controller that holds the pods of leaders.
 func TestPlainKindHoldingLeaders(t *testing.T) {
 	t.Parallel()
 	runHoldingLeaders(t, plainController(), newPlainJob)
@@ -50,8 +50,8 @@ func plainController() manager.Controller[*plainJob] {
 	}
 }
 
-// plainJob is a job kind with every feature of the job controller: it scales, depends on a rendezvous if it scales, and
-// owns a TensorBoard.
+// plainJob is a job kind with every feature of the job controller. It scales, uses a rendezvous if it scales, and owns
+// a TensorBoard.
 type plainJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

@@ -7,23 +7,23 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// fault is one thing that goes wrong.
+// fault is a single fault.
 type fault struct {
-	// effect on the write.
+	// effect is the effect on the write.
 	effect model.Effect
-	// write is the number of the write that the fault hits, from 1.
+	// write is the number of the write that meets the fault, from 1.
 	write int
-	// steps is how many steps later the API server carries out the write that it is late with. After the last step it
-	// does so in any case.
+	// steps is the number of steps by which the API server delays the write. A write that is still delayed after the last
+	// step is made then.
 	steps int
 }
 
-// errStopped is what the calls of a process return that has ended.
-var errStopped = errors.New("the process has ended")
+// errStopped is returned by the calls of a process that has ended.
+var errStopped = errors.New("the controller process has ended")
 
-// process is one run of the controller program, as the cluster knows it. Its cache has what the process itself wrote,
-// as controller-runtime's read-your-writes consistency has it, but for pods: no reconcile waits for the writes of pods
-// of all jobs. The cache may lag behind otherwise.
+// process is one process of the controller. Its cache contains the writes of the process itself, as
+// controller-runtime's read-your-writes consistency guarantees. Writes of pods are an exception, because no reconcile
+// waits for them. Apart from that, the cache can lag.
 type process struct {
 	mu    sync.Mutex
 	world *world
@@ -34,8 +34,8 @@ type process struct {
 	stopped  bool
 	// writing is set while the API server makes a write of the process.
 	writing bool
-	// looks is how many reconciles see the cache as it is behind, before it catches up.
-	looks int
+	// staleReconciles is the number of reconciles that see a stale cache before the cache catches up.
+	staleReconciles int
 }
 
 var _ model.Server = &process{}
@@ -60,7 +60,8 @@ func (p *process) ReadLive(_ model.Call, from func(model.Objects) model.Answer) 
 	return from(p.world.cluster.Live())
 }
 
-// Write implements model.Server. The write may meet the fault. What the API server refuses by itself is no write.
+// Write implements model.Server. The write can meet the fault. A call that the API server rejects on its own does not
+// count as a write.
 func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +80,7 @@ func (p *process) Write(call model.Call, write model.Write) model.Answer {
 		p.world.writes++
 		p.world.late = write.Late(call)
 		return model.Lost(call)
-	default: // the write takes effect now
+	default: // the write takes effect immediately
 	}
 	before := p.cache
 	if effect == model.Lose || effect == model.Hide {
@@ -96,10 +97,10 @@ func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	p.world.calls = append(p.world.calls, call)
 	switch {
 	case effect == model.Lose:
-		p.looks = 1
+		p.staleReconciles = 1
 		return model.Lost(call)
 	case effect == model.Hide:
-		p.looks = 1
+		p.staleReconciles = 1
 	case effect == model.Stop || p.crashing:
 		p.stopped = true
 	default:
@@ -108,7 +109,7 @@ func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	return answer
 }
 
-// catchUp lets the cache have what it lacks of some resources.
+// catchUp updates the cache to the live objects of some resources.
 func (p *process) catchUp(of model.Resources) {
 	if p.cache.CatchUp(p.world.cluster.Live(), of) {
 		p.world.dirty = true

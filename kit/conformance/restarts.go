@@ -14,13 +14,13 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// restartsTable is what users read. It is the test's table, too, so that it cannot be wrong.
+// restartsTable is the documentation for users. The tests read their cases from it, so that it stays correct.
 //
 //go:embed restarts.md
 var restartsTable string
 
-// misfortunes are the rows of the tables: what befalls a replica.
-var misfortunes = map[string]func(index int) step{
+// causes are the rows of the tables: the reasons why a replica ends.
+var causes = map[string]func(index int) step{
 	"exit 0":                           func(i int) step { return exits(i, 0) },
 	"exit 1":                           func(i int) step { return exits(i, 1) },
 	"exit 137":                         func(i int) step { return exits(i, 137) },
@@ -34,7 +34,7 @@ var misfortunes = map[string]func(index int) step{
 	"rejected by its node":             rejected,
 }
 
-// testRestarts checks every cell of the tables.
+// testRestarts tests every cell of the tables.
 func testRestarts(t *testing.T, k model.Kind) {
 	t.Helper()
 	cells := 0
@@ -55,7 +55,7 @@ func testRestarts(t *testing.T, k model.Kind) {
 				for _, restarted := range []bool{false, true} {
 					c := restartCase{
 						scope: batchv1beta1.RestartScope(scope), policy: batchv1beta1.RestartPolicy(policy), index: index,
-						misfortune: row, failure: all["What `status.failures` says of it"][row], cell: cell, crashing: restarted,
+						cause: row, failure: all["Entries in `status.failures`"][row], cell: cell, crashing: restarted,
 					}
 					t.Run(c.name(), func(t *testing.T) {
 						t.Parallel()
@@ -65,43 +65,43 @@ func testRestarts(t *testing.T, k model.Kind) {
 			}
 		}
 	}
-	if want := 2 * 2 * 4 * len(misfortunes); cells != want {
+	if want := 2 * 2 * 4 * len(causes); cells != want {
 		t.Errorf("the tables have %d cells, want %d", cells, want)
 	}
 }
 
 // restartCase is one cell of the tables.
 type restartCase struct {
-	scope      batchv1beta1.RestartScope
-	policy     batchv1beta1.RestartPolicy
-	index      int
-	misfortune string
-	// failure is what the status says of it, by field.
+	scope  batchv1beta1.RestartScope
+	policy batchv1beta1.RestartPolicy
+	index  int
+	cause  string
+	// failure is the expected entry of status.failures, by field.
 	failure map[string]string
 	cell    string
-	// crashing says that the controller is restarted after each of its writes.
+	// crashing is set if the controller crashes after each of its writes.
 	crashing bool
 }
 
 func (c restartCase) name() string {
-	who, controller := "another replica", "a controller that runs on"
+	who, controller := "another replica", "a controller that keeps running"
 	if c.index == 0 {
 		who = "the leader"
 	}
 	if c.crashing {
 		controller = "a controller that crashes after each write"
 	}
-	return fmt.Sprintf("scope %s/%s/%s/%s/%s", c.scope, who, c.policy, c.misfortune, controller)
+	return fmt.Sprintf("scope %s/%s/%s/%s/%s", c.scope, who, c.policy, c.cause, controller)
 }
 
-// counts are what is exact about restarts.
+// counts are the parts of the status that the tables define.
 type counts struct {
 	Phase    batchv1beta1.JobPhase
 	Backoff  int32
 	Restarts int32
-	// ReplicaFailure is the condition of the name.
+	// ReplicaFailure is the status of the condition ReplicaFailure.
 	ReplicaFailure bool
-	// Failures that were recorded, newest first: replica, reason, exit code, and whether it counted.
+	// Failures are the recorded failures, newest first: replica, reason, exit code, and whether the failure counted.
 	Failures []string
 }
 
@@ -124,7 +124,7 @@ func (w *world) counts() counts {
 	return c
 }
 
-// check lets the misfortune befall a job that has one counted restart, until nothing more can come of it.
+// check runs a job that allows one counted restart, and makes the cause happen until the outcome cannot change.
 func (c restartCase) check(t *testing.T, k model.Kind) {
 	t.Helper()
 	w := newWorld(t, k)
@@ -132,8 +132,8 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 	w.process.crashing = c.crashing
 	w.do(created(two(c.policy, c.scope, limit(1))))
 	want := counts{Phase: batchv1beta1.JobPhasePending}
-	// A node rejects a pod that has not started; everything else befalls one that runs.
-	starting := c.misfortune == "rejected by its node"
+	// A node rejects a pod that has not started. All other causes happen to a running pod.
+	starting := c.cause == "rejected by its node"
 	failed := func() {
 		entry := fmt.Sprintf("%s %s %s %s", w.podName(c.index), c.failure["reason"], c.failure["exitCode"],
 			c.failure["counted"])
@@ -144,14 +144,14 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 	if c.scope == scopeJob {
 		restarts = 2
 	}
-	befall := func() { w.do(misfortunes[c.misfortune](c.index)) }
+	happens := func() { w.do(causes[c.cause](c.index)) }
 	expect := func(when string) {
 		t.Helper()
 		if diff := gocmp.Diff(want, w.counts()); diff != "" {
-			t.Fatalf("unexpected counts %s (-want +got):\n%s", when, diff)
+			t.Fatalf("the counts are not as expected %s (-want +got):\n%s", when, diff)
 		}
 	}
-	// ends lets the pods go, so that the job finishes.
+	// ends waits until the pods are gone, so that the job finishes.
 	ends := func(phase batchv1beta1.JobPhase, when string) {
 		t.Helper()
 		w.do(passes(2 * time.Minute))
@@ -163,8 +163,8 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 		w.do(exits(0, 0))
 		ends(batchv1beta1.JobPhaseSucceeded, "when the leader has succeeded")
 	}
-	// replaced lets the replacement run, for which it may have to wait: for the delay of the restart, and for the pod of a
-	// lost node to be deleted by force.
+	// replaced starts the replacement. First it waits for the restart delay and for the forced deletion of a pod on a lost
+	// node.
 	replaced := func() {
 		t.Helper()
 		w.do(passes(2 * time.Minute))
@@ -173,66 +173,66 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 		}
 		w.do(run)
 		want.Phase, want.ReplicaFailure = batchv1beta1.JobPhaseRunning, false
-		expect("when the replacement runs")
+		expect("once the replacement runs")
 	}
 
 	if !starting {
 		w.do(run)
 	}
-	befall()
+	happens()
 	switch c.cell {
-	case "ends":
+	case "succeeds":
 		ends(batchv1beta1.JobPhaseSucceeded, "at the end")
 	case "done":
 		want.Phase = batchv1beta1.JobPhaseRunning
 		expect("when the replica is done")
 		leaderSucceeds()
-	case "again":
+	case "reruns":
 		for range 3 {
 			want.Restarts++
 			want.Phase = batchv1beta1.JobPhasePending
 			expect("when the replica has succeeded")
 			replaced()
-			befall()
+			happens()
 		}
-	case "free":
+	case "ignored":
 		for range 3 {
 			want.Restarts += restarts
 			want.Phase = batchv1beta1.JobPhasePending
 			failed()
-			expect("after the misfortune")
+			expect("after the failure")
 			replaced()
-			befall()
+			happens()
 		}
 	case "counted":
 		want.Backoff, want.Restarts = 1, restarts
 		failed()
-		expect("after the misfortune")
+		expect("after the failure")
 		replaced()
-		befall()
+		happens()
 		failed()
 		if c.scope == scopeReplica && c.index != 0 {
 			want.Phase = batchv1beta1.JobPhaseRunning
-			expect("when the limit is used up")
+			expect("when the backoffLimit is reached")
 			leaderSucceeds()
 			return
 		}
-		ends(batchv1beta1.JobPhaseFailed, "when the limit is used up")
+		ends(batchv1beta1.JobPhaseFailed, "when the backoffLimit is reached")
 	case "fails":
 		failed()
 		ends(batchv1beta1.JobPhaseFailed, "at the end")
-	case "stays":
+	case "stays failed":
 		w.do(run)
 		want.Phase = batchv1beta1.JobPhaseRunning
 		failed()
-		expect("after the misfortune")
+		expect("after the failure")
 		leaderSucceeds()
 	default:
-		t.Fatalf("the table says %q, which its legend does not know", c.cell)
+		t.Fatalf("the table has the cell %q, which is not in its legend", c.cell)
 	}
 }
 
-// tables returns the tables of a Markdown text by the heading that they follow, each by row and column.
+// tables returns the tables of a Markdown text by the heading above each table, by row, and by column.
 func tables(text string) map[string]map[string]map[string]string {
 	found := map[string]map[string]map[string]string{}
 	heading := ""

@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// scenario is the life of a job.
+// scenario is a sequence of events in the lifetime of a job, and its expected end.
 type scenario struct {
 	name  string
 	shape Shape
-	// before the job is created, these happen.
+	// before are steps that happen before the job is created.
 	before []step
-	// steps happen one after the other once the job is created.
+	// steps happen one after the other after the job is created.
 	steps []step
-	// inTurn is set if only full coverage lets the controller start again with caches of the past.
+	// inTurn is set if only full coverage restarts the controller with stale caches.
 	inTurn bool
-	// late is how much later things may happen if something goes wrong, if that is more than the usual.
+	// late is the delay that a fault can cause. Zero means the default tolerance.
 	late time.Duration
-	// peersEnd is set if the peers of a leader that succeeded end by themselves.
+	// peersEnd is set if the peers end by themselves after the leader has succeeded.
 	peersEnd bool
-	// holds is set if the controller holds the pods of leaders, holdsNot if it must not.
+	// holds is set if the controller holds the pods of leaders. holdsNot is set if it must not hold them.
 	holds, holdsNot bool
-	// want is how it ends.
+	// want is the expected end.
 	want result
 }
 
-// scenarios are the lives that a job may have. Each is a sequence of steps between which the controller rests.
+// scenarios are all scenarios. The controller settles between any two steps of a scenario.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, networkPolicyScenarios,
 	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
 	holdScenarios,
 )
 
-// inTurn leaves to full coverage what takes longest.
+// inTurn marks scenarios that restart the controller with stale caches only with full coverage, since they take long.
 func inTurn(scenarios []scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].inTurn = true

@@ -6,25 +6,25 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// admissionScenarios are lives of jobs on a cluster whose admission takes a label off their pods. That the API server
-// adds containers is checked by all scenarios; see Mesh.
+// admissionScenarios are scenarios in which admission or a user removes a label from pods. Admission that adds
+// containers is tested with all scenarios. See Mesh.
 var admissionScenarios = []scenario{
 	{
-		name:   "admission takes the attempt off the pods for good, and the job says why it does not run",
+		name:   "a job reports that admission always removes the attempt label from its pods",
 		shape:  Shape{Replicas: 1, RestartPolicy: onFailure},
 		before: []step{admissionTakesOff(batchv1beta1.LabelAttempt)},
 		steps:  []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
 	{
-		name:   "admission takes the kind of job off the pods for good, and the job says why it does not run",
+		name:   "a job reports that admission always removes the job-kind label from its pods",
 		shape:  two(onFailure, scopeReplica),
 		before: []step{admissionTakesOff(batchv1beta1.LabelJobKind)},
 		steps:  []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
 	{
-		name:   "admission takes the attempt off the pods for a while, and then the job runs",
+		name:   "a job runs once admission no longer removes the attempt label from its pods",
 		shape:  two(onFailure, scopeJob, limit(0)),
-		late:   time.Minute, // which is how far apart the tries may be
+		late:   time.Minute, // the longest backoff between two attempts to create a pod
 		before: []step{admissionTakesOff(batchv1beta1.LabelAttempt)},
 		steps: []step{
 			passes(20 * time.Second), admissionIsFixed, passes(time.Minute), run, stands(batchv1beta1.JobPhaseRunning),
@@ -33,7 +33,7 @@ var admissionScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "admission takes the name of the job off the pods while the job restarts",
+		name:  "a job restarts once admission no longer removes the job-name label from its pods",
 		shape: two(onFailure, scopeJob, limit(1)),
 		late:  time.Minute,
 		steps: []step{
@@ -47,28 +47,28 @@ var admissionScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody takes the attempt off a worker's pod, which is replaced once",
+		name:  "a worker whose pod loses the attempt label is replaced once",
 		shape: two(onFailure, scopeReplica, limit(0)),
 		steps: []step{
-			run, marks(0), unlabelled(1, batchv1beta1.LabelAttempt), run, stands(batchv1beta1.JobPhaseRunning), keepsMarked,
+			run, marks(0), unlabeled(1, batchv1beta1.LabelAttempt), run, stands(batchv1beta1.JobPhaseRunning), keepsMarked,
 			passes(time.Minute), exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 }
 
-// waitsFor checks that the job is Pending, and the reason that it gives.
+// waitsFor returns a step that checks that the job is Pending with the given reason.
 func waitsFor(reason string) step {
 	return func(w *world) {
 		w.t.Helper()
 		if s := w.status(); s.Phase != batchv1beta1.JobPhasePending || s.Reason != reason {
-			w.t.Errorf("the job is %s (%s), want Pending (%s): %s", s.Phase, s.Reason, reason, w.describe())
+			w.t.Errorf("the job is %s with reason %s, want Pending with reason %s: %s", s.Phase, s.Reason, reason, w.describe())
 		}
 	}
 }
 
-// triesAtMost lets time pass. In it the controller tries at most so often to create a pod, and deletes the pod. A pod
-// that is held is released first.
+// triesAtMost returns a step in which time passes. It checks how often the controller tries to create a pod and deletes
+// the pod again. Each attempt takes two writes, or three if the finalizer of a held pod must be removed first.
 func triesAtMost(tries int, d time.Duration) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -78,15 +78,15 @@ func triesAtMost(tries int, d time.Duration) step {
 		}
 		w.pass(d)
 		if got := w.writes - before; got > each*tries {
-			w.t.Errorf("the controller writes %d times in %s: %s", got, d, w.describe())
+			w.t.Errorf("the controller makes %d writes in %s, want at most %d: %s", got, d, each*tries, w.describe())
 		}
 	}
 }
 
-// admissionTakesOff lets the admission of the cluster take a label off each pod from now on.
+// admissionTakesOff returns a step after which admission removes a label from each new pod.
 func admissionTakesOff(label string) step {
 	return func(w *world) { w.cluster.SetAdmission(w.kind.Admission.TakesOff(label)) }
 }
 
-// admissionIsFixed lets the admission of the cluster leave the labels of pods alone.
+// admissionIsFixed is a step after which admission no longer removes labels.
 func admissionIsFixed(w *world) { w.cluster.SetAdmission(w.kind.Admission) }

@@ -6,7 +6,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// awayScenarios are lives in which no controller runs while things happen.
+// awayScenarios are scenarios in which events happen while no controller runs.
 var awayScenarios = []scenario{
 	{
 		name:  "a worker fails while no controller runs, and its failure counts once",
@@ -19,7 +19,7 @@ var awayScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a worker fails and its pod is deleted by force while no controller runs, which nothing is left to tell of",
+		name:  "a failure is not counted if its pod is deleted by force while no controller runs",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), away(exits(1, 1), vanishes(1), passes(time.Hour)), run,
@@ -30,7 +30,7 @@ var awayScenarios = []scenario{
 		},
 	},
 	{
-		name:  "all pods are drained while no controller runs, and the job restarts",
+		name:  "a job restarts after all its pods are drained while no controller runs",
 		shape: two(onFailure, scopeReplica, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), away(deleted(0), deleted(1), passes(time.Hour)), run,
@@ -41,13 +41,13 @@ var awayScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the leader succeeds while no controller runs, and the pod of its peer is deleted",
+		name:  "a job succeeds if its leader succeeds and the peer is deleted while no controller runs",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, passes(10 * time.Second), away(exits(0, 0), passes(time.Hour), deleted(1))},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "the deadline is over while no controller runs",
+		name:  "a job fails if its deadline passes while no controller runs",
 		shape: two(onFailure, scopeJob, deadline(60), timeToLive(3600)),
 		steps: []step{run, away(passes(time.Hour))},
 		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
@@ -58,7 +58,7 @@ var awayScenarios = []scenario{
 		steps: []step{run, exits(1, 0), exits(0, 0), away(passes(time.Hour))},
 	},
 	{
-		name:  "a job is paused and resumed while no controller runs, which keeps its pods",
+		name:  "a job keeps its pods if it is paused and resumed while no controller runs",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, marks(0, 1), passes(10 * time.Second), away(paused, passes(time.Hour), resumed), keepsMarked,
@@ -67,7 +67,7 @@ var awayScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "the user deletes a job while no controller runs, and creates another of its name",
+		name:  "the user deletes and recreates a job while no controller runs",
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, passes(10 * time.Second), away(jobDeleted, createdAgain), passes(2 * time.Minute), run,
@@ -76,7 +76,7 @@ var awayScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a gang is drained and its PodGroup deleted while no controller runs",
+		name:  "a gang restarts after its pods and PodGroup are deleted while no controller runs",
 		shape: inQueue(two(onFailure, scopeJob, limit(0))),
 		steps: []step{
 			run, passes(10 * time.Second), away(deleted(0), vanishes(1), groupDeleted, passes(time.Hour)), hasGroup(2), run,
@@ -88,15 +88,15 @@ var awayScenarios = []scenario{
 	},
 }
 
-// createdAgain lets the user create the job once more.
+// createdAgain is a step in which the user recreates the job.
 func createdAgain(w *world) { w.create(w.newJob(w.shape)) }
 
-// away lets the controller end, steps happen without it, and another controller start.
+// away returns a step that stops the controller, runs other steps without it, and starts a new controller process.
 func away(steps ...step) step {
 	return func(w *world) {
 		w.t.Helper()
 		w.settle()
-		w.away, w.wakeAt = true, time.Time{}
+		w.away, w.requeueAt = true, time.Time{}
 		for _, step := range steps {
 			step(w)
 			w.settle()

@@ -6,10 +6,10 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// dependentScenarios are lives of jobs that have a TensorBoard or a PodGroup.
+// dependentScenarios are scenarios of jobs that have a TensorBoard or a PodGroup.
 var dependentScenarios = []scenario{
 	{
-		name:  "a job has a TensorBoard, which outlives the run",
+		name:  "the TensorBoard of a job outlives the run",
 		shape: twoWithTensorBoard(),
 		steps: []step{run, tensorBoardServes, exits(1, 1), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -18,7 +18,7 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody deletes the TensorBoard of a job, and again once the job has finished",
+		name:  "a deleted TensorBoard is recreated unless the job has finished",
 		shape: twoWithTensorBoard(),
 		steps: []step{
 			run, together(tensorBoardDeleted, exits(1, 1)), run, passes(time.Minute), exits(1, 0), exits(0, 0),
@@ -30,12 +30,12 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a job is deleted with its TensorBoard",
+		name:  "the TensorBoard is deleted with its job",
 		shape: twoWithTensorBoard(),
 		steps: []step{run, jobDeleted},
 	},
 	{
-		name:  "the user wants another TensorBoard while the job is paused",
+		name:  "the user changes the TensorBoard while the job is paused",
 		shape: twoWithTensorBoard(),
 		steps: []step{run, tensorBoardServes, paused, wantsTensorBoard("tb:2"), resumed, run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -44,13 +44,13 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the user does without TensorBoard while the job is paused",
+		name:  "the user removes the TensorBoard while the job is paused",
 		shape: twoWithTensorBoard(),
 		steps: []step{run, paused, wantsNoTensorBoard, resumed, run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "the user changes their mind about TensorBoard before the controller sees it",
+		name:  "the user changes the TensorBoard twice before the controller reconciles",
 		shape: pausing(twoWithTensorBoard()),
 		steps: []step{
 			together(wantsNoTensorBoard, wantsTensorBoard("tb:2")), wantsNoTensorBoard,
@@ -62,7 +62,7 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:     "a gang restarts as one, and its PodGroup goes as it succeeds",
+		name:     "a gang restarts as a whole and its PodGroup is deleted when it succeeds",
 		shape:    inQueue(two(onFailure, scopeJob)),
 		peersEnd: true,
 		steps:    []step{hasGroup(2), run, exits(1, 1), hasGroup(2), run, exits(0, 0), hasGroup(0), exits(1, 0)},
@@ -71,7 +71,7 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a gang fails, and its PodGroup goes",
+		name:  "the PodGroup is deleted when a gang fails",
 		shape: inQueue(two(never, scopeJob)),
 		steps: []step{run, exits(1, 1), hasGroup(0)},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"1 Failed"}},
@@ -88,7 +88,7 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a gang is paused and resumed before the controller sees it",
+		name:  "a gang is paused and resumed before the controller reconciles",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{
 			run, together(paused, resumed), hasGroup(2), exits(1, 1), together(paused, resumed), run, exits(1, 0), exits(0, 0),
@@ -98,7 +98,7 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:   "a job waits for its queue to open, and is paused meanwhile",
+		name:   "a job that waits for its queue is paused and resumed",
 		shape:  inQueue(two(onFailure, scopeJob)),
 		before: []step{closes},
 		steps: []step{
@@ -109,14 +109,14 @@ var dependentScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "a job waits for its queue until its deadline",
+		name:   "a job that waits for its queue fails at its deadline",
 		shape:  inQueue(two(onFailure, scopeJob, deadline(60))),
 		before: []step{closes},
 		steps:  []step{passes(2 * time.Minute), opens},
 		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
-		name: "a replacement in a gang does not wait for peers that are done",
+		name: "a replacement in a gang does not wait for peers that have ended",
 		shape: inQueue(Shape{
 			Replicas: 4, RestartPolicy: onFailure,
 			RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(1))},
@@ -132,7 +132,7 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody deletes the PodGroup of a gang, which has another",
+		name:  "the PodGroup of a gang is recreated when a user deletes it",
 		shape: inQueue(two(onFailure, scopeReplica)),
 		steps: []step{
 			run, groupDeleted, hasGroup(2), together(groupDeleted, exits(1, 1)), run, hasGroup(2), exits(1, 0), exits(0, 0),
@@ -142,42 +142,42 @@ var dependentScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a gang ends when its time on nodes is over",
+		name:  "a gang fails when it exceeds the maximum duration of its queue",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, groupExpires, hasGroup(0)},
 		want:  result{Phase: "Failed", Reason: "MaxDurationExceeded"},
 	},
 	{
-		name:  "a gang ends when its time on nodes is over, after its pods were deleted for that",
+		name:  "a gang fails at the maximum duration although its pods are already being deleted",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, together(groupExpires, deleted(0), deleted(1)), hasGroup(0)},
 		want:  result{Phase: "Failed", Reason: "MaxDurationExceeded"},
 	},
 	{
-		name:  "a gang whose leader has succeeded when its time is over has succeeded",
+		name:  "a gang succeeds if its leader has succeeded when the maximum duration is exceeded",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, together(groupExpires, exits(0, 0)), hasGroup(0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "a gang that is paused as its time is over has failed",
+		name:  "a gang fails if it is paused when the maximum duration is exceeded",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, together(groupExpires, paused), hasGroup(0)},
 		want:  result{Phase: "Failed", Reason: "MaxDurationExceeded"},
 	},
 	{
-		name:  "a gang whose PodGroup somebody deletes as its time is over has another",
+		name:  "a gang gets a new PodGroup if a user deletes its PodGroup just as it expires",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, together(groupExpires, groupDeleted), hasGroup(2), exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a job is deleted with its PodGroup",
+		name:  "the PodGroup is deleted with its job",
 		shape: inQueue(two(onFailure, scopeJob)),
 		steps: []step{run, jobDeleted},
 	},
 	{
-		name:  "an elastic gang scales without a change of its PodGroup, and trains with what fits",
+		name:  "an elastic gang scales without a change to its PodGroup",
 		shape: inQueue(elastic(2, 3, scopeReplica)),
 		steps: []step{
 			hasGroup(2), runs(0, 1), stands(batchv1beta1.JobPhaseRunning), scaled(4), hasGroup(2), run, scaled(2), hasGroup(2),

@@ -6,10 +6,10 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// elasticScenarios are lives of jobs that are scaled, or whose replicas meet at a rendezvous.
+// elasticScenarios are scenarios of elastic jobs, with and without a rendezvous.
 var elasticScenarios = []scenario{
 	{
-		name:  "an elastic job grows, and its replicas stay",
+		name:  "an elastic job scales up and keeps its replicas",
 		shape: elastic(1, 2, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0, 1), passes(10 * time.Second), scaled(4), run, keepsMarked,
@@ -21,7 +21,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an elastic job shrinks to its leader, which stays",
+		name:  "an elastic job scales down to its leader, which keeps running",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), scaled(1), keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(0, 0),
@@ -29,7 +29,7 @@ var elasticScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "an elastic job that shrinks gives up first what does not run",
+		name:  "an elastic job first removes replicas that do not run when it scales down",
 		shape: elastic(1, 4, scopeReplica, limit(0)),
 		steps: []step{
 			runs(0, 3), marks(0, 3), stands(batchv1beta1.JobPhaseRunning), scaled(2), keepsMarked,
@@ -40,7 +40,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an elastic job trains with what fits, and is not held up by the rest in the end",
+		name:  "an elastic job trains with the replicas that fit and ends without the others",
 		shape: elastic(2, 4, scopeReplica, limit(0)),
 		steps: []step{
 			runs(0), stands(batchv1beta1.JobPhasePending), runs(2), stands(batchv1beta1.JobPhaseRunning), passes(time.Minute),
@@ -60,7 +60,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an elastic job grows again before the pod that it gave up is gone, by another index",
+		name:  "an elastic job that scales up again uses a new index while the old pod terminates",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), together(scaled(2), soon(scaled(3))), run, passes(10 * time.Second),
@@ -71,7 +71,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an elastic job grows to its limit before the pod that it gave up is gone, which it waits for",
+		name:  "an elastic job at maxReplicas waits for the old pod before it reuses the index",
 		shape: elastic(1, 4, scopeReplica, limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), together(scaled(3), soon(scaled(4))), hasPod(3), run, passes(10 * time.Second),
@@ -83,7 +83,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an elastic job gives up a replica that has restarted, and gets it back",
+		name:  "an elastic job removes a replica that has restarted and adds it again",
 		shape: elastic(1, 2, scopeReplica),
 		steps: []step{
 			run, exits(1, 1), run, passes(10 * time.Second), scaled(1), passes(10 * time.Second), scaled(2), run,
@@ -95,7 +95,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a worker is killed as its job grows, and restarts alone",
+		name:  "a worker that is killed while its job scales up restarts alone",
 		shape: elastic(1, 2, scopeReplica, limit(1)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), together(scaled(3), exits(1, 137)), stands(batchv1beta1.JobPhaseRunning),
@@ -108,7 +108,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a worker fails as its job shrinks, and is given up, which does not count",
+		name:  "a failure does not count if scaling down removes the worker at the same time",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0, 2), passes(10 * time.Second), together(scaled(2), exits(1, 1)), keepsMarked, exits(2, 0), exits(0, 0),
@@ -116,7 +116,7 @@ var elasticScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
 	},
 	{
-		name:  "a replica that an elastic job gave up fails on its way out, which does not count",
+		name:  "a failure of a replica that scaling down has removed does not count",
 		shape: elastic(1, 2, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), together(scaled(1), soon(exits(1, 1)), soon(scaled(2))), run, keepsMarked,
@@ -125,7 +125,7 @@ var elasticScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "2 Succeeded"}},
 	},
 	{
-		name:  "a worker that waits for its restart is the first that an elastic job gives up",
+		name:  "an elastic job first removes a worker that waits for its restart",
 		shape: elastic(1, 3, scopeReplica),
 		steps: []step{
 			run, marks(0, 2), passes(10 * time.Second), exits(1, 1), run, exits(1, 1), scaled(2), keepsMarked,
@@ -136,7 +136,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a worker of an elastic job is preempted, and somebody deletes another, for free",
+		name:  "a preemption and a deletion of workers of an elastic job do not count",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			run, marks(0), passes(10 * time.Second), preempted(1), run, passes(10 * time.Second), deleted(2), run, keepsMarked,
@@ -148,7 +148,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody deletes a pod of an elastic job that does not run, which is created again",
+		name:  "a pending pod of an elastic job is recreated when a user deletes it",
 		shape: elastic(1, 3, scopeJob, limit(0)),
 		steps: []step{
 			runs(0, 1), marks(0, 1), passes(10 * time.Second), deleted(2), hasPod(2), keepsMarked,
@@ -157,7 +157,7 @@ var elasticScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "an elastic job restarts as one, if it is asked to, and shrinks meanwhile",
+		name:  "an elastic job with restart scope Job scales down while it restarts as a whole",
 		shape: elastic(1, 3, scopeJob, limit(1)),
 		steps: []step{run, passes(10 * time.Second), exits(2, 1), scaled(2), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -165,7 +165,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an elastic job that shrank unevenly is paused, scaled and resumed",
+		name:  "an elastic job with a gap in its indices is paused, scaled and resumed",
 		shape: elastic(1, 3, scopeReplica, limit(0)),
 		steps: []step{
 			runs(0, 2), passes(10 * time.Second), scaled(2), paused, stands(batchv1beta1.JobPhasePaused), scaled(3),
@@ -176,7 +176,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a member of a rendezvous gives up, which ends it for all",
+		name:  "all members of a rendezvous restart when one exits with code 1",
 		shape: elastic(1, 3, "", limit(1)),
 		steps: []step{
 			run, passes(10 * time.Second), together(exits(2, 1), soon(exits(1, 1))), stands(batchv1beta1.JobPhasePending),
@@ -188,7 +188,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a member of a rendezvous is killed, and replaced alone",
+		name:  "a killed member of a rendezvous restarts alone",
 		shape: elastic(1, 3, "", limit(1)),
 		steps: []step{
 			run, marks(0, 1), passes(10 * time.Second), exits(2, 137), stands(batchv1beta1.JobPhaseRunning), run, keepsMarked,
@@ -200,7 +200,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the leader of a rendezvous is killed, of which its peers die, which counts once",
+		name:  "all members of a rendezvous restart when the leader is killed, which counts once",
 		shape: elastic(1, 3, "", limit(1)),
 		steps: []step{
 			run, passes(10 * time.Second), together(exits(1, 1), soon(exits(0, 137)), soon(exits(2, 1))), run,
@@ -212,7 +212,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the leader of a rendezvous is preempted, of which its peers die, for free",
+		name:  "a preemption of the leader of a rendezvous restarts all and does not count",
 		shape: elastic(1, 3, "", limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), together(preempted(0), exits(1, 1), exits(2, 1)), run,
@@ -224,7 +224,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a member of a rendezvous is killed at the limit and stays failed, and another gives up",
+		name:  "a job fails when another member of a rendezvous exits with 1 at the backoffLimit",
 		shape: elastic(1, 3, "", limit(0)),
 		steps: []step{
 			run, passes(10 * time.Second), exits(1, 137), stands(batchv1beta1.JobPhaseRunning), passes(time.Minute), exits(2, 1),
@@ -234,7 +234,7 @@ var elasticScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the user scales an elastic job that has succeeded, which stays as it is",
+		name:  "an elastic job that has succeeded does not change when the user scales it",
 		shape: elastic(1, 2, scopeReplica),
 		steps: []step{run, exits(1, 0), exits(0, 0), scaled(1), scaled(4), passes(time.Minute)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},

@@ -6,10 +6,10 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// endScenarios are lives that a deadline, the time to live, the user or an object of somebody else ends or holds up.
+// endScenarios are scenarios about the end of jobs: by a deadline, the TTL, the user, or the success of the leader.
 var endScenarios = []scenario{
 	{
-		name:  "the deadline ends a job that runs",
+		name:  "the deadline ends a running job",
 		shape: two(onFailure, scopeJob, deadline(60)),
 		steps: []step{run, passes(time.Minute)},
 		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
@@ -21,13 +21,13 @@ var endScenarios = []scenario{
 		want:  result{Phase: "Failed", Reason: "DeadlineExceeded", Backoff: 2, Restarts: 4},
 	},
 	{
-		name:  "the user sets a deadline for a job that runs",
+		name:  "the user sets a deadline for a running job",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, passes(time.Minute), edited(policies(deadline(90))), passes(time.Minute)},
 		want:  result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
-		name:  "the user lowers the limit and asks for all pods to be cleaned up",
+		name:  "the user lowers backoffLimit and sets cleanUpPolicy All",
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, exits(1, 1), run, edited(policies(limit(1), cleanUp(batchv1beta1.CleanUpPolicyAll))), exits(1, 1),
@@ -35,17 +35,17 @@ var endScenarios = []scenario{
 		want: result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2},
 	},
 	{
-		name:  "the time to live of a job that succeeded is over",
+		name:  "a job that succeeded is deleted after its TTL",
 		shape: two(onFailure, scopeJob, timeToLive(120)),
 		steps: []step{run, exits(1, 0), exits(0, 0), passes(2 * time.Minute)},
 	},
 	{
-		name:  "the time to live of a job that failed is over while it is cleaned up",
+		name:  "a job that failed expires while its pods are cleaned up",
 		shape: two(never, scopeJob, timeToLive(0)),
 		steps: []step{run, exits(1, 1)},
 	},
 	{
-		name:  "the nodes of all replicas shut down, and their programs exit with 0",
+		name:  "a job restarts when all its nodes shut down and its programs exit with 0",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, together(nodeShutDown(0), nodeShutDown(1)), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -53,7 +53,7 @@ var endScenarios = []scenario{
 		},
 	},
 	{
-		name:     "a job that succeeded is finished when its peer has ended",
+		name:     "a job whose leader succeeded finishes when the peer has ended",
 		shape:    two(onFailure, scopeJob),
 		peersEnd: true,
 		steps: []step{
@@ -63,7 +63,7 @@ var endScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:     "a job that succeeded is finished when the time of its peer is over and the peer has ended",
+		name:     "a job whose leader succeeded finishes when the grace period of the peer is over",
 		shape:    two(onFailure, scopeJob),
 		peersEnd: true,
 		steps: []step{
@@ -73,7 +73,7 @@ var endScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:     "a peer fails, the user pauses the job and the deadline passes after the leader succeeded",
+		name:     "a job succeeds despite a failure, a pause and a deadline after its leader succeeded",
 		shape:    two(onFailure, scopeJob, deadline(60)),
 		peersEnd: true,
 		steps: []step{
@@ -83,7 +83,7 @@ var endScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
 	},
 	{
-		name:  "a job that failed is not finished before the pod of a lost node is deleted by force",
+		name:  "a failed job finishes only after the pod on a lost node is deleted by force",
 		shape: two(never, scopeJob),
 		steps: []step{
 			run, losesNode(1), decided(batchv1beta1.ConditionFailureTarget), passes(80 * time.Second),
@@ -92,7 +92,7 @@ var endScenarios = []scenario{
 		want: result{Phase: "Failed", Reason: "PermanentFailure"},
 	},
 	{
-		name:  "a job that keeps its pods is finished although a peer runs on",
+		name:  "a job that keeps its pods finishes although a peer still runs",
 		shape: two(onFailure, scopeReplica, cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{run, exits(0, 0), stands(batchv1beta1.JobPhaseSucceeded)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Running"}},

@@ -8,10 +8,11 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// holdScenarios are lives in which a leader ends or goes while no controller works, and in which pods are held.
+// holdScenarios are scenarios with held leaders. In most of them, the leader ends or is deleted while no controller
+// runs.
 var holdScenarios = slices.Concat(
 	[]scenario{{
-		name:  "a leader succeeds and its pod is drained while no controller works, so that all run again",
+		name:  "all replicas run again if the leader succeeds and is drained while no controller runs",
 		shape: two(onFailure, scopeJob), holdsNot: true,
 		steps: []step{
 			run, whileAway(exits(0, 0), waits(drainDelay), deleted(0)), run, stands(batchv1beta1.JobPhaseRunning),
@@ -23,25 +24,25 @@ var holdScenarios = slices.Concat(
 	}},
 	holding(
 		scenario{
-			name:  "a leader that is held succeeds and is drained while no controller works, which ends the job",
+			name:  "a job succeeds if its held leader succeeds and is drained while no controller runs",
 			shape: two(onFailure, scopeJob),
 			steps: []step{run, whileAway(exits(1, 0), exits(0, 0), waits(drainDelay), deleted(0))},
 			want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"1 Succeeded"}},
 		},
 		scenario{
-			name:  "a leader that is held succeeds and is deleted by force while no controller works, which ends the job",
+			name:  "a job succeeds if its held leader succeeds and is deleted by force without a controller",
 			shape: two(onFailure, scopeReplica),
 			steps: []step{run, whileAway(exits(1, 0), exits(0, 0), waits(drainDelay), vanishes(0))},
 			want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"1 Succeeded"}},
 		},
 		scenario{
-			name:  "a leader that is held fails and is drained while no controller works, which counts",
+			name:  "a failure counts if the held leader fails and is drained while no controller runs",
 			shape: two(onFailure, scopeJob, limit(0)),
 			steps: []step{run, whileAway(exits(0, 3), waits(drainDelay), deleted(0))},
 			want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Failure: "0 Error 3 true"},
 		},
 		scenario{
-			name:  "a leader that is held is drained while it trains, which restarts all and does not count",
+			name:  "a job restarts if its held leader is drained during training, which does not count",
 			shape: two(onFailure, scopeJob, limit(0)),
 			steps: []step{run, whileAway(deleted(0)), run, exits(1, 0), exits(0, 0)},
 			want: result{
@@ -49,7 +50,7 @@ var holdScenarios = slices.Concat(
 			},
 		},
 		scenario{
-			name:  "a leader that is held is deleted by force before all have run, and is created again",
+			name:  "a held leader that is deleted by force before all replicas have run is recreated",
 			shape: two(onFailure, scopeJob, limit(0)),
 			steps: []step{runs(0), vanishes(0), run, exits(1, 0), exits(0, 0)},
 			want: result{
@@ -57,7 +58,7 @@ var holdScenarios = slices.Concat(
 			},
 		},
 		scenario{
-			name:  "the node of a leader that is held is lost, and the pod is deleted by force",
+			name:  "the pod of a held leader on a lost node is deleted by force",
 			shape: two(onFailure, scopeJob, limit(0)),
 			steps: []step{run, losesNode(0), passes(3 * time.Minute), run, exits(1, 0), exits(0, 0)},
 			want: result{
@@ -65,7 +66,7 @@ var holdScenarios = slices.Concat(
 			},
 		},
 		scenario{
-			name:  "a job with a leader that is held is paused while no controller works",
+			name:  "a job with a held leader is paused while no controller runs",
 			shape: two(onFailure, scopeJob),
 			steps: []step{
 				run, whileAway(paused), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0), exits(0, 0),
@@ -75,14 +76,14 @@ var holdScenarios = slices.Concat(
 			},
 		},
 		scenario{
-			name:  "a job with a leader that is held is deleted while no controller works",
+			name:  "a job with a held leader is deleted while no controller runs",
 			shape: two(onFailure, scopeJob),
 			steps: []step{run, whileAway(jobDeleted)},
 		},
 		scenario{
-			name:  "a job with a leader that is held is replaced by another of its name while no controller works",
+			name:  "a job with a held leader is deleted and recreated while no controller runs",
 			shape: two(onFailure, scopeJob),
-			late:  time.Minute, // which is how far apart the tries may be
+			late:  time.Minute, // the longest backoff between two attempts to create a pod
 			steps: []step{
 				run, whileAway(jobDeleted, created(two(onFailure, scopeJob))), passes(2 * time.Minute),
 				run, exits(1, 0), exits(0, 0),
@@ -92,16 +93,16 @@ var holdScenarios = slices.Concat(
 			},
 		},
 		scenario{
-			name:  "a job with a leader that is held expires",
+			name:  "a job with a held leader expires",
 			shape: two(onFailure, scopeJob, timeToLive(0)),
 			steps: []step{run, whileAway(exits(0, 0), waits(drainDelay), deleted(0))},
 		},
 		scenario{
-			name:  "somebody takes the kind of job off the pod of a leader that is held, which is replaced",
+			name:  "a held leader whose pod loses the job-kind label gets a new pod",
 			shape: two(onFailure, scopeJob, limit(0)),
 			late:  time.Minute,
 			steps: []step{
-				run, unlabelled(0, batchv1beta1.LabelJobKind), passes(time.Minute),
+				run, unlabeled(0, batchv1beta1.LabelJobKind), passes(time.Minute),
 				run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 			},
 			want: result{
@@ -109,7 +110,7 @@ var holdScenarios = slices.Concat(
 			},
 		},
 		scenario{
-			name:  "a job with a leader that is held gets a controller that holds none",
+			name:  "a job with a held leader continues with a controller that holds no leaders",
 			shape: two(onFailure, scopeJob, limit(1)),
 			steps: []step{
 				run, holdsNoMore, exits(1, 1), run, exits(1, 0), exits(0, 0),
@@ -122,10 +123,11 @@ var holdScenarios = slices.Concat(
 	),
 )
 
-// drainDelay is how much later than the end of a container its pod is deleted so that the end is believed.
+// drainDelay is the time between the end of a container and the deletion of its pod. It is long enough that the
+// deletion cannot have caused the end.
 const drainDelay = 3 * time.Second
 
-// holding returns scenarios with a controller that holds the pods of leaders. At the end no pod is held.
+// holding returns the scenarios with a controller that holds the pods of leaders. At their end, no pod is held.
 func holding(scenarios ...scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].holds = true
@@ -134,7 +136,8 @@ func holding(scenarios ...scenario) []scenario {
 	return scenarios
 }
 
-// whileAway lets steps happen while no controller works. The kubelets and the garbage collector do after each of them.
+// whileAway returns a step that runs other steps while no controller runs. The kubelets and the garbage collector act
+// after each step.
 func whileAway(steps ...step) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -147,7 +150,7 @@ func whileAway(steps ...step) step {
 	}
 }
 
-// holdsNoMore lets a controller take over that holds no leaders.
+// holdsNoMore is a step that restarts the controller without holding leaders.
 func holdsNoMore(w *world) {
 	w.options.HoldLeaders = false
 	w.start(nil)
@@ -158,7 +161,7 @@ func holdsNone(w *world) {
 	w.t.Helper()
 	for _, pod := range w.pods() {
 		if plan.IsHeld(pod) {
-			w.t.Errorf("pod %s is still held: %s", pod.Name, w.describe())
+			w.t.Errorf("pod %s still has the finalizer of a held leader: %s", pod.Name, w.describe())
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// networkPolicyScenarios are lives of jobs of a controller that makes NetworkPolicies.
+// networkPolicyScenarios are scenarios with a controller that creates NetworkPolicies.
 var networkPolicyScenarios = []scenario{
 	{
-		name:   "a job has a NetworkPolicy while it runs, whatever others do with it",
+		name:   "the NetworkPolicy of a running job is restored when a user changes or deletes it",
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(lettingIn("monitoring"))},
 		steps: []step{
@@ -31,7 +31,7 @@ var networkPolicyScenarios = []scenario{
 		},
 	},
 	{
-		name:   "a NetworkPolicy of a job that has finished or is paused is left to its user",
+		name:   "a deleted NetworkPolicy is not restored while the job is paused or finished",
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(lettingIn("monitoring"))},
 		steps: []step{
@@ -41,7 +41,7 @@ var networkPolicyScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "the NetworkPolicies of jobs that run follow the settings of the controller",
+		name:   "the NetworkPolicy of a running job follows the settings of the controller",
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(network.Policies{})},
 		steps: []step{
@@ -52,21 +52,21 @@ var networkPolicyScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "a job is deleted with its NetworkPolicy",
+		name:   "the NetworkPolicy is deleted with its job",
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(lettingIn("monitoring"))},
 		steps:  []step{run, jobDeleted, hasNoPolicy},
 	},
 }
 
-// lettingIn returns settings by which the pods of one namespace are let in besides the replicas.
+// lettingIn returns settings that allow traffic from the pods of one namespace, in addition to the replicas.
 func lettingIn(namespace string) network.Policies {
 	return network.Policies{Enabled: true, AllowedNamespaces: &metav1.LabelSelector{
 		MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
 	}}
 }
 
-// startsWith lets an administrator start the controller again, with other settings.
+// startsWith returns a step in which an administrator restarts the controller with other settings.
 func startsWith(policies network.Policies) step {
 	return func(w *world) {
 		w.options.NetworkPolicies = policies
@@ -74,7 +74,7 @@ func startsWith(policies network.Policies) step {
 	}
 }
 
-// policy returns the NetworkPolicy that there is, nil for none.
+// policy returns the NetworkPolicy, or nil if there is none.
 func (w *world) policy() *networkingv1.NetworkPolicy {
 	if found := model.ListOf[*networkingv1.NetworkPolicy](w.cluster.Live()); len(found) > 0 {
 		return found[0]
@@ -82,13 +82,14 @@ func (w *world) policy() *networkingv1.NetworkPolicy {
 	return nil
 }
 
-// letsIn checks that the NetworkPolicy of the job lets in its replicas and the pods of a namespace.
+// letsIn returns a step that checks that the NetworkPolicy of the job allows traffic from its replicas and from the
+// pods of a namespace.
 func letsIn(namespace string) step {
 	return func(w *world) {
 		w.t.Helper()
 		policy := w.policy()
 		if policy == nil {
-			w.t.Errorf("there is no NetworkPolicy: %s", w.describe())
+			w.t.Errorf("the job has no NetworkPolicy: %s", w.describe())
 			return
 		}
 		var got []string
@@ -102,7 +103,7 @@ func letsIn(namespace string) step {
 			}
 		}
 		if want := []string{model.JobKey.Name, namespace}; !slices.Equal(got, want) {
-			w.t.Errorf("the NetworkPolicy lets in %q, want %q: %s", got, want, w.describe())
+			w.t.Errorf("the NetworkPolicy allows traffic from %q, want %q: %s", got, want, w.describe())
 		}
 	}
 }
@@ -111,7 +112,7 @@ func letsIn(namespace string) step {
 func hasNoPolicy(w *world) {
 	w.t.Helper()
 	if w.policy() != nil {
-		w.t.Errorf("there is a NetworkPolicy: %s", w.describe())
+		w.t.Errorf("the job has a NetworkPolicy, want none: %s", w.describe())
 	}
 }
 
@@ -119,14 +120,14 @@ func hasNoPolicy(w *world) {
 func hasNoPods(w *world) {
 	w.t.Helper()
 	if len(w.pods()) > 0 {
-		w.t.Errorf("there are pods: %s", w.describe())
+		w.t.Errorf("the job has pods, want none: %s", w.describe())
 	}
 }
 
-// policyDeleted lets somebody delete the NetworkPolicy.
+// policyDeleted is a step in which a user deletes the NetworkPolicy.
 func policyDeleted(w *world) { w.remove(w.policy()) }
 
-// policyOpened lets somebody change the NetworkPolicy so that it lets in everybody.
+// policyOpened is a step in which a user changes the NetworkPolicy so that it allows all traffic.
 func policyOpened(w *world) {
 	opened := w.policy().DeepCopy()
 	opened.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}

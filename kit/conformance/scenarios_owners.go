@@ -10,33 +10,34 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// ownerScenarios are lives of jobs while somebody else owns an object that has a name the job needs. A law checks that
-// the controller never changes it. The Secret of a job has the UID of the job in its name: no other object needs it.
+// ownerScenarios are scenarios in which an object with another owner has a name that the job needs. A law checks that
+// the controller never changes such an object. The name of a job's Secret contains the UID of the job, so that no other
+// object needs the name.
 var ownerScenarios = []scenario{
 	{
-		name:   "a pod of somebody else is in the way for a while",
+		name:   "a job starts once a pod with another owner no longer has its name",
 		before: []step{taken(model.Pods)},
 		shape:  two(onFailure, scopeJob),
-		late:   time.Minute, // which is how far apart the tries may be
+		late:   time.Minute, // the longest backoff between two attempts to create a pod
 		steps: []step{
-			passes(30 * time.Second), saysWhoseItIs, freed(model.Pods), passes(2 * time.Minute), hasPod(1), run,
+			passes(30 * time.Second), reportsOwner, freed(model.Pods), passes(2 * time.Minute), hasPod(1), run,
 			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "the deadline ends a job that somebody else's pod is in the way of",
+		name:   "the deadline ends a job while a pod with another owner has one of its names",
 		before: []step{taken(model.Pods)},
 		shape:  two(onFailure, scopeJob, deadline(100)),
 		steps:  []step{passes(105 * time.Second), stands(batchv1beta1.JobPhaseFailed)},
 		want:   result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
-		name:  "somebody else takes the name of a worker's pod that is gone, and the job waits for it",
+		name:  "a worker waits while a pod with another owner has its name",
 		shape: two(onFailure, scopeReplica, limit(0)),
 		late:  time.Minute,
 		steps: []step{
-			run, marks(0), together(vanishes(1), taken(model.Pods)), passes(20 * time.Second), saysWhoseItIs, freed(model.Pods),
+			run, marks(0), together(vanishes(1), taken(model.Pods)), passes(20 * time.Second), reportsOwner, freed(model.Pods),
 			passes(time.Minute), run, keepsMarked, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
@@ -44,66 +45,66 @@ var ownerScenarios = []scenario{
 		},
 	},
 	{
-		name:   "a Service of somebody else is in the way for good, and no pod is created",
+		name:   "no pod is created while a Service with another owner has the name of the job",
 		before: []step{taken(model.Services)},
 		shape:  two(onFailure, scopeJob),
-		steps:  []step{passes(5 * time.Minute), saysWhoseItIs, hasNoPods},
+		steps:  []step{passes(5 * time.Minute), reportsOwner, hasNoPods},
 		want:   result{Phase: "Pending", Reason: "NameConflict"},
 	},
 	{
-		name:   "a Service of somebody else is in the way for a while",
+		name:   "a job starts once a Service with another owner no longer has its name",
 		before: []step{taken(model.Services)},
 		shape:  two(onFailure, scopeJob),
 		late:   time.Minute,
 		steps: []step{
-			passes(30 * time.Second), saysWhoseItIs, freed(model.Services), passes(2 * time.Minute), run,
+			passes(30 * time.Second), reportsOwner, freed(model.Services), passes(2 * time.Minute), run,
 			exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "a NetworkPolicy of somebody else is in the way for a while, and no pod is created until it goes",
+		name:   "a job starts once a NetworkPolicy with another owner no longer has its name",
 		shape:  two(onFailure, scopeJob),
 		before: []step{startsWith(lettingIn("monitoring")), taken(model.NetworkPolicies)},
 		late:   time.Minute,
 		steps: []step{
-			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), saysWhoseItIs, hasNoPods,
+			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), reportsOwner, hasNoPods,
 			freed(model.NetworkPolicies), passes(2 * time.Minute), letsIn("monitoring"), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "a PodGroup of somebody else is in the way for a while",
+		name:   "a job starts once a PodGroup with another owner no longer has its name",
 		shape:  inQueue(two(onFailure, scopeJob)),
 		before: []step{taken(model.PodGroups)},
 		steps: []step{
-			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), saysWhoseItIs, freed(model.PodGroups),
+			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), reportsOwner, freed(model.PodGroups),
 			passes(2 * time.Minute), run, exits(1, 0), exits(0, 0),
 		},
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:   "the user deletes a job whose PodGroup belongs to somebody else",
+		name:   "the user deletes a job while its PodGroup has another owner",
 		shape:  inQueue(two(onFailure, scopeJob)),
 		before: []step{taken(model.PodGroups)},
 		steps:  []step{passes(2 * time.Minute), jobDeleted, freed(model.PodGroups)},
 	},
 	{
-		name:   "a TensorBoard of somebody else is in the way for good, and the job trains without",
+		name:   "a job trains without a TensorBoard while one with another owner has its name",
 		shape:  twoWithTensorBoard(),
 		before: []step{taken(model.TensorBoards)},
-		steps:  []step{run, exits(1, 1), run, exits(1, 0), exits(0, 0), tensorBoardSaysWhoseItIs},
+		steps:  []step{run, exits(1, 1), run, exits(1, 0), exits(0, 0), tensorBoardReportsOwner},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
 			TensorBoard: " (Create NameConflict)",
 		},
 	},
 	{
-		name:   "a TensorBoard of somebody else is in the way for a while",
+		name:   "a job gets a TensorBoard once one with another owner no longer has its name",
 		shape:  twoWithTensorBoard(),
 		before: []step{taken(model.TensorBoards)},
 		steps: []step{
-			run, passes(2 * time.Minute), tensorBoardSaysWhoseItIs, freed(model.TensorBoards), passes(2 * time.Minute),
+			run, passes(2 * time.Minute), tensorBoardReportsOwner, freed(model.TensorBoards), passes(2 * time.Minute),
 			exits(1, 0), exits(0, 0),
 		},
 		want: result{
@@ -113,7 +114,8 @@ var ownerScenarios = []scenario{
 	},
 }
 
-// taken lets somebody else have an object by a name that the job needs: that of its second pod, or of the job itself.
+// taken returns a step that creates an object with another owner and a name that the job needs. A pod gets the name of
+// the pod of index 1, and other objects get the name of the job.
 func taken(of model.Resources) step {
 	return func(w *world) {
 		name := model.JobKey.Name
@@ -124,32 +126,32 @@ func taken(of model.Resources) step {
 	}
 }
 
-// freed lets somebody else delete what has a name of the job.
+// freed returns a step in which the other owner deletes its object with a name of the job.
 func freed(of model.Resources) step {
 	return func(w *world) {
 		w.t.Helper()
 		foreign := w.cluster.Live().Foreign(of)
 		if len(foreign) == 0 {
-			w.t.Fatalf("what belongs to %s is gone already: %s", model.SomebodyElse, w.describe())
+			w.t.Fatalf("the object of %s is already gone: %s", model.SomebodyElse, w.describe())
 		}
 		w.remove(foreign[0])
 	}
 }
 
-// saysWhoseItIs checks that the job reports who owns what is in its way.
-func saysWhoseItIs(w *world) {
+// reportsOwner checks that the job reports the owner of the object that has a name of the job.
+func reportsOwner(w *world) {
 	w.t.Helper()
 	c := meta.FindStatusCondition(w.status().Conditions, batchv1beta1.ConditionInitialized)
 	if c == nil || c.Reason != batchv1beta1.ReasonNameConflict || !strings.Contains(c.Message, model.SomebodyElse) {
-		w.t.Errorf("Initialized is %+v, want that the name belongs to %s", c, model.SomebodyElse)
+		w.t.Errorf("the condition Initialized is %+v, want the reason NameConflict and the owner %s", c, model.SomebodyElse)
 	}
 }
 
-// tensorBoardSaysWhoseItIs checks that the job reports who owns the TensorBoard of its name.
-func tensorBoardSaysWhoseItIs(w *world) {
+// tensorBoardReportsOwner checks that the job reports the owner of the TensorBoard that has its name.
+func tensorBoardReportsOwner(w *world) {
 	w.t.Helper()
 	status := model.TensorBoardStatus(w.job())
 	if status == nil || !strings.Contains(status.Note, model.SomebodyElse) {
-		w.t.Errorf("the TensorBoard is %+v, want that the name belongs to %s", status, model.SomebodyElse)
+		w.t.Errorf("the status of the TensorBoard is %+v, want a note with the owner %s", status, model.SomebodyElse)
 	}
 }

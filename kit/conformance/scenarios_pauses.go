@@ -6,10 +6,10 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// pauseScenarios are lives of jobs that are paused.
+// pauseScenarios are scenarios of jobs that are paused.
 var pauseScenarios = []scenario{
 	{
-		name:  "a job that runs is paused and resumed",
+		name:  "a running job is paused and resumed",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, paused, stands(batchv1beta1.JobPhasePaused), passes(time.Hour),
@@ -18,7 +18,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a job whose replicas restart alone is paused and resumed, twice",
+		name:  "a job whose replicas restart alone is paused and resumed twice",
 		shape: two(never, scopeReplica, limit(0)),
 		steps: []step{run, paused, resumed, run, passes(time.Minute), paused, resumed, run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
@@ -32,7 +32,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a job is created paused, and paused again before it runs",
+		name:  "a job is created paused and is paused again before it runs",
 		shape: pausing(two(onFailure, scopeJob, limit(0))),
 		steps: []step{
 			stands(batchv1beta1.JobPhasePaused), passes(time.Minute), resumed, paused, stands(batchv1beta1.JobPhasePaused),
@@ -41,7 +41,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a job is paused while its restart is pending, which it then need not wait for",
+		name:  "a resumed job does not wait for a restart delay from before the pause",
 		shape: two(onFailure, scopeJob, limit(2)),
 		steps: []step{
 			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
@@ -52,7 +52,7 @@ var pauseScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a worker that waits for its restart alone is paused with the job",
+		name:  "a resumed worker does not wait for its restart delay from before the pause",
 		shape: two(onFailure, scopeReplica, limit(2)),
 		steps: []step{
 			run, exits(1, 1), run, exits(1, 1), paused, stands(batchv1beta1.JobPhasePaused),
@@ -63,19 +63,19 @@ var pauseScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a job is paused as a member fails, which counts",
+		name:  "a failure counts although the job is paused at the same time",
 		shape: two(onFailure, scopeJob, limit(1)),
 		steps: []step{run, together(exits(1, 1), paused), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 1)},
 		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
 	},
 	{
-		name:  "a job is paused as its leader succeeds, which ends it",
+		name:  "a job succeeds although the user pauses it when its leader succeeds",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, together(exits(1, 0), exits(0, 0), paused)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a replica fails because the pause takes its peer, which does not count",
+		name:  "a failure that a pause causes does not count",
 		shape: two(never, scopeJob, limit(0)),
 		steps: []step{
 			run, together(paused, soon(exits(1, 1))), stands(batchv1beta1.JobPhasePaused), resumed, run, exits(1, 0),
@@ -84,7 +84,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name: "a worker that has succeeded, and one that stays failed, run again after a pause",
+		name: "workers that succeeded or stayed failed run again after a pause",
 		shape: Shape{
 			Replicas: 3, RestartPolicy: onFailure,
 			RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica, BackoffLimit: new(int32(0))},
@@ -98,7 +98,7 @@ var pauseScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a node is lost while the job is paused on it",
+		name:  "a job pauses after the pod on a lost node is deleted by force",
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, together(losesNode(1), paused), stands(batchv1beta1.JobPhasePending), passes(100 * time.Second),
@@ -109,7 +109,7 @@ var pauseScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a pause at the edge of the deadline lets the job have its time anew",
+		name:  "a job that is paused at its deadline gets a new deadline when it is resumed",
 		shape: two(onFailure, scopeJob, deadline(60)),
 		steps: []step{
 			run, passes(50 * time.Second), together(waits(10*time.Second), paused), stands(batchv1beta1.JobPhasePaused),
@@ -119,7 +119,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
-		name:  "the deadline of a job that was resumed, and never paused in full, counts anew",
+		name:  "a job that is resumed before its pause is complete gets a new deadline",
 		shape: two(onFailure, scopeJob, deadline(60)),
 		steps: []step{
 			run, passes(50 * time.Second), together(paused, soon(resumed)), run, passes(20 * time.Second),
@@ -129,7 +129,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Failed", Reason: "DeadlineExceeded"},
 	},
 	{
-		name:  "a paused job gets another replica, and has it when it is resumed",
+		name:  "a replica that is added to a paused job is created when the job is resumed",
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, paused, edited(func(s *Shape) { s.Replicas = 3 }), stands(batchv1beta1.JobPhasePaused),
@@ -140,7 +140,7 @@ var pauseScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a job is paused and loses all replicas before the controller sees it, and gets them back",
+		name:  "a job that is paused and set to 0 replicas together gets its replicas back",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{
 			run, together(paused, edited(func(s *Shape) { s.Replicas = 0 })), stands(batchv1beta1.JobPhasePaused),
@@ -149,7 +149,7 @@ var pauseScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a worker that restarted alone is taken out of a paused job and put back, before its pod is gone",
+		name:  "a worker is removed from a paused job and added again before its pod is gone",
 		shape: two(onFailure, scopeReplica, limit(1)),
 		steps: []step{
 			run, exits(1, 1), run, passes(10 * time.Second),
@@ -162,7 +162,7 @@ var pauseScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the user pauses a job that has failed, which stays as it is",
+		name:  "a failed job does not change when the user pauses it",
 		shape: two(never, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{run, exits(1, 1), paused, passes(time.Minute), resumed},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"0 Running", "1 Failed"}},

@@ -6,7 +6,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// restartScenarios are lives in which replicas end, fail, and restart.
+// restartScenarios are scenarios in which replicas end, fail and restart.
 var restartScenarios = []scenario{
 	{
 		name:  "both replicas succeed",
@@ -15,26 +15,26 @@ var restartScenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "the leader succeeds and its peer does not end by itself",
+		name:  "the leader succeeds and its peer keeps running",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, exits(0, 0), passes(40 * time.Second)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:     "the leader succeeds and its peer soon ends",
+		name:     "the leader succeeds and its peer ends soon after",
 		shape:    two(onFailure, scopeJob),
 		peersEnd: true,
 		steps:    []step{run, exits(0, 0), passes(10 * time.Second), exits(1, 1)},
 		want:     result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
 	},
 	{
-		name:  "the leader succeeds as its peer fails",
+		name:  "the leader succeeds while its peer fails",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, together(exits(0, 0), exits(1, 1))},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
 	},
 	{
-		name:  "a collective of three restarts",
+		name:  "a collective of three replicas restarts",
 		shape: Shape{Replicas: 3, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeJob}},
 		steps: []step{run, exits(2, 1), run, exits(0, 0), passes(40 * time.Second)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3, Pods: []string{"0 Succeeded"}},
@@ -52,7 +52,7 @@ var restartScenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "a collective restarts, and again after a while, and succeeds",
+		name:  "a collective restarts twice and succeeds",
 		shape: two(onFailure, scopeJob),
 		steps: []step{
 			run, exits(1, 1),
@@ -65,7 +65,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a kubelet restarts a main container in its pod, which is a failure",
+		name:  "an in-place restart of the main container counts as a failure",
 		shape: two(onFailure, scopeJob),
 		steps: []step{run, restartsInPlace(1, 3), run, together(exits(1, 0), exits(0, 0))},
 		want: result{
@@ -83,7 +83,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the kubelet of a peer reports first, and then that of the member that was killed",
+		name:  "a killed member is the root cause although the failure of its peer is reported first",
 		shape: two(exitCode, scopeJob),
 		steps: []step{run, together(exits(0, 1), soon(exits(1, 137))), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -92,7 +92,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "both launchers end with 1 in the same second, and the second names a rank that was killed",
+		name:  "the launcher that reports a killed rank is the root cause when two launchers exit with 1",
 		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{
 			run, together(printsAndExits(0, rankEnded(0, 1)), soon(printsAndExits(1, rankEnded(2, -9)))),
@@ -103,7 +103,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a replica that only lost its peer ends first, and the one that raised an exception after it",
+		name:  "a replica that raised an exception is the root cause, not a peer that lost its connection",
 		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{
 			run, together(printsAndExits(0, lostPeer), soon(printsAndExits(1, "ValueError: the data has no labels"))),
@@ -114,31 +114,31 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a pod that failed is deleted before its peers have reported",
+		name:  "a failure counts although its pod is deleted before the peers have reported",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, together(exits(1, 3), soon(vanishes(1)))},
 		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Failure: "1 Error 3 true"},
 	},
 	{
-		name:  "a member fails, and another is preempted long after, before the controller sees either",
+		name:  "a failure is the root cause although a later preemption is seen at the same time",
 		shape: two(exitCode, scopeJob),
 		steps: []step{run, together(exits(0, 1), waits(time.Minute), preempted(1))},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"0 Failed"}, Failure: "0 Error 1 true"},
 	},
 	{
-		name:  "a collective reaches the limit and is cleaned up",
+		name:  "a collective reaches its backoffLimit and is cleaned up",
 		shape: two(onFailure, scopeJob, limit(1)),
 		steps: []step{run, exits(1, 1), run, exits(1, 1)},
 		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
 	},
 	{
-		name:  "a collective reaches the limit and keeps its pods",
+		name:  "a collective reaches its backoffLimit and keeps its pods",
 		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{run, exits(1, 1)},
 		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Running", "1 Failed"}},
 	},
 	{
-		name:  "a worker restarts alone, and again after a while",
+		name:  "a worker restarts alone twice",
 		shape: two(onFailure, scopeReplica),
 		steps: []step{run, exits(1, 1), run, exits(1, 1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -147,13 +147,13 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the leader restarts alone until the limit",
+		name:  "the leader restarts alone until the job reaches its backoffLimit",
 		shape: two(onFailure, scopeReplica, limit(1)),
 		steps: []step{run, exits(0, 1), run, exits(0, 1)},
 		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Failed"}},
 	},
 	{
-		name:  "a worker stays failed at the limit, and the leader decides",
+		name:  "a worker stays failed at the backoffLimit, and the leader decides how the job ends",
 		shape: two(onFailure, scopeReplica, limit(1)),
 		steps: []step{run, exits(1, 1), run, exits(1, 1), exits(0, 0)},
 		want: result{
@@ -162,7 +162,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "both replicas fail and restart, each counted",
+		name:  "both replicas fail and restart alone, and both failures count",
 		shape: two(onFailure, scopeReplica),
 		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -171,19 +171,19 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "an exit code is retryable, the next is permanent",
+		name:  "exit code 137 restarts the job and exit code 1 fails it under restart policy ExitCode",
 		shape: two(exitCode, scopeJob),
 		steps: []step{run, exits(1, 137), run, exits(1, 1)},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
 	},
 	{
-		name:  "a replica is never restarted",
+		name:  "a failure ends the job under restart policy Never",
 		shape: two(never, scopeJob),
 		steps: []step{run, exits(1, 1)},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"1 Failed"}},
 	},
 	{
-		name:  "a worker that succeeded runs again",
+		name:  "a worker that succeeds restarts under restart policy Always",
 		shape: two(always, scopeReplica),
 		steps: []step{
 			run, exits(1, 0), run, exits(1, 0), passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second),
@@ -191,7 +191,7 @@ var restartScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "a worker succeeds and runs again while another waits to",
+		name:  "two workers that succeed restart independently under restart policy Always",
 		shape: Shape{Replicas: 3, RestartPolicy: always, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica}},
 		steps: []step{
 			run, exits(1, 0), run, exits(1, 0), exits(2, 0),
@@ -200,7 +200,7 @@ var restartScenarios = []scenario{
 		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 3, Pods: []string{"0 Succeeded"}},
 	},
 	{
-		name:  "a collective is preempted and restarts for free",
+		name:  "a collective restarts after a preemption, which does not count",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -208,7 +208,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a preempted member takes its peers with it, for free",
+		name:  "a preemption makes a peer fail, and the restart does not count",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, together(preempted(1), exits(0, 1)), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -216,7 +216,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a worker is preempted and restarts for free",
+		name:  "a worker restarts alone after a preemption, which does not count",
 		shape: two(onFailure, scopeReplica, limit(0)),
 		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -224,7 +224,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "a node rejects a pod, which is created again for free",
+		name:  "a pod that its node rejects is recreated, which does not count",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{rejected(1), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -232,7 +232,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the node of a member is lost, and its pod deleted by force",
+		name:  "a collective restarts after the pod on a lost node is deleted by force",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, losesNode(1), passes(100 * time.Second), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -240,13 +240,13 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "the node of the leader is lost, which is never restarted",
+		name:  "a job fails when the node of its leader is lost under restart policy Never",
 		shape: two(never, scopeReplica),
 		steps: []step{run, losesNode(0), passes(100 * time.Second)},
 		want:  result{Phase: "Failed", Reason: "PermanentFailure"},
 	},
 	{
-		name:  "somebody deletes the leader's pod",
+		name:  "a collective restarts when a user deletes the pod of the leader",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, deleted(0), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -254,7 +254,7 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody deletes a worker's pod by force",
+		name:  "a collective restarts when a user deletes the pod of a worker by force",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{run, vanishes(1), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -262,13 +262,13 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody deletes the leader's pod by force before the job runs",
+		name:  "the pod of the leader is recreated when a user deletes it by force before the job runs",
 		shape: two(onFailure, scopeJob, limit(0)),
 		steps: []step{vanishes(0), run, exits(1, 0), exits(0, 0)},
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 	{
-		name:  "somebody deletes a worker's pod where replicas restart alone",
+		name:  "a worker restarts alone each time that a user deletes its pod",
 		shape: two(never, scopeReplica, limit(0)),
 		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
 		want: result{
@@ -276,11 +276,11 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody takes the kind of job off a worker's pod, which is replaced",
+		name:  "a worker whose pod loses the job-kind label gets a new pod",
 		shape: two(onFailure, scopeJob, limit(0)),
-		late:  time.Minute, // which is how far apart the tries may be
+		late:  time.Minute, // the longest backoff between two attempts to create a pod
 		steps: []step{
-			run, unlabelled(1, batchv1beta1.LabelJobKind), passes(time.Minute),
+			run, unlabeled(1, batchv1beta1.LabelJobKind), passes(time.Minute),
 			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
@@ -289,11 +289,11 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody takes the name of the job off a worker's pod, which counts as deleted when a peer fails",
+		name:  "a pod that lost the job-name label is treated as deleted when its peer fails",
 		shape: two(onFailure, scopeJob),
 		late:  time.Minute,
 		steps: []step{
-			run, unlabelled(1, batchv1beta1.LabelJobName), exits(0, 1), passes(time.Minute),
+			run, unlabeled(1, batchv1beta1.LabelJobName), exits(0, 1), passes(time.Minute),
 			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
@@ -302,11 +302,11 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody takes the kind of job off a worker's pod whose node is lost",
+		name:  "a worker whose pod loses the job-kind label and its node gets a new pod",
 		shape: two(onFailure, scopeReplica, limit(0)),
 		late:  2 * time.Minute,
 		steps: []step{
-			run, together(unlabelled(1, batchv1beta1.LabelJobKind), losesNode(1)), passes(5 * time.Minute),
+			run, together(unlabeled(1, batchv1beta1.LabelJobKind), losesNode(1)), passes(5 * time.Minute),
 			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
 		},
 		want: result{
@@ -315,9 +315,9 @@ var restartScenarios = []scenario{
 		},
 	},
 	{
-		name:  "somebody takes a label off the Service, which does not keep the job from restarting",
+		name:  "a job restarts although a user removes a label from its Service",
 		shape: two(onFailure, scopeJob),
-		steps: []step{run, serviceUnlabelled, exits(1, 1), run, exits(1, 0), exits(0, 0)},
+		steps: []step{run, serviceUnlabeled, exits(1, 1), run, exits(1, 0), exits(0, 0)},
 		want: result{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
 			Pods: []string{"0 Succeeded", "1 Succeeded"},

@@ -13,10 +13,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// step is what happens to a job, other than by its controller. The controller rests before and after it.
+// step is an event that does not come from the controller, or a check. The world settles before and after a step.
 type step func(*world)
 
-// created lets the user create the job.
+// created returns a step in which the user creates the job.
 func created(s Shape) step {
 	return func(w *world) {
 		w.shape = s
@@ -24,16 +24,16 @@ func created(s Shape) step {
 	}
 }
 
-// paused lets the user pause the job.
+// paused is a step in which the user pauses the job.
 func paused(w *world) { edited(model.Pause)(w) }
 
-// resumed lets the user end the pause.
+// resumed is a step in which the user resumes the job.
 func resumed(w *world) { edited(model.Resume)(w) }
 
-// scaled lets the user expect another number of replicas.
+// scaled returns a step in which the user changes the expected number of replicas.
 func scaled(expected int32) step { return edited(model.Scale(expected)) }
 
-// edited lets the user change the job.
+// edited returns a step in which the user changes the job.
 func edited(change func(*Shape)) step {
 	return func(w *world) {
 		change(&w.shape)
@@ -41,25 +41,25 @@ func edited(change func(*Shape)) step {
 	}
 }
 
-// run lets every pod that waits run, each on a node of its own.
+// run is a step in which all pending pods start, each on a separate node.
 func run(w *world) {
 	for _, pod := range w.pods() {
 		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
-			w.befall(pod, model.Runs)
+			w.happenTo(pod, model.Runs)
 		}
 	}
 }
 
-// runs lets the pods of some indices run; there is no room for others.
+// runs returns a step in which the pods of some indices start. The other pods stay pending.
 func runs(indices ...int) step {
 	return func(w *world) {
 		for _, index := range indices {
-			befalls(index, model.Runs)(w)
+			happensTo(index, model.Runs)(w)
 		}
 	}
 }
 
-// marks remembers the pods of some indices, which are to stay.
+// marks returns a step that records the pods of some indices. Later, keepsMarked checks that they still exist.
 func marks(indices ...int) step {
 	return func(w *world) {
 		for _, index := range indices {
@@ -68,24 +68,23 @@ func marks(indices ...int) step {
 	}
 }
 
-// keepsMarked checks that the marked pods are still there, and are not being deleted.
+// keepsMarked checks that the marked pods still exist and are not being deleted.
 func keepsMarked(w *world) {
 	w.t.Helper()
 	for index, uid := range w.marked {
 		if pod := w.pod(index); pod.UID != uid || pod.DeletionTimestamp != nil {
-			w.t.Errorf("the pod of index %d was replaced: %s", index, w.describe())
+			w.t.Errorf("the pod of index %d was replaced or is being deleted: %s", index, w.describe())
 		}
 	}
 }
 
-// waits lets time pass before the controller can do anything about it.
+// waits returns a step in which time passes without a reconcile.
 func waits(d time.Duration) step {
 	return func(w *world) { w.clock.SetTime(w.clock.Now().Add(d)) }
 }
 
-// together lets several things happen before the controller sees any of them. They begin with a full second, so that
-// those that happen half a second later are reported to be of the same one, whatever the controller waited for
-// before.
+// together returns a step that runs several steps before the controller sees any of them. It begins at a full second.
+// So events half a second later have the same time in the status of pods, regardless of earlier delays.
 func together(steps ...step) step {
 	return func(w *world) {
 		if now := w.clock.Now(); !now.Equal(now.Truncate(time.Second)) {
@@ -97,54 +96,56 @@ func together(steps ...step) step {
 	}
 }
 
-// stands checks the phase of the job in between.
+// stands returns a step that checks the phase of the job.
 func stands(phase batchv1beta1.JobPhase) step {
 	return func(w *world) {
 		w.t.Helper()
 		if got := w.status().Phase; got != phase {
-			w.t.Errorf("the job is %s, want %s: %s", got, phase, w.describe())
+			w.t.Errorf("the phase of the job is %s, want %s: %s", got, phase, w.describe())
 		}
 	}
 }
 
-// decided checks that it is decided how the job ends, and that the job has not finished.
+// decided returns a step that checks that the end of the job is decided by a condition and that the job has not
+// finished.
 func decided(condition string) step {
 	return func(w *world) {
 		w.t.Helper()
 		if status := w.status(); !model.IsTrue(status, condition) || status.Finished() {
-			w.t.Errorf("%s is %t: %s", condition, model.IsTrue(status, condition), w.describe())
+			w.t.Errorf("the condition %s is %t, want true on a job that has not finished: %s",
+				condition, model.IsTrue(status, condition), w.describe())
 		}
 	}
 }
 
-// hasPod checks that a replica has a pod by now.
+// hasPod returns a step that checks that a replica has a pod.
 func hasPod(index int) step { return func(w *world) { w.pod(index) } }
 
-// soon lets a step happen half a second later, before the controller acts on anything that it waits for.
+// soon returns a step that runs another step half a second later, before the controller's delays are over.
 func soon(s step) step { return func(w *world) { w.soon = append(w.soon, s) } }
 
-// befalls lets something happen to the pod of an index.
-func befalls(index int, what model.Mishap) step {
+// happensTo returns a step in which a mishap happens to the pod of an index.
+func happensTo(index int, what model.Mishap) step {
 	return func(w *world) {
 		w.t.Helper()
-		w.befall(w.pod(index), what)
+		w.happenTo(w.pod(index), what)
 	}
 }
 
-func (w *world) befall(pod *corev1.Pod, what model.Mishap) {
+func (w *world) happenTo(pod *corev1.Pod, what model.Mishap) {
 	w.t.Helper()
 	if err := what(w.cluster, pod); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// exits ends the main container of a replica.
-func exits(index int, code int32) step { return befalls(index, model.Exits(code, "the last output")) }
+// exits returns a step in which the main container of a replica ends with an exit code.
+func exits(index int, code int32) step { return happensTo(index, model.Exits(code, "the last output")) }
 
-// printsAndExits ends the main container of a replica with code 1 after it printed something.
-func printsAndExits(index int, output string) step { return befalls(index, model.Exits(1, output)) }
+// printsAndExits returns a step in which the main container of a replica prints its output and exits with 1.
+func printsAndExits(index int, output string) step { return happensTo(index, model.Exits(1, output)) }
 
-// rankEnded returns what torchrun prints at its end, of one rank.
+// rankEnded returns the output of torchrun for a rank that failed.
 func rankEnded(rank, code int) string {
 	return fmt.Sprintf(`torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
 ============================================================
@@ -156,40 +157,42 @@ Root Cause (first observed failure):
 ============================================================`, rank, code)
 }
 
-// lostPeer is the exception of a rank whose peer is gone.
+// lostPeer is the exception of a rank that lost the connection to its peer.
 const lostPeer = `Traceback (most recent call last):
   File "/code/train.py", line 16, in main
 RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`
 
-// restartsInPlace lets a kubelet restart the main container of a replica.
-func restartsInPlace(index int, code int32) step { return befalls(index, model.RestartsInPlace(code)) }
+// restartsInPlace returns a step in which the kubelet restarts the main container of a replica.
+func restartsInPlace(index int, code int32) step {
+	return happensTo(index, model.RestartsInPlace(code))
+}
 
-// ranOutOfMemory ends the main container of a replica for its memory.
-func ranOutOfMemory(index int) step { return befalls(index, model.RunsOutOfMemory) }
+// ranOutOfMemory returns a step in which the main container of a replica is killed because of its memory limit.
+func ranOutOfMemory(index int) step { return happensTo(index, model.RunsOutOfMemory) }
 
-// ranOutOfStorage evicts the pod of a replica for its own use of storage.
-func ranOutOfStorage(index int) step { return befalls(index, model.RunsOutOfStorage) }
+// ranOutOfStorage returns a step in which the pod of a replica is evicted because of its ephemeral-storage limit.
+func ranOutOfStorage(index int) step { return happensTo(index, model.RunsOutOfStorage) }
 
-// rejected lets the node refuse the pod of a replica that was about to start again.
-func rejected(index int) step { return befalls(index, model.IsRejected) }
+// rejected returns a step in which the kubelet rejects the pending pod of a replica.
+func rejected(index int) step { return happensTo(index, model.IsRejected) }
 
-// preempted lets the scheduler take a replica's place.
-func preempted(index int) step { return befalls(index, model.IsPreempted) }
+// preempted returns a step in which the scheduler preempts the pod of a replica.
+func preempted(index int) step { return happensTo(index, model.IsPreempted) }
 
-// nodeShutDown lets the node of a replica shut down, at which the program saves its work and exits with 0.
-func nodeShutDown(index int) step { return befalls(index, model.IsShutDown) }
+// nodeShutDown returns a step in which the node of a replica shuts down. The program saves its work and exits with 0.
+func nodeShutDown(index int) step { return happensTo(index, model.IsShutDown) }
 
-// losesNode lets the node of a replica stop to answer.
-func losesNode(index int) step { return befalls(index, model.LosesItsNode) }
+// losesNode returns a step in which the node of a replica becomes unreachable.
+func losesNode(index int) step { return happensTo(index, model.LosesItsNode) }
 
-// deleted lets somebody delete the pod of a replica.
-func deleted(index int) step { return befalls(index, model.IsDeleted) }
+// deleted returns a step in which a user deletes the pod of a replica.
+func deleted(index int) step { return happensTo(index, model.IsDeleted) }
 
-// vanishes lets somebody delete the pod of a replica by force, so that nothing is left to be seen of it.
-func vanishes(index int) step { return befalls(index, model.Vanishes) }
+// vanishes returns a step in which a user deletes the pod of a replica by force, so that no trace of it is left.
+func vanishes(index int) step { return happensTo(index, model.Vanishes) }
 
-// unlabelled lets somebody take a label off the pod of a replica.
-func unlabelled(index int, label string) step {
+// unlabeled returns a step in which a user removes a label from the pod of a replica.
+func unlabeled(index int, label string) step {
 	return func(w *world) {
 		w.t.Helper()
 		pod := w.pod(index).DeepCopy()
@@ -198,29 +201,30 @@ func unlabelled(index int, label string) step {
 	}
 }
 
-// serviceUnlabelled lets somebody take a label off the Service of the job.
-func serviceUnlabelled(w *world) {
+// serviceUnlabeled is a step in which a user removes the job-kind label from the Service of the job.
+func serviceUnlabeled(w *world) {
 	w.t.Helper()
 	service := model.ListOf[*corev1.Service](w.cluster.Live())[0].DeepCopy()
 	delete(service.Labels, batchv1beta1.LabelJobKind)
 	w.cluster.Put(service)
 }
 
-// jobDeleted lets the user delete the job.
+// jobDeleted is a step in which the user deletes the job.
 func jobDeleted(w *world) { w.remove(w.job()) }
 
-// passes lets time pass.
+// passes returns a step in which time passes.
 func passes(d time.Duration) step { return func(w *world) { w.pass(d) } }
 
-// wantsTensorBoard lets the user want a TensorBoard of an image, which a job that runs allows only while it is paused.
+// wantsTensorBoard returns a step in which the user adds or changes the TensorBoard of the job. The API server allows
+// this only while the job is paused.
 func wantsTensorBoard(image string) step {
 	return edited(func(s *Shape) { s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: image} })
 }
 
-// wantsNoTensorBoard lets the user do without.
+// wantsNoTensorBoard is a step in which the user removes the TensorBoard from the spec.
 func wantsNoTensorBoard(w *world) { edited(func(s *Shape) { s.TensorBoard = nil })(w) }
 
-// tensorBoardServes lets the TensorBoard be ready, as its controller says it.
+// tensorBoardServes is a step in which the tensorboard-controller reports that the TensorBoard is ready.
 func tensorBoardServes(w *world) {
 	w.t.Helper()
 	serving := w.tensorBoard().DeepCopy()
@@ -233,13 +237,13 @@ func tensorBoardServes(w *world) {
 	w.cluster.Put(serving)
 }
 
-// tensorBoardDeleted lets somebody delete the TensorBoard.
+// tensorBoardDeleted is a step in which a user deletes the TensorBoard.
 func tensorBoardDeleted(w *world) {
 	w.t.Helper()
 	w.remove(w.tensorBoard())
 }
 
-// tensorBoard returns the TensorBoard that there is. The test ends if there is none.
+// tensorBoard returns the TensorBoard. The test fails if there is none.
 func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 	w.t.Helper()
 	found := model.ListOf[*tensorboardv1beta1.TensorBoard](w.cluster.Live())
@@ -249,16 +253,16 @@ func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 	return found[0]
 }
 
-// closes lets the queue admit nothing new.
+// closes is a step that closes the queue.
 func closes(w *world) { w.closed = true }
 
-// opens lets the queue admit what waits.
+// opens is a step that opens the queue, which admits the waiting PodGroup.
 func opens(w *world) {
 	w.closed = false
 	w.cluster.Consider(w.closed)
 }
 
-// groupExpires lets the job have had nodes for as long as its queue allows.
+// groupExpires is a step in which the PodGroup exceeds the maximum duration of its queue.
 func groupExpires(w *world) {
 	w.t.Helper()
 	if !w.cluster.ExpireGroup() {
@@ -266,18 +270,19 @@ func groupExpires(w *world) {
 	}
 }
 
-// hasGroup checks how many pods the job's PodGroup needs; 0 is that there is none.
+// hasGroup returns a step that checks the number of pods that the job's PodGroup needs. Zero means that there must be
+// no PodGroup.
 func hasGroup(minMember int32) step {
 	return func(w *world) {
 		w.t.Helper()
 		group := w.cluster.Live().PodGroup()
 		if got := group != nil; got != (minMember > 0) || got && group.Spec.MinMember != minMember {
-			w.t.Errorf("the PodGroup is %+v, want one that needs %d: %s", group, minMember, w.describe())
+			w.t.Errorf("the PodGroup is %+v, want minMember %d (0 means no PodGroup): %s", group, minMember, w.describe())
 		}
 	}
 }
 
-// groupDeleted lets somebody delete the PodGroup.
+// groupDeleted is a step in which a user deletes the PodGroup.
 func groupDeleted(w *world) {
 	w.t.Helper()
 	w.remove(w.cluster.Live().PodGroup())

@@ -16,9 +16,9 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWalks lets jobs live at random. The scenarios let the controller rest between their steps; here everything that
-// may happen to pods, to the controller and to its cache interleaves, and however it does, every failure counts once
-// and the job goes on. With quick coverage jobs are left alone by their users.
+// testWalks runs jobs with random sequences of events. In the scenarios the world settles between two steps. Here
+// events of pods, of the controller and of its cache interleave in any order. Every failure must count once, and the
+// job must recover. With quick coverage users do not change the jobs.
 func testWalks(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
@@ -30,33 +30,39 @@ func testWalks(t *testing.T, k model.Kind, c model.Coverage) {
 			if scope == "" {
 				name = fmt.Sprintf("rendezvous/%s/", policy)
 			} else {
-				t.Run(name+"left alone by its user", func(t *testing.T) { walk{}.check(t, k, shape) })
+				t.Run(name+"the user does not change the job", func(t *testing.T) { walk{}.check(t, k, shape) })
 			}
 			if c == model.Quick {
 				continue
 			}
 			if scope != "" {
-				t.Run(name+"paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
-				t.Run(name+"in a queue, paused and resumed", func(t *testing.T) { walk{pauses: true}.check(t, k, inQueue(shape)) })
+				t.Run(name+"the user pauses the job", func(t *testing.T) { walk{pauses: true}.check(t, k, shape) })
+				t.Run(name+"the user pauses a job in a queue", func(t *testing.T) {
+					walk{pauses: true}.check(t, k, inQueue(shape))
+				})
 			}
 			shape.Elastic = elastic(1, 3, scope).Elastic
 			if k.Runs(shape) {
-				t.Run(name+"scaled", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
-				t.Run(name+"scaled, paused and resumed", func(t *testing.T) { walk{scales: true, pauses: true}.check(t, k, shape) })
-				t.Run(name+"in a queue and scaled", func(t *testing.T) { walk{scales: true}.check(t, k, inQueue(shape)) })
+				t.Run(name+"the user scales the job", func(t *testing.T) { walk{scales: true}.check(t, k, shape) })
+				t.Run(name+"the user scales and pauses the job", func(t *testing.T) {
+					walk{scales: true, pauses: true}.check(t, k, shape)
+				})
+				t.Run(name+"the user scales a job in a queue", func(t *testing.T) {
+					walk{scales: true}.check(t, k, inQueue(shape))
+				})
 			}
 		}
 	}
 }
 
-// walk is a world at random.
+// walk is a world with random events.
 type walk struct {
 	*world
-	// pauses and scales say what the user does.
+	// pauses is set if the user pauses and resumes the job. scales is set if the user scales the job.
 	pauses, scales bool
-	// failed is how many pods failed in a way that counts.
+	// failed is the number of pods that failed in a way that counts.
 	failed int
-	// spoiled are the UIDs of pods that nothing more happens to: it would not count.
+	// spoiled are the UIDs of pods to which no more events happen, because their failures would not count.
 	spoiled map[types.UID]bool
 }
 
@@ -68,7 +74,7 @@ func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 		w.world, w.spoiled = newWorld(t, k), map[types.UID]bool{}
 		created(s)(w.world)
 		t.Repeat(w.actions())
-		w.arrive(t, s.RunPolicy.RestartScope)
+		w.checkEnd(t, s.RunPolicy.RestartScope)
 	})
 }
 
@@ -77,17 +83,17 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		if w.process.stopped {
 			w.start(nil)
 		}
-		if w.dirty || w.wakesBy(w.clock.Now()) {
+		if w.dirty || w.requeuedBy(w.clock.Now()) {
 			w.reconcile()
 		}
 	}
 	actions := map[string]func(*rapid.T){
-		"the controller works":       work,
-		"the controller works again": work, // twice as often as anything goes wrong
-		"pods run":                   func(*rapid.T) { run(w.world) },
-		"a pod runs": func(t *rapid.T) {
+		"the controller reconciles":           work,
+		"the controller reconciles once more": work, // reconciles are twice as likely as any other action
+		"all pending pods start":              func(*rapid.T) { run(w.world) },
+		"a pod starts": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodPending); pod != nil {
-				w.befall(pod, model.Runs)
+				w.happenTo(pod, model.Runs)
 			}
 		},
 		"a pod ends": func(t *rapid.T) {
@@ -100,41 +106,42 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 				return len(pod.Spec.Containers) > 1 && pod.Status.Phase == corev1.PodRunning
 			})
 			if pod != nil {
-				w.befall(pod, model.EndsSidecars(rapid.SampledFrom([]int32{0, 1, kubelet.ExitTerminated}).Draw(t, "exit code")))
+				w.happenTo(pod, model.EndsSidecars(rapid.SampledFrom([]int32{0, 1, kubelet.ExitTerminated}).Draw(t, "exit code")))
 			}
 		},
-		"somebody deletes a pod": func(t *rapid.T) {
+		"a user deletes a pod": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
-				w.befall(pod, model.IsDeleted)
+				w.happenTo(pod, model.IsDeleted)
 			}
 		},
-		"somebody deletes a pod by force": func(t *rapid.T) {
+		"a user deletes a pod by force": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
-				w.befall(pod, model.Vanishes)
+				w.happenTo(pod, model.Vanishes)
 			}
 		},
 		"a pod is preempted": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodRunning); pod != nil {
-				w.befall(pod, model.IsPreempted)
+				w.happenTo(pod, model.IsPreempted)
 			}
 		},
-		"a kubelet lets go of a pod": func(*rapid.T) { w.confirmDeletion() },
+		"a kubelet stops or removes a pod that is being deleted": func(*rapid.T) { w.confirmDeletion() },
 		"time passes": func(t *rapid.T) {
 			w.clock.SetTime(w.clock.Now().Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second))
 		},
-		"a cache freezes": func(t *rapid.T) { w.process.cache.Freeze(w.someResource(t)) },
-		"a cache goes on": func(t *rapid.T) { w.process.catchUp(w.someResource(t)) },
-		"the controller starts again, with caches that lag": func(t *rapid.T) {
+		"a cache freezes":    func(t *rapid.T) { w.process.cache.Freeze(w.someResource(t)) },
+		"a cache catches up": func(t *rapid.T) { w.process.catchUp(w.someResource(t)) },
+		"the controller restarts with stale caches": func(t *rapid.T) {
 			behind := lag{}
 			for _, of := range w.resources() {
-				if rapid.Bool().Draw(t, of.String()+" lag") {
-					behind[of] = max(0, w.cluster.Revision()-rapid.IntRange(0, 12).Draw(t, of.String()+" lag by"))
+				if rapid.Bool().Draw(t, "the cache is stale: "+of.String()) {
+					lost := rapid.IntRange(0, 12).Draw(t, "number of missing writes: "+of.String())
+					behind[of] = max(0, w.cluster.Revision()-lost)
 				}
 			}
 			w.start(behind)
 		},
-		"the controller will stop after a write": func(*rapid.T) { w.process.crashing = true },
-		"a write will fail": func(t *rapid.T) {
+		"the controller will stop after its next write": func(*rapid.T) { w.process.crashing = true },
+		"one of the next writes will fail": func(t *rapid.T) {
 			w.process.fault = fault{
 				effect: rapid.SampledFrom([]model.Effect{model.Refuse, model.Lose, model.Postpone}).Draw(t, "effect"),
 				write:  w.writes + rapid.IntRange(1, 3).Draw(t, "write"),
@@ -143,8 +150,8 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	}
 	maps.Copy(actions, w.clusterActions())
 	if w.shape.Scheduler != nil {
-		actions["the scheduler-controller works"] = func(*rapid.T) { w.cluster.ConsiderNew(w.closed) }
-		actions["somebody deletes the PodGroup"] = func(*rapid.T) {
+		actions["the scheduler-controller reconciles the PodGroup"] = func(*rapid.T) { w.cluster.ConsiderNew(w.closed) }
+		actions["a user deletes the PodGroup"] = func(*rapid.T) {
 			if group := w.cluster.Live().PodGroup(); group != nil {
 				w.remove(group)
 			}
@@ -178,8 +185,8 @@ func (w *walk) someResource(t *rapid.T) model.Resources {
 	return rapid.SampledFrom(w.resources()).Draw(t, "resource")
 }
 
-// some draws one of the pods of the phases that nobody is deleting, whose main container has not ended and whose
-// failures count, or nil.
+// some draws a pod that is in one of the phases and is not being deleted. The main container of the pod has not ended,
+// and its failures count. It returns nil if there is no such pod.
 func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
 	return w.oneOf(t, func(pod *corev1.Pod) bool {
 		return slices.Contains(phases, pod.Status.Phase) && pod.DeletionTimestamp == nil && !kubelet.HasEnded(pod) &&
@@ -187,7 +194,7 @@ func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
 	})
 }
 
-// oneOf draws one of the pods that fit, or nil.
+// oneOf draws one of the pods that fit. It returns nil if no pod fits.
 func (w *walk) oneOf(t *rapid.T, fits func(*corev1.Pod) bool) *corev1.Pod {
 	fit := slices.DeleteFunc(w.pods(), func(pod *corev1.Pod) bool { return !fits(pod) })
 	if len(fit) == 0 {
@@ -196,7 +203,7 @@ func (w *walk) oneOf(t *rapid.T, fits func(*corev1.Pod) bool) *corev1.Pod {
 	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "pod")]
 }
 
-// exit ends a pod. The leader does not succeed, which would end the job.
+// exit ends a pod with an exit code. A leader always fails, because its success would end the job.
 func (w *walk) exit(pod *corev1.Pod, code int32) {
 	if pod.Name == w.podName(0) {
 		code = 1
@@ -204,38 +211,38 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 	if code != 0 {
 		w.failed++
 	}
-	w.befall(pod, model.Exits(code, ""))
+	w.happenTo(pod, model.Exits(code, ""))
 }
 
-// arrive lets nothing go wrong any more: every replica runs or has succeeded, and what failed has counted. Where the
-// replicas are one collective, failures that are seen together count once; what fails as the job is paused, or is given
-// up, need not.
-func (w *walk) arrive(t *rapid.T, scope batchv1beta1.RestartScope) {
-	w.process.looks = 0
+// checkEnd ends all faults and settles the world. Then the job must run, and every failure must have counted. In a
+// collective, failures that the controller sees together count once. Failures during a pause, or of replicas that
+// scaling down removes, need not count.
+func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
+	w.process.staleReconciles = 0
 	w.namesAreFree()
 	w.carryOutLate(true)
 	if w.pauses {
 		resumed(w.world)
 	}
 	w.settle()
-	for range 20 { // longer than any restart is delayed
+	for range 20 { // longer than any restart delay
 		w.do(run, passes(7*time.Minute))
 	}
 	status := w.status()
 	if status.Phase != batchv1beta1.JobPhaseRunning {
-		t.Fatalf("the job hangs: %s", w.describe())
+		t.Fatalf("the phase of the job is %s although no more faults happen, want Running: %s", status.Phase, w.describe())
 	}
 	counted := int(status.BackoffCount)
 	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != w.failed || counted > w.failed {
-		t.Fatalf("%d failures were counted, but %d pods failed", counted, w.failed)
+		t.Fatalf("backoffCount is %d, but %d pods failed", counted, w.failed)
 	}
 	if elastic := w.shape.Elastic; elastic != nil && len(w.pods()) != int(elastic.Expected()) {
-		t.Fatalf("%d replicas are expected: %s", elastic.Expected(), w.describe())
+		t.Fatalf("the job has %d pods, want %d: %s", len(w.pods()), elastic.Expected(), w.describe())
 	}
 }
 
-// testBrokenWatch lets a pod vanish while the watch of pods is broken. Afterwards the watch shows neither that the pod
-// was created nor that it is gone.
+// testBrokenWatch checks that a pod is recreated if it was created and deleted while the watch of pods was broken.
+// Afterwards the watch reports neither the creation nor the deletion.
 func testBrokenWatch(t *testing.T, k model.Kind) {
 	t.Helper()
 	t.Parallel()
@@ -243,7 +250,7 @@ func testBrokenWatch(t *testing.T, k model.Kind) {
 	w.process.cache.Freeze(model.Pods)
 	created(Shape{Replicas: 1, RestartPolicy: onFailure})(w)
 	w.reconcile()
-	befalls(0, model.Vanishes)(w)
+	happensTo(0, model.Vanishes)(w)
 	w.process.catchUp(model.Pods)
 	w.settle()
 	w.do(run, stands(batchv1beta1.JobPhaseRunning))

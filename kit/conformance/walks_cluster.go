@@ -11,11 +11,12 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// clusterActions are what happens on clusters as they are, besides what goes wrong with every controller.
+// clusterActions returns the actions of other components of a cluster. They happen in addition to the faults of the
+// controller and its caches.
 func (w *walk) clusterActions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){
-		"the controller is away for long, while pods end and are let go": func(t *rapid.T) {
-			for range rapid.IntRange(0, 2).Draw(t, "pods that end") {
+		"the controller is away for an hour while pods end and are removed": func(t *rapid.T) {
+			for range rapid.IntRange(0, 2).Draw(t, "number of pods that end") {
 				if pod := w.some(t, corev1.PodRunning); pod != nil {
 					w.exit(pod, 1)
 				}
@@ -26,7 +27,7 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 			w.clock.SetTime(w.clock.Now().Add(time.Hour))
 			w.start(nil)
 		},
-		"the API server carries out what it is late with": func(*rapid.T) {
+		"the API server makes its delayed write": func(*rapid.T) {
 			if w.late != nil {
 				late := w.late
 				w.late = nil
@@ -34,42 +35,42 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 				w.spoil(w.unseen)
 			}
 		},
-		"somebody else takes the name of a pod": func(t *rapid.T) {
+		"another owner takes the name of a pod": func(t *rapid.T) {
 			name := w.podName(rapid.IntRange(0, 2).Draw(t, "index"))
 			key := types.NamespacedName{Namespace: model.JobKey.Namespace, Name: name}
 			if w.cluster.Live()[model.Key("Pod", key)] == nil {
 				w.create(model.Foreign(model.Pods, name))
 			}
 		},
-		"the names of pods are free again": func(*rapid.T) { w.namesAreFree() },
+		"the other owner frees the names of pods": func(*rapid.T) { w.namesAreFree() },
 		"the kubelet restarts a container in its pod": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodRunning); pod != nil {
 				w.failed++
 				w.spoil(pod.UID)
-				w.befall(pod, model.RestartsInPlace(1))
+				w.happenTo(pod, model.RestartsInPlace(1))
 			}
 		},
 	}
-	if !w.scales { // a replica that is given up needs no successor, and then nobody finds such a pod
-		actions["somebody takes a label off a pod"] = func(t *rapid.T) {
+	if !w.scales { // the controller finds such a pod only when it needs the name, and a removed replica needs none
+		actions["a user removes a label from a pod"] = func(t *rapid.T) {
 			label := rapid.SampledFrom([]string{batchv1beta1.LabelJobKind, batchv1beta1.LabelAttempt}).Draw(t, "label")
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
 				w.spoil(pod.UID)
-				w.befall(pod, model.LosesLabel(label))
+				w.happenTo(pod, model.LosesLabel(label))
 			}
 		}
 	}
 	return actions
 }
 
-// spoil lets nothing more happen to a pod, since it would not count.
+// spoil prevents further events of a pod, because its failures would not count.
 func (w *walk) spoil(pod types.UID) {
 	if pod != "" {
 		w.spoiled[pod] = true
 	}
 }
 
-// namesAreFree lets somebody else delete what has a name of the job.
+// namesAreFree makes the other owner delete the pods that have names of the job.
 func (w *walk) namesAreFree() {
 	for _, object := range w.cluster.Live().Foreign(model.Pods) {
 		w.remove(object)

@@ -12,16 +12,16 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWiring checks what the job controller relies on in a framework and its job, and what every user of any framework
-// may expect of their template.
+// testWiring checks the properties of a framework that the job controller relies on, and the treatment of templates
+// that users of every framework expect.
 func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob func(Shape) J) {
 	t.Helper()
 	w := wiring[J]{framework: f, newJob: newJob}
-	t.Run("the job shows its own policies and status", w.testViews)
-	t.Run("the same member is wired the same, and nothing else is touched", w.testPurity)
-	t.Run("variables of the user win, and may use those of the framework", w.testEnv)
-	t.Run("sidecars stay as they are", w.testSidecars)
-	t.Run("a template without a container is refused", w.testNoContainer)
+	t.Run("the framework returns the policies and the status of the job", w.testViews)
+	t.Run("wiring a member is deterministic and does not change the job", w.testPurity)
+	t.Run("the user's variables come after the framework's variables and override them", w.testEnv)
+	t.Run("wiring does not change sidecars", w.testSidecars)
+	t.Run("wiring a template without a container returns an error", w.testNoContainer)
 }
 
 type wiring[J framework.Job] struct {
@@ -45,7 +45,7 @@ func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
 	return job
 }
 
-// wire returns the template of each member as the framework wires it.
+// wire returns the wired template of each member.
 func (w wiring[J]) wire(t *testing.T, job J) []corev1.PodTemplateSpec {
 	t.Helper()
 	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
@@ -69,11 +69,11 @@ func (w wiring[J]) testViews(t *testing.T) {
 	job := w.job(w.template())
 	spec := w.framework.JobSpec(job)
 	if len(spec.Roles) != 1 || spec.Roles[0].Replicas != 3 || spec.Roles[0].RestartPolicy != onFailure {
-		t.Errorf("unexpected roles: %+v", spec.Roles)
+		t.Errorf("the roles are %+v, want one with 3 replicas and the restart policy OnFailure", spec.Roles)
 	}
 	if spec.RunPolicy.BackoffLimit == nil || *spec.RunPolicy.BackoffLimit != 7 ||
 		spec.RunPolicy.RestartScope != scopeReplica {
-		t.Errorf("unexpected run policy: %+v", spec.RunPolicy)
+		t.Errorf("the run policy is %+v, want backoffLimit 7 and restartScope Replica", spec.RunPolicy)
 	}
 	if spec.DefaultRestartScope == "" {
 		t.Error("the job has no default restart scope")
@@ -91,10 +91,10 @@ func (w wiring[J]) testPurity(t *testing.T) {
 	before := job.DeepCopyObject()
 	first, second := w.wire(t, job), w.wire(t, job)
 	if diff := gocmp.Diff(first, second); diff != "" {
-		t.Errorf("the second time is different (-first +second):\n%s", diff)
+		t.Errorf("wiring twice gives different templates (-first +second):\n%s", diff)
 	}
 	if diff := gocmp.Diff(before, job.DeepCopyObject()); diff != "" {
-		t.Errorf("the job is changed (-before +after):\n%s", diff)
+		t.Errorf("wiring changes the job (-before +after):\n%s", diff)
 	}
 }
 
@@ -105,7 +105,7 @@ func (w wiring[J]) testEnv(t *testing.T) {
 		w.main(template).Env = []corev1.EnvVar{{Name: "MINE", Value: "mine"}}
 		env := w.main(w.wire(t, w.job(template))[i]).Env
 		if want := append(slices.Clone(ours), w.main(template).Env...); !slices.Equal(names(env), names(want)) {
-			t.Errorf("the environment is %q, want that of the framework first: %q", names(env), names(want))
+			t.Errorf("the environment is %q, want the variables of the framework first: %q", names(env), names(want))
 		}
 		for _, variable := range ours {
 			w.main(template).Env = []corev1.EnvVar{{Name: variable.Name, Value: "mine"}}
@@ -113,7 +113,7 @@ func (w wiring[J]) testEnv(t *testing.T) {
 			isIt := func(e corev1.EnvVar) bool { return e.Name == variable.Name }
 			at := slices.IndexFunc(env, isIt)
 			if at < 0 || env[at].Value != "mine" || slices.ContainsFunc(env[at+1:], isIt) {
-				t.Errorf("the %s of the user does not win: %+v", variable.Name, env)
+				t.Errorf("the user's value of %s does not override the value of the framework: %+v", variable.Name, env)
 			}
 		}
 	}
@@ -132,10 +132,10 @@ func (w wiring[J]) testSidecars(t *testing.T) {
 	for _, wired := range w.wire(t, w.job(w.template(sidecar))) {
 		at := slices.IndexFunc(wired.Spec.Containers, func(c corev1.Container) bool { return c.Name == "sidecar" })
 		if at < 0 {
-			t.Fatal("the sidecar is gone")
+			t.Fatal("wiring removes the sidecar")
 		}
 		if diff := gocmp.Diff(sidecar, wired.Spec.Containers[at]); diff != "" {
-			t.Errorf("the sidecar is changed (-want +got):\n%s", diff)
+			t.Errorf("wiring changes the sidecar (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -145,6 +145,6 @@ func (w wiring[J]) testNoContainer(t *testing.T) {
 	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
 		w.framework.JobSpec(job).Roles)
 	if err := w.framework.Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{}); err == nil {
-		t.Error("no error")
+		t.Error("wiring a template without a container succeeds, want an error")
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// world is a cluster in which one job lives, with a controller that is woken as a manager would wake it: by changes of
-// what it watches and by the times that it asks for, and by nothing else.
+// world is a simulated cluster with one job and its controller. As in a real manager, only changes of watched objects
+// and requeue times enqueue a reconcile.
 type world struct {
 	t       rapid.TB
 	kind    model.Kind
@@ -33,44 +33,45 @@ type world struct {
 
 	process    *process
 	reconciler reconcile.Reconciler
-	// fault is what goes wrong, and how far the cache lags when the controller starts again after it has stopped.
+	// fault is the injected fault. lag is how stale the cache is when the controller restarts after a stop.
 	fault fault
 	lag   lag
 	// crashing is set if every process ends after its first write.
 	crashing bool
-	// stoppedAt is the revision of the cluster when the controller had stopped.
+	// stoppedAt is the revision of the cluster when the controller stopped.
 	stoppedAt int
-	// writes of all processes so far, and the calls that made those that took effect.
+	// writes is the number of writes by all processes so far. calls are the writes that took effect.
 	writes int
 	calls  []model.Call
-	// dirty is set if the controller was woken; wakeAt is when it wakes by itself, zero is never.
-	dirty  bool
-	wakeAt time.Time
-	// errors is how many reconciles in a row failed.
+	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to it. Zero means
+	// never.
+	dirty     bool
+	requeueAt time.Time
+	// errors is the number of consecutive reconciles that failed.
 	errors int
-	// events that were emitted, by reason.
+	// events are the reasons of the emitted events.
 	events []string
 	// registries hold the metrics of each process.
 	registries []*prometheus.Registry
-	// soon are steps that happen half a second after one another.
+	// soon are steps that happen one after the other at intervals of half a second.
 	soon []step
-	// shape of the job as its user wrote it last.
+	// shape is the current spec of the job.
 	shape Shape
-	// logger is that of the controller; the zero value discards what it is told.
+	// logger is the logger of the controller. The zero value discards all lines.
 	logger logr.Logger
-	// closed is set if the queue admits nothing.
+	// closed is set if the queue is closed.
 	closed bool
-	// late is the write that the API server has yet to carry out, nil for none. unseen is the pod that such a write
-	// created since the controller looked last.
+	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the pod that a delayed
+	// write created since the last reconcile began.
 	late   *model.LateWrite
 	unseen types.UID
 	// away is set while no controller runs.
 	away bool
-	// marked are the UIDs of pods that are to stay.
+	// marked are the UIDs of pods that must stay, by index.
 	marked map[int]types.UID
 }
 
-// lag is how far a cache is behind: the revision that it shows of some resources. Of others it shows the newest.
+// lag is how stale a cache is: the revision that it shows for some resources. For all others it shows the newest.
 type lag map[model.Resources]int
 
 func newWorld(t rapid.TB, k model.Kind) *world {
@@ -101,7 +102,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 	return w
 }
 
-// start starts the controller, with a cache that lags so far behind.
+// start starts a controller process with a cache that lags as given.
 func (w *world) start(behind lag) {
 	registry := prometheus.NewRegistry()
 	w.registries = append(w.registries, registry)
@@ -109,7 +110,7 @@ func (w *world) start(behind lag) {
 	for of, revision := range behind {
 		cache = cache.Behind(w.cluster.At(revision), of)
 	}
-	w.process = &process{world: w, cache: cache, fault: w.fault, crashing: w.crashing, looks: 1}
+	w.process = &process{world: w, cache: cache, fault: w.fault, crashing: w.crashing, staleReconciles: 1}
 	reconciler, err := w.kind.NewReconciler(controller.Cluster{
 		Client: model.NewClient(w.kind.Scheme, w.process), APIReader: model.NewAPIReader(w.kind.Scheme, w.process),
 		Events: recorder{w}, Metrics: registry,
@@ -118,10 +119,10 @@ func (w *world) start(behind lag) {
 		w.t.Fatal(err)
 	}
 	w.reconciler = reconciler
-	w.dirty, w.wakeAt, w.errors = true, time.Time{}, 0
+	w.dirty, w.requeueAt, w.errors = true, time.Time{}, 0
 }
 
-// do lets steps happen, and the controller rest after each.
+// do runs steps and settles the world after each.
 func (w *world) do(steps ...step) {
 	w.t.Helper()
 	for _, step := range steps {
@@ -134,7 +135,7 @@ func (w *world) do(steps ...step) {
 	}
 }
 
-// carryOutLate lets the API server carry out the write that it is late with, if it is due.
+// carryOutLate makes the API server make its delayed write, if the write is due.
 func (w *world) carryOutLate(due bool) {
 	w.t.Helper()
 	if w.late == nil || !due {
@@ -147,13 +148,13 @@ func (w *world) carryOutLate(due bool) {
 }
 
 const (
-	// retry is how soon the controller wakes at most where it waits for another try.
+	// retry is the longest requeue delay that counts as a retry.
 	retry = 200 * time.Millisecond
-	// patience is how soon it wakes where it waits for the reports of peers.
+	// patience is the longest requeue delay with which the controller waits for the reports of peers.
 	patience = 2 * time.Second
 )
 
-// settle lets the controller work until it rests, and the kubelets and the garbage collector with it.
+// settle runs the controller, the kubelets and the garbage collector until none of them has work to do.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 200 {
@@ -165,19 +166,19 @@ func (w *world) settle() {
 		case w.process.stopped:
 			w.stoppedAt = w.cluster.Revision()
 			w.start(w.lag)
-		case w.process.cache.Lags() && w.process.looks == 0:
+		case w.process.cache.Lags() && w.process.staleReconciles == 0:
 			w.process.catchUp(model.All)
-		case w.dirty || w.wakesBy(w.clock.Now()):
+		case w.dirty || w.requeuedBy(w.clock.Now()):
 			w.reconcile()
-		case w.wakesBy(w.clock.Now().Add(retry)):
-			w.clock.SetTime(w.wakeAt)
+		case w.requeuedBy(w.clock.Now().Add(retry)):
+			w.clock.SetTime(w.requeueAt)
 		case len(w.soon) > 0:
 			w.clock.SetTime(w.clock.Now().Add(500 * time.Millisecond))
 			next := w.soon[0]
 			w.soon = w.soon[1:]
 			next(w)
-		case w.wakesBy(w.clock.Now().Add(patience)):
-			w.clock.SetTime(w.wakeAt)
+		case w.requeuedBy(w.clock.Now().Add(patience)):
+			w.clock.SetTime(w.requeueAt)
 		case w.process.cache.Lags():
 			w.process.catchUp(model.All)
 		case w.cluster.ConsiderNew(w.closed):
@@ -187,39 +188,41 @@ func (w *world) settle() {
 			return
 		}
 	}
-	w.t.Fatalf("the controller never comes to rest: %s", w.describe())
+	w.t.Fatalf("the controller still has work after 200 steps: %s", w.describe())
 }
 
-func (w *world) wakesBy(t time.Time) bool { return !w.wakeAt.IsZero() && !w.wakeAt.After(t) }
+func (w *world) requeuedBy(t time.Time) bool { return !w.requeueAt.IsZero() && !w.requeueAt.After(t) }
 
 func (w *world) reconcile() {
-	w.dirty, w.wakeAt, w.unseen = false, time.Time{}, ""
-	w.process.looks = max(0, w.process.looks-1)
+	w.dirty, w.requeueAt, w.unseen = false, time.Time{}, ""
+	w.process.staleReconciles = max(0, w.process.staleReconciles-1)
 	result, err := w.reconciler.Reconcile(log.IntoContext(context.Background(), w.logger),
 		reconcile.Request{NamespacedName: model.JobKey})
 	switch {
 	case err != nil:
-		w.wakeAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
+		w.requeueAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
 		w.errors = min(w.errors+1, 20)
 		return
 	case result.RequeueAfter > 0:
-		w.wakeAt = w.clock.Now().Add(result.RequeueAfter)
+		w.requeueAt = w.clock.Now().Add(result.RequeueAfter)
 	}
 	w.errors = 0
 }
 
-// confirmDeletion lets a kubelet end the containers of a pod that is being deleted, or let go of it.
+// confirmDeletion makes a kubelet stop the containers of a pod that is being deleted, or remove the pod. It reports
+// whether there was such a pod.
 func (w *world) confirmDeletion() bool {
 	for _, pod := range model.ListOf[*corev1.Pod](w.cluster.Live()) {
 		if ends := model.Ends(pod); ends != nil {
-			w.befall(pod, ends)
+			w.happenTo(pod, ends)
 			return true
 		}
 	}
 	return false
 }
 
-// collectGarbage deletes an object whose owner is gone, or lets go of a job that has nothing left.
+// collectGarbage deletes an object whose owner is gone or being deleted, or removes a job that has no dependents left.
+// It reports whether there was work to do.
 func (w *world) collectGarbage() bool {
 	live := w.cluster.Live()
 	garbage, letsGoOfJob := live.Garbage()
@@ -232,13 +235,13 @@ func (w *world) collectGarbage() bool {
 	return len(garbage) > 0 || letsGoOfJob
 }
 
-// pass lets time pass, in steps at which the controller wakes.
+// pass lets time pass and reconciles the job at each requeue time.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	end := w.clock.Now().Add(d)
-	for w.wakesBy(end) {
-		if w.wakeAt.After(w.clock.Now()) {
-			w.clock.SetTime(w.wakeAt)
+	for w.requeuedBy(end) {
+		if w.requeueAt.After(w.clock.Now()) {
+			w.clock.SetTime(w.requeueAt)
 		}
 		w.settle()
 	}
@@ -246,18 +249,18 @@ func (w *world) pass(d time.Duration) {
 	w.settle()
 }
 
-// job returns the job, or nil if there is none.
+// job returns the job, or nil if it does not exist.
 func (w *world) job() framework.Job { return w.cluster.Live().Job() }
 
-// newJob returns a job of a shape as its user writes it.
+// newJob returns a job of a shape as a user writes it.
 func (w *world) newJob(s Shape) framework.Job { return w.kind.Job(s) }
 
-// status returns the status of the job. The test ends if there is no job.
+// status returns the status of the job. The test fails if the job does not exist.
 func (w *world) status() batchv1beta1.JobStatus {
 	w.t.Helper()
 	job := w.job()
 	if job == nil {
-		w.t.Fatal("the job is gone")
+		w.t.Fatal("the job does not exist, want its status")
 	}
 	return *job.JobStatus()
 }
@@ -269,10 +272,11 @@ func (w *world) remains() model.Remains { return w.cluster.Live().Remains() }
 
 // describe returns a short summary of the world.
 func (w *world) describe() string {
-	return fmt.Sprintf("%s (%+v, the cache then being behind at %v)", w.cluster.Live().Describe(), w.fault, w.lag)
+	return fmt.Sprintf("%s (the fault is %+v; the stale caches then show the revisions %v)",
+		w.cluster.Live().Describe(), w.fault, w.lag)
 }
 
-// pod returns the pod of an index. The test ends if there is none.
+// pod returns the pod of an index. The test fails if it does not exist.
 func (w *world) pod(index int) *corev1.Pod {
 	w.t.Helper()
 	for _, pod := range w.pods() {
@@ -280,29 +284,29 @@ func (w *world) pod(index int) *corev1.Pod {
 			return pod
 		}
 	}
-	w.t.Fatalf("there is no pod of index %d: %s", index, w.describe())
+	w.t.Fatalf("the pod of index %d does not exist: %s", index, w.describe())
 	return nil
 }
 
-// podName returns the name that the pod of an index has or will have.
+// podName returns the name of the pod of an index. The pod need not exist.
 func (w *world) podName(index int) string {
 	replicaType := w.kind.SpecOf(w.newJob(Shape{Replicas: 1})).Roles[0].Type
 	return framework.MemberName(model.JobKey.Name, replicaType, int32(index)) //nolint:gosec // an index is small
 }
 
-// recorder keeps the events of a process that still runs.
+// recorder records the events of a process while it runs.
 type recorder struct{ world *world }
 
 // Eventf implements events.EventRecorder.
 func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
-	// Created tells of each act, and the replicas may be created in one or in several.
+	// The number of Created events varies, since the replicas can be created in one or in several reconciles.
 	if !r.world.process.stopped && reason != "Created" {
 		r.world.events = append(r.world.events, reason)
 	}
 }
 
-// metrics returns what all processes observed together: counters, and how often histograms were observed, by name and
-// labels.
+// metrics returns the sums of the metrics of all processes, by name and labels. A counter has its value, and a
+// histogram has its number of observations.
 func (w *world) metrics() map[string]float64 {
 	sums := map[string]float64{}
 	for _, registry := range w.registries {

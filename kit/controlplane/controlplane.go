@@ -1,5 +1,5 @@
-// Package controlplane runs a controller against a real API server in tests: with the CRDs and the RBAC as they are
-// shipped, and with its writes counted. There is no kubelet: tests let pods run and end by writing their status.
+// Package controlplane runs a controller against a real API server in tests. The controller has its shipped CRDs and
+// RBAC, and its writes are recorded. There is no kubelet. Tests start and end pods by writing their status.
 package controlplane
 
 import (
@@ -37,12 +37,12 @@ import (
 	"tensorstack.dev/jobs/common/manager"
 )
 
-// ControlPlane is an API server on which a controller is installed, as far as its CRDs and its rights go.
+// ControlPlane is an API server on which the CRDs and the RBAC of a controller are installed.
 type ControlPlane struct {
-	// Config and Client may do everything.
+	// Config and Client have all permissions.
 	Config *rest.Config
 	Client client.Client
-	// Writes are those of the controller.
+	// Writes are the writes of the controller.
 	Writes Writes
 
 	environment    *envtest.Environment
@@ -50,16 +50,16 @@ type ControlPlane struct {
 	serviceAccount string
 }
 
-// Start starts an API server and creates what the folder config ships: the CRDs of config/crd, the controller of
-// config/controller.yaml, which `make generate` writes from config/controller, and the same of config/pods if there is
-// such a folder: what the controller may change in pods. The controller is that of the service
-// account in the namespace. It returns an error if $KUBEBUILDER_ASSETS does not name the programs, or if the API server
-// does not start or refuses an object.
+// Start starts an API server and creates the objects in the folder config: the CRDs in config/crd, and the objects in
+// config/controller.yaml. If config/pods.yaml exists, Start also creates its policy, which limits how the controller
+// can change pods. `make generate` writes these files from config/controller and config/pods. The controller uses the
+// service account in the namespace. Start returns an error if $KUBEBUILDER_ASSETS is not set, if the API server does
+// not start, or if the API server rejects an object.
 func Start(
 	ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error,
 ) (*ControlPlane, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("run the tests by `make test`, which builds the API server that they need")
+		return nil, errors.New("$KUBEBUILDER_ASSETS is not set: run the tests with `make test`, which builds the API server")
 	}
 	c := &ControlPlane{
 		environment: &envtest.Environment{
@@ -88,26 +88,26 @@ func Start(
 // Stop stops the API server.
 func (c *ControlPlane) Stop() error { return c.environment.Stop() }
 
-// crds are those of the controllers that others depend on, as they are shipped. They are copies, which `make generate`
-// writes: a module that is taken alone has no sibling to read them from.
+// crds are the shipped CRDs of the controllers on which other controllers depend. They are copies that `make generate`
+// writes, because a module that is used alone cannot read the files of other modules.
 //
 //go:embed crds
 var crds embed.FS
 
-// The controllers that others depend on.
+// The controllers on which other controllers depend.
 const (
 	Scheduler   = "scheduler"
 	TensorBoard = "tensorboard"
 )
 
-// How long CRDs may take to come or to go, and the time between two looks at them. If objects block the deletion of a
-// CRD, the API server tries again after a minute.
+// The timeout for the creation and the deletion of CRDs, and the interval between two checks. If objects block the
+// deletion of a CRD, the API server retries after a minute.
 const (
 	patience     = 3 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
 
-// InstallCRDs applies the CRDs of a controller that others depend on, and returns once the API server serves them.
+// InstallCRDs creates the CRDs of a controller on which others depend, and returns when the API server serves them.
 func (c *ControlPlane) InstallCRDs(controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {
@@ -119,9 +119,9 @@ func (c *ControlPlane) InstallCRDs(controller string) error {
 	return err
 }
 
-// UninstallCRDs deletes the CRDs of a controller that others depend on, and returns once the API server has deleted
-// their objects and all of them: one that was applied again before that would be gone a moment later. It fails when ctx
-// ends first.
+// UninstallCRDs deletes the CRDs of a controller on which others depend. It returns when the API server has deleted the
+// CRDs and all their objects, because a CRD that is created again earlier would be deleted a moment later. It returns
+// an error if ctx ends first.
 func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) err
 	}
 	for _, object := range objects {
 		if err := c.awaitStorage(ctx, object); err != nil {
-			return fmt.Errorf("waiting for the API server to list %s: %w", object.Name, err)
+			return fmt.Errorf("waiting for the API server to list the objects of CRD %s: %w", object.Name, err)
 		}
 	}
 	if err := envtest.UninstallCRDs(c.Config, envtest.CRDInstallOptions{CRDs: objects}); err != nil {
@@ -144,16 +144,16 @@ func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) err
 		})
 		if err != nil {
 			conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-			return fmt.Errorf("waiting for the API server to delete %s, which has the conditions %v: %w",
+			return fmt.Errorf("waiting for the API server to delete CRD %s with the conditions %v: %w",
 				object.Name, conditions, err)
 		}
 	}
 	return nil
 }
 
-// awaitStorage returns once the API server can list the objects of a CRD, or does not have the CRD. If a CRD is deleted
-// before its storage is initialized, the API server (1.37) cannot list the objects that it must delete, even minutes
-// later.
+// awaitStorage returns when the API server can list the objects of a CRD, or when the CRD does not exist. If a CRD is
+// deleted before its storage is initialized, the API server (1.37) cannot list the objects that it must delete, even
+// minutes later.
 func (c *ControlPlane) awaitStorage(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{
@@ -209,8 +209,8 @@ func (c *ControlPlane) install(ctx context.Context, manifests []string, scheme *
 	return nil
 }
 
-// apply creates the objects of a file. Those that need a namespace are created in the controller's, where its service
-// account is, too.
+// apply creates the objects in a file. Namespaced objects are created in the namespace of the controller. The subjects
+// of role bindings get the same namespace, since it contains the service account of the controller.
 func (c *ControlPlane) apply(ctx context.Context, file string) error {
 	content, err := os.Open(file) //nolint:gosec // the test names the folder
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *ControlPlane) apply(ctx context.Context, file string) error {
 		if err != nil {
 			return err
 		}
-		object := decoded.(client.Object) //nolint:forcetypeassert // what a manifest holds is a client.Object
+		object := decoded.(client.Object) //nolint:forcetypeassert // a manifest contains only client.Objects
 		namespaced, err := c.Client.IsObjectNamespaced(object)
 		if err != nil {
 			return err
@@ -249,8 +249,8 @@ func (c *ControlPlane) apply(ctx context.Context, file string) error {
 	}
 }
 
-// Grant gives the controller the rights of a kustomize component, such as ../config/networkpolicies: it patches the
-// ClusterRole as the component does, and creates the objects that the component adds.
+// Grant gives the controller the permissions of a kustomize component, such as ../config/networkpolicies. It applies
+// the patches of the component to the ClusterRole and creates the objects of the component.
 func (c *ControlPlane) Grant(ctx context.Context, component string) error {
 	content, err := os.ReadFile(filepath.Join(component, "kustomization.yaml")) //nolint:gosec // the test names the folder
 	if err != nil {
@@ -287,13 +287,13 @@ func (c *ControlPlane) Grant(ctx context.Context, component string) error {
 		granted = true
 	}
 	if !granted {
-		return fmt.Errorf("%s has neither objects nor a patch of the ClusterRole %s", component, role.Name)
+		return fmt.Errorf("component %s has neither objects nor a patch for the ClusterRole %s", component, role.Name)
 	}
 	return nil
 }
 
-// Controller returns the configuration of a client that may do what the controller's service account may, and whose
-// writes are counted.
+// Controller returns the configuration of a client that has the permissions of the controller's service account and
+// whose writes are recorded.
 func (c *ControlPlane) Controller() *rest.Config {
 	restricted := rest.CopyConfig(c.Config)
 	restricted.Impersonate = rest.ImpersonationConfig{
@@ -304,7 +304,8 @@ func (c *ControlPlane) Controller() *rest.Config {
 	return restricted
 }
 
-// Options returns the defaults of a controller, for this control plane and without servers of its own.
+// Options returns the default options of a controller for this control plane. The metrics server and the health probe
+// server are disabled.
 func (c *ControlPlane) Options() manager.Options {
 	options := manager.DefaultOptions()
 	options.MetricsBindAddress = "0"
@@ -316,8 +317,8 @@ func (c *ControlPlane) Options() manager.Options {
 	return options
 }
 
-// ChangePod changes a pod as the scheduler and the kubelet may: the node that it is bound to, and its status. It
-// returns the error of the API server.
+// ChangePod changes the node and the status of a pod, as the scheduler and the kubelet can. It returns the error of the
+// API server.
 func (c *ControlPlane) ChangePod(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
 	changed := pod.DeepCopy()
 	change(changed)
@@ -335,7 +336,7 @@ func (c *ControlPlane) ChangePod(ctx context.Context, pod *corev1.Pod, change fu
 	return c.Client.Status().Update(ctx, changed)
 }
 
-// Writes are write requests, by method and path.
+// Writes records write requests by method and path.
 type Writes struct {
 	mu       sync.Mutex
 	requests []string
@@ -357,7 +358,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// In returns the writes to a namespace whose path contains the text.
+// In returns the writes in a namespace whose path contains the text.
 func (w *Writes) In(namespace, text string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,38 +10,38 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// action is one thing that may happen next.
+// action is an event that can happen next.
 type action struct {
 	name string
 	do   func(*machine)
-	// quiet is set if it happens by itself when nothing goes wrong and the user does nothing. Of several, the least goes
-	// first.
+	// quiet is the order of an action that happens by itself, without a fault and without the user. The action with the
+	// lowest order happens first.
 	quiet int
-	// unseen is set if the controller does not see it.
+	// unseen is set if the controller does not see the event.
 	unseen bool
 }
 
 func (a action) happensByItself() bool { return a.quiet != notByItself }
 
-// The order in which things happen by themselves.
+// The order of the actions that happen by themselves.
 const (
 	notByItself = iota
 	controllerProceeds
-	cachesGoOn
+	cachesCatchUp
 	controllerBegins
 	clusterWorks
 	timePasses
 )
 
-// options is what may happen in an exploration.
+// options determine the actions of an exploration.
 type options struct {
 	*exploration
 
-	// most is how much may go wrong in one life.
+	// most is the maximum number of faults in one execution.
 	most int
 }
 
-// actions returns all that may happen next.
+// actions returns all actions that can happen next.
 func (x options) actions(s *state) []action {
 	if s.reconcile != nil {
 		return x.actionsDuring(s, s.reconcile.next)
@@ -58,11 +58,11 @@ func (x options) actions(s *state) []action {
 	return append(actions, x.timeActions(s, slices.ContainsFunc(actions, action.happensByItself))...)
 }
 
-// actionsDuring returns all that may happen before a call that a reconcile makes next. What has nothing to do with the
-// call is left out: it may as well happen after it.
+// actionsDuring returns the actions that can happen before the next call of a reconcile. Actions that do not affect the
+// call are left out, because they can happen after the call with the same effect.
 func (x options) actionsDuring(s *state, next model.Call) []action {
 	actions := []action{{
-		name: "the controller makes its call: " + next.String(), quiet: controllerProceeds, do: (*machine).proceed,
+		name: "the controller makes the call " + next.String(), quiet: controllerProceeds, do: (*machine).proceed,
 	}}
 	if s.late != nil && s.late.Call.Resource == next.Resource {
 		actions = append(actions, lateActions(s)...)
@@ -70,14 +70,15 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	if next.Writes() {
 		actions = append(actions, x.postpones(s)...)
 		if x.left(s, s.spent.crashes, x.budget.crashes) {
-			actions = append(actions, action{name: "the controller starts again, instead of its call", do: func(m *machine) {
+			name := "the controller restarts before the call " + next.String()
+			actions = append(actions, action{name: name, do: func(m *machine) {
 				m.state.spent.crashes++
 				m.startAgain(nil, 0)
 			}})
 		}
 		if x.left(s, s.spent.conflicts, x.budget.conflicts) {
 			for _, fault := range []model.Effect{model.Refuse, model.Lose} {
-				actions = append(actions, action{name: string(fault) + " its call", do: func(m *machine) {
+				actions = append(actions, action{name: string(fault) + " the call " + next.String(), do: func(m *machine) {
 					m.state.spent.conflicts++
 					m.fault = fault
 					m.proceed()
@@ -87,7 +88,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	}
 	actions = append(actions, x.admissionActions(s, next)...)
 	if next.Writes() && next.Resource == model.Pods && x.left(s, s.spent.staleReads, x.budget.staleReads) {
-		actions = append(actions, action{name: string(model.Hide) + " its call", do: func(m *machine) {
+		actions = append(actions, action{name: string(model.Hide) + " the call " + next.String(), do: func(m *machine) {
 			m.state.spent.staleReads++
 			m.fault = model.Hide
 			m.proceed()
@@ -97,7 +98,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	case model.Jobs:
 		actions = append(actions, x.unseen(s, model.Jobs, x.userActions(s, x.edits))...)
 		if s.live.Objects.Job() != nil && x.left(s, s.spent.conflicts, x.budget.conflicts) {
-			actions = append(actions, action{name: "somebody annotates the job", do: annotate})
+			actions = append(actions, action{name: "a user annotates the job", do: annotate})
 		}
 	case model.Pods:
 		for _, pod := range s.live.Objects.Pods() {
@@ -107,13 +108,13 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 		}
 	case model.PodGroups:
 		actions = append(actions, x.unseen(s, model.PodGroups, x.groupActions(s))...)
-	default: // nobody changes the others
+	default: // no other component changes the other resources
 	}
 	return actions
 }
 
-// unseen adds to actions, which change an object of some resource, that the controller does not see them: because the
-// watch loses the event, or because the cache of the resource, or every cache, stops.
+// unseen returns the actions, which change an object of a resource, and variants that the controller does not see. In
+// a variant the watch loses the event, the cache of the resource freezes, or all caches freeze.
 func (x options) unseen(s *state, of model.Resources, actions []action) []action {
 	if s.cache.Frozen()&of != 0 {
 		return actions
@@ -130,16 +131,16 @@ func (x options) unseen(s *state, of model.Resources, actions []action) []action
 		}
 	}
 	if s.cache.Lost() == "" && x.left(s, s.spent.lostEvents, x.budget.lostEvents) {
-		add(", of which the event is lost", func(s *state) { s.spent.lostEvents++; s.cache.LoseNext() })
+		add(", and the watch loses the event", func(s *state) { s.spent.lostEvents++; s.cache.LoseNext() })
 	}
 	if x.left(s, s.spent.staleReads, x.budget.staleReads) {
-		add(", which its cache does not see any more", func(s *state) { s.spent.staleReads++; s.cache.Freeze(of) })
-		add(", which no cache sees any more", func(s *state) { s.spent.staleReads++; s.cache.Freeze(model.Cached) })
+		add(", and the cache of the resource is stale", func(s *state) { s.spent.staleReads++; s.cache.Freeze(of) })
+		add(", and all caches are stale", func(s *state) { s.spent.staleReads++; s.cache.Freeze(model.Cached) })
 	}
 	return actions
 }
 
-// left reports whether something may still go wrong that has already gone wrong so often.
+// left reports whether another fault can happen. spent is how often the fault has happened, and budget its limit.
 func (x options) left(s *state, spent, budget int) bool {
 	return spent < budget && s.spent.total() < x.most
 }
@@ -149,13 +150,13 @@ func (x options) controllerActions(s *state) []action {
 	if s.away {
 		return nil
 	}
-	if s.dirty || !s.wakeAt.IsZero() && !s.wakeAt.After(s.now) {
+	if s.dirty || !s.requeueAt.IsZero() && !s.requeueAt.After(s.now) {
 		actions = append(actions, action{
 			name: "the controller begins a reconcile", quiet: controllerBegins, do: (*machine).begin,
 		})
 	}
 	if s.cache.Lags() {
-		actions = append(actions, action{name: "the caches go on", quiet: cachesGoOn, do: func(m *machine) {
+		actions = append(actions, action{name: "the caches catch up", quiet: cachesCatchUp, do: func(m *machine) {
 			m.catchUp(model.All)
 		}})
 	}
@@ -163,11 +164,12 @@ func (x options) controllerActions(s *state) []action {
 		starts := map[string]model.Resources{"": 0}
 		if s.old != nil {
 			starts = map[string]model.Resources{
-				"": 0, ", with old jobs": model.Jobs, ", with old pods": model.Pods, ", with all old": model.Cached,
+				"": 0, " with a stale cache of jobs": model.Jobs, " with a stale cache of pods": model.Pods,
+				" with stale caches": model.Cached,
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(starts)) {
-			actions = append(actions, action{name: "the controller starts again" + name, do: func(m *machine) {
+			actions = append(actions, action{name: "the controller restarts" + name, do: func(m *machine) {
 				m.state.spent.crashes++
 				m.startAgain(m.state.old, starts[name])
 			}})
@@ -186,32 +188,33 @@ func (m *machine) remove(object client.Object, options client.DeleteOptions) {
 	m.must(func(c *model.Cluster) error { return c.Remove(object, options) })
 }
 
-// must lets something happen that the API server does not refuse.
+// must makes a change that the API server must accept.
 func (m *machine) must(do func(*model.Cluster) error) {
 	m.cluster(func(c *model.Cluster) {
 		if err := do(c); err != nil {
-			m.Errorf("the API server refuses what must be possible: %v", err)
+			m.Errorf("the API server rejects a valid change: %v", err)
 		}
 	})
 }
 
-// groupActions returns what the scheduler-controller does about the PodGroup of the job, and what happens to its queue.
+// groupActions returns the actions of the scheduler-controller on the PodGroup of the job, and the changes to its
+// queue.
 func (x options) groupActions(s *state) []action {
 	var actions []action
 	if s.live.Objects.Unconsidered() != nil {
 		actions = append(actions, action{
-			name: "the scheduler-controller looks at the PodGroup", quiet: clusterWorks, do: (*machine).considerGroup,
+			name: "the scheduler-controller reconciles the PodGroup", quiet: clusterWorks, do: (*machine).considerGroup,
 		})
 	}
 	return append(actions, x.userActions(s, x.queueEdits)...)
 }
 
-// considerGroup lets the scheduler-controller look at the PodGroup of the job, if it has one.
+// considerGroup makes the scheduler-controller reconcile the PodGroup of the job, if the job has one.
 func (m *machine) considerGroup() {
 	m.cluster(func(c *model.Cluster) { c.Consider(m.state.closed) })
 }
 
-// garbageActions returns what the garbage collector does.
+// garbageActions returns the actions of the garbage collector.
 func garbageActions(s *state) []action {
 	var actions []action
 	add := func(name string, do func(*machine)) {
@@ -223,15 +226,15 @@ func garbageActions(s *state) []action {
 		add("deletes "+key, func(m *machine) { m.remove(live[key], client.DeleteOptions{}) })
 	}
 	if letsGoOfJob {
-		add("lets go of the job", func(m *machine) {
+		add("removes its finalizer from the job", func(m *machine) {
 			m.cluster(func(c *model.Cluster) { c.LetGo(model.Key(m.kind.Name, model.JobKey)) })
 		})
 	}
 	return actions
 }
 
-// timeActions returns how time may pass: until the controller wakes, or, where it only waits and nothing else is under
-// way, for long. That anybody is slow is one of the things that may go wrong.
+// timeActions returns the ways in which time can pass. Time passes until the job is requeued. If nothing else is under
+// way, it passes for a long time. Slow components are a fault: then time passes although there is work to do.
 func (x options) timeActions(s *state, underWay bool) []action {
 	pass := func(name string, quiet int, to time.Time) action {
 		return action{name: name, quiet: quiet, do: func(m *machine) { m.state.now = to }}
@@ -239,17 +242,17 @@ func (x options) timeActions(s *state, underWay bool) []action {
 	var actions []action
 	switch {
 	case s.dirty, s.away:
-	case s.wakeAt.After(s.now):
-		actions = append(actions, pass("time passes until the controller wakes", timePasses, s.wakeAt))
-	case s.wakeAt.IsZero() && !underWay:
-		actions = append(actions, pass("time passes", notByItself, s.now.Add(horizon)))
+	case s.requeueAt.After(s.now):
+		actions = append(actions, pass("time passes until the job is requeued", timePasses, s.requeueAt))
+	case s.requeueAt.IsZero() && !underWay:
+		actions = append(actions, pass("a long time passes", notByItself, s.now.Add(horizon)))
 	}
 	if s.away || !x.left(s, s.spent.ticks, x.budget.ticks) {
 		return actions
 	}
 	for _, d := range []time.Duration{time.Second, 10 * time.Second} {
-		if later := s.now.Add(d); s.dirty || s.wakeAt.IsZero() || s.wakeAt.After(later) {
-			actions = append(actions, action{name: d.String() + " pass", do: func(m *machine) {
+		if later := s.now.Add(d); s.dirty || s.requeueAt.IsZero() || s.requeueAt.After(later) {
+			actions = append(actions, action{name: d.String() + " pass while components are slow", do: func(m *machine) {
 				m.state.spent.ticks++
 				m.state.now = later
 			}})

@@ -1,8 +1,8 @@
 package explore
 
-// awayActions returns how the controller may end, be away for long, and start again. A controller that starts at once
-// is another action, as is one that is slow to begin a reconcile: pods end and vanish before that, too. Those two lack
-// that time passes although the controller was woken: deadlines, grace and delays are over when it starts.
+// awayActions returns the actions by which the controller stops, is away for a long time, and starts again. An
+// immediate restart and a reconcile that begins late are other actions. In contrast to those, time passes here although
+// the job is in the work queue, so that deadlines, grace periods and delays are over when the controller starts.
 func (x options) awayActions(s *state) []action {
 	if s.away {
 		starts := action{name: "the controller starts", quiet: controllerBegins, do: func(m *machine) {
@@ -17,7 +17,7 @@ func (x options) awayActions(s *state) []action {
 	if !x.left(s, s.spent.aways, x.budget.aways) {
 		return nil
 	}
-	return []action{{name: "the controller ends", do: func(m *machine) {
+	return []action{{name: "the controller stops", do: func(m *machine) {
 		m.state.spent.aways++
 		m.startAgain(nil, 0)
 		m.state.away, m.state.dirty = true, false

@@ -29,10 +29,10 @@ func (x options) userActions(s *state, edits []edit) []action {
 	return actions
 }
 
-// edit is something that the user may do to the job.
+// edit is a change that a user can make to the job.
 type edit struct {
 	name string
-	// may reports whether the user can do it now; nil is always.
+	// may reports whether the user can make the change now. Nil means always.
 	may func(*state) bool
 	do  func(*machine)
 }
@@ -46,9 +46,9 @@ var (
 		name: "resumes the job", may: func(s *state) bool { return s.shape.RunMode.Pausing() },
 		do: func(m *machine) { m.edit(model.Resume) },
 	}
-	// resizes is what the CRD allows only while the job is paused.
+	// resizes changes replicas, which the CRD allows only while the job is paused.
 	resizes = edit{
-		name: "gives the job one replica, and resumes it",
+		name: "reduces the job to one replica and resumes it",
 		may: func(s *state) bool {
 			return s.shape.RunMode.Pausing() && s.live.Objects.Job().JobStatus().Phase == batchv1beta1.JobPhasePaused
 		},
@@ -77,7 +77,7 @@ var (
 
 func scales(expected int32) edit {
 	return edit{
-		name: fmt.Sprintf("scales the job to %d", expected),
+		name: fmt.Sprintf("scales the job to %d replicas", expected),
 		may:  func(s *state) bool { return s.shape.Elastic.Expected() != expected },
 		do:   func(m *machine) { m.edit(model.Scale(expected)) },
 	}
@@ -90,7 +90,7 @@ func (m *machine) edit(change func(*model.Shape)) {
 	m.cluster(func(c *model.Cluster) { c.Edit(m.kind, shape) })
 }
 
-// annotate changes the job in a way that does not wake the controller.
+// annotate changes the job in a way that does not enqueue a reconcile.
 func annotate(m *machine) {
 	m.state.spent.conflicts++
 	m.cluster(func(c *model.Cluster) { c.Annotate(c.Live().Job()) })

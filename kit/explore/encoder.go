@@ -28,24 +28,24 @@ import (
 // digest identifies a state.
 type digest [16]byte
 
-// encoder makes digests. States differ in their digests only if what comes next may differ: not by the names that UIDs
-// and versions happen to have, nor by the time of the day.
+// encoder computes digests. The digests of two states differ only if their futures can differ. So digests do not depend
+// on the values of UIDs and versions, nor on the time of day.
 type encoder struct {
 	// specOf returns the spec of a job.
 	specOf func(framework.Job) framework.JobSpec
-	// known are the encodings of objects, which never change.
+	// known caches the encodings of objects, which never change.
 	known map[client.Object][]token
-	// tokens of the state that is being encoded.
+	// tokens are the tokens of the current state.
 	tokens  []token
 	times   []int64
 	names   []string
 	encoded []byte
 }
 
-// token is a part of an encoding: text, the name of a UID or version, or a time.
+// token is a part of an encoding: a text, the name of a UID or version, or a time.
 type token struct {
 	text, name string
-	// at is the time in seconds, and past how long it matters.
+	// at is a time in seconds. past is the number of seconds after which the time no longer matters.
 	at, past int64
 }
 
@@ -65,8 +65,8 @@ func (e *encoder) digest(s *state) digest {
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,
 		spent.lates, spent.changes, spent.ticks)
-	if !s.wakeAt.IsZero() {
-		e.tokens = append(e.tokens, token{at: s.wakeAt.Unix(), past: forEver})
+	if !s.requeueAt.IsZero() {
+		e.tokens = append(e.tokens, token{at: s.requeueAt.Unix(), past: forever})
 	}
 	if !s.succeededAt.IsZero() {
 		e.text("succeeded ")
@@ -106,7 +106,7 @@ func (e *encoder) digest(s *state) digest {
 
 func (e *encoder) text(text string) { e.tokens = append(e.tokens, token{text: text}) }
 
-// numbers adds numbers from 0 to 255.
+// numbers adds numbers between 0 and 255.
 func (e *encoder) numbers(numbers ...int) {
 	text := make([]byte, len(numbers))
 	for i, n := range numbers {
@@ -151,7 +151,8 @@ func (e *encoder) object(object client.Object) {
 	e.tokens = append(e.tokens, encoded...)
 }
 
-// shortened returns a text, or its hash if it is long: what is encoded again and again need not be hashed each time.
+// shortened returns a short text unchanged and the hash of a long text. Encodings are reused, so that each long text is
+// hashed only once.
 func shortened(text string) string {
 	if len(text) <= sha256.Size {
 		return text
@@ -160,8 +161,8 @@ func shortened(text string) string {
 	return string(hash[:])
 }
 
-// sum renames UIDs and versions in the order in which they occur, and rewrites times so that only their order counts,
-// and how far those are apart that follow one another, up to the horizon.
+// sum returns the digest of the tokens. UIDs and versions are renamed in the order of their occurrence. Of times, only
+// the order and the intervals between neighbors count, and intervals are limited by the horizon.
 func (e *encoder) sum(now int64) digest {
 	e.times, e.names = append(e.times[:0], now), e.names[:0]
 	for _, t := range e.tokens {
@@ -202,7 +203,7 @@ func (e *encoder) sum(now int64) digest {
 	return digest(hash[:16])
 }
 
-// encode writes down what of an object may decide what comes next.
+// encode returns the parts of an object that can influence future events.
 func (e *encoder) encode(object client.Object) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rv-%s %s %d %v ",
@@ -218,7 +219,7 @@ func (e *encoder) encode(object client.Object) string {
 		spec := e.specOf(object)
 		spec.Roles = slices.Clone(spec.Roles)
 		for i := range spec.Roles {
-			spec.Roles[i].Template = nil // nobody edits it
+			spec.Roles[i].Template = nil // no edit changes it
 		}
 		write(&b, spec)
 		write(&b, withoutHistory(*object.JobStatus(), spec.RunPolicy))
@@ -236,12 +237,12 @@ func (e *encoder) encode(object client.Object) string {
 			case c.Running != nil:
 				c.Running.StartedAt = metav1.Time{}
 			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "" && !plan.IsHeld(object):
-				c.Terminated.FinishedAt = metav1.Time{} // only that of a failure counts, or of what may be deleted later
+				c.Terminated.FinishedAt = metav1.Time{} // the time counts only for failures, disruptions and held pods
 			case c.Terminated != nil && status.ContainerStatuses[i].Name != kubelet.MainContainer(object):
-				c.Terminated.FinishedAt = metav1.Time{} // of the replica
+				c.Terminated.FinishedAt = metav1.Time{} // the replica ends with its main container
 			}
 		}
-		status.InitContainerStatuses = nil // which are there as long as the others are
+		status.InitContainerStatuses = nil // they exist whenever the other statuses exist
 		write(&b, status)
 	case *schedulerv1beta1.PodGroup:
 		fmt.Fprintf(&b, "%d %v of generation %d ", object.Spec.MinMember, object.Spec.Roles, object.Status.ObservedGeneration)
@@ -255,12 +256,12 @@ func (e *encoder) encode(object client.Object) string {
 func write(b *strings.Builder, v any) {
 	encoded, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // API types can be encoded
+		panic(err) // API types always encode
 	}
 	b.Write(encoded)
 }
 
-// withoutHistory leaves out what is only shown: nothing that comes later depends on it.
+// withoutHistory returns the status without the fields that are only displayed. No future event depends on them.
 func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) batchv1beta1.JobStatus {
 	status = *status.DeepCopy()
 	if run.ActiveDeadlineSeconds == nil && status.StartTime != nil {
@@ -277,15 +278,15 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		c := &status.Conditions[i]
 		fails := c.Type == batchv1beta1.ConditionReplicaFailure && c.Status == metav1.ConditionTrue
 		refused := c.Type == batchv1beta1.ConditionInitialized && c.Status == metav1.ConditionFalse
-		// Until the job has finished, the grace of its peers counts from its success.
+		// Until the job has finished, the grace period of the peers counts from the success of the leader.
 		succeeds := c.Type == batchv1beta1.ConditionSuccessCriteriaMet && !status.Finished()
 		if !fails && !refused && !succeeds {
 			c.LastTransitionTime = metav1.Time{}
 		}
 		if succeeds {
-			c.ObservedGeneration = 0 // so that matters knows what is before the time
+			c.ObservedGeneration = 0 // so that the time follows the text that matters expects
 		}
-		// It may have the time at which a replica restarts.
+		// The message can contain the time at which a replica restarts.
 		if strings.Contains(c.Message, " UTC") {
 			c.Message = timeOfDay.ReplaceAllString(c.Message, model.Birth.Format(time.DateOnly)+"T${1}Z")
 		}
@@ -295,10 +296,10 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 
 var timeOfDay = regexp.MustCompile(`(\d\d:\d\d:\d\d) UTC`)
 
-// forEver is how long most times matter.
-const forEver = math.MaxInt64
+// forever is the number of seconds for most times, which always matter.
+const forever = math.MaxInt64
 
-// matters is how long times matter, by what is written before them. Others matter always.
+// matters lists how long a time matters, by the text before the time. All other times always matter.
 var matters = []struct {
 	before string
 	past   time.Duration
@@ -311,7 +312,7 @@ var matters = []struct {
 
 const timeLength = len("2026-03-01T12:00:00Z")
 
-// tokens takes the encoding of an object apart.
+// tokens splits the encoding of an object into tokens.
 func tokens(encoded string) []token {
 	var found []token
 	start := 0
@@ -330,9 +331,9 @@ func tokens(encoded string) []token {
 			length = timeLength
 			at, err := time.Parse(time.RFC3339, rest[:length])
 			if err != nil {
-				panic(err) // it looks like a time
+				panic(err) // the text has the format of a time
 			}
-			t.at, t.past = at.Unix(), forEver
+			t.at, t.past = at.Unix(), forever
 			for _, m := range matters {
 				if strings.HasSuffix(encoded[:i], m.before) {
 					t.past = int64(m.past / time.Second)

@@ -1,5 +1,5 @@
-// Package explore looks at every life of small jobs: whatever may happen between any two calls of the controller, in
-// every order.
+// Package explore checks every execution of small jobs. It is an explicit-state model checker: between any two calls of
+// the controller it tries every event that can happen, in every order.
 package explore
 
 import (
@@ -14,14 +14,15 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// exploration is a small job whose every life is looked at: whatever may happen, in every order, up to a budget of
-// what may go wrong. From every state that is reached, the job must get to where it belongs once nothing happens any
-// more but by itself, and stay there without a write; and no step may break a law. The real reconciler works on the
-// model of the API server; between any two of its calls the rest of the world may move on.
+// exploration is a small job whose executions are all checked. In an execution any event can happen in any order, up to
+// a budget of faults. A fault is any event that the budget counts, including changes by the user. No step must violate
+// a law. From every state, once no more faults happen, the job must reach its correct end state and stay there without
+// another write. The real reconciler runs on the model of the API server. Between any two calls of the reconciler,
+// other components can act.
 //
-// States are told apart by what may decide what comes next, so that there are not too many to look at all; see encoder.
-// What may happen between two calls of a reconcile is left out if it has nothing to do with the next of them: it may as
-// well happen later.
+// Two states are the same unless their futures can differ, which keeps the number of states small. See encoder.
+// Between two calls of a reconcile, events that do not affect the next call are left out, because they can happen later
+// with the same effect.
 type exploration struct {
 	name  string
 	shape model.Shape
@@ -29,322 +30,325 @@ type exploration struct {
 	inMesh bool
 	// holds is set if the controller holds the pod of the leader.
 	holds bool
-	// failures and edits are what may happen, besides the faults of the controller and its caches.
+	// failures are the failures of pods that can happen, and edits the changes by the user. Faults of the controller and
+	// its caches can happen in addition.
 	failures []string
 	edits    []edit
-	// queueEdits are what may happen to the queue of the job and its PodGroup.
+	// queueEdits are the changes to the queue and to the PodGroup of the job.
 	queueEdits []edit
-	// budget is how often each thing may go wrong in one life. All together are limited: with full coverage by briefly,
-	// where 0 is one, and with -explore.everything by most, where 0 is all of the budget.
+	// budget is how often each fault can happen in one execution. The total number of faults is limited by briefly with
+	// full coverage, where 0 means 1, and by most with -explore.everything, where 0 means the whole budget.
 	budget        spent
 	briefly, most int
-	// inTurn is set if only full coverage lets more than one thing go wrong.
+	// inTurn is set if only full coverage allows more than one fault.
 	inTurn bool
-	// added marks a job that each framework explores as well.
+	// added marks an exploration that also runs for each framework.
 	added bool
-	// timeTravel is set if a controller that starts may be shown a past that its predecessor had left behind.
+	// timeTravel is set if a new controller process can start with a cache that is older than the cache of the previous
+	// process.
 	timeTravel bool
 }
 
 var everything = flag.Bool("explore.everything", false,
-	"explore small jobs with everything that may go wrong, not only as much as time allows")
+	"explore small jobs with their whole budget of faults, instead of only as many faults as time allows")
 
-// explorations are the small jobs that are explored.
+// explorations returns the small jobs that are explored.
 func explorations() []exploration {
 	all := spent{failures: 2, edits: 1, crashes: 1, staleReads: 1, lostEvents: 1, conflicts: 1}
 	slow := all
 	slow.ticks = 1
 	twoEdits := all
 	twoEdits.edits = 2
-	lost := []string{"fails", "is deleted", "is preempted", "vanishes"}
+	lost := []string{"fails", "is deleted", "is preempted", "is deleted by force"}
 	user := []edit{pauses, deletes, deletesInForeground}
 	resuming := []edit{pauses, resumes, resizes}
 	restartsInPlace := []string{
-		"fails", "is restarted in place", "loses its attempt", "loses its kind of job", "loses its name of a job",
+		"fails", "is restarted in place",
+		"loses its attempt label", "loses its job-kind label", "loses its job-name label",
 	}
 	queue := []edit{closesQueue, opensQueue, deletesGroup}
 	return []exploration{
 		{
-			name: "one replica, and all that may go wrong in one life", added: true,
+			name: "a job of one replica survives every kind of fault", added: true,
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: []edit{pauses, deletes},
 			budget: all, briefly: 3,
 		},
 		{
-			name: "one replica, and a new controller is shown the past", added: true,
+			name: "a job of one replica survives a controller that starts with stale caches", added: true,
 			shape: model.One(model.OnFailure, model.Limit(1)), timeTravel: true,
 			failures: []string{"fails"}, edits: []edit{pauses},
 			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
-			name: "one replica, to whose pods admission adds containers", added: true, inMesh: true,
+			name: "a job of one replica survives admission that adds containers", added: true, inMesh: true,
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "is deleted", "loses its sidecars"}, edits: []edit{pauses},
 			budget: all, briefly: 2, most: 4,
 		},
 		{
-			name: "one replica, whose pod is held", added: true, holds: true,
+			name: "a job of one replica survives faults while its pod is held", added: true, holds: true,
 			shape:    model.One(model.OnFailure, model.Limit(1)),
-			failures: []string{"fails", "is deleted", "vanishes"}, edits: []edit{pauses, deletes},
+			failures: []string{"fails", "is deleted", "is deleted by force"}, edits: []edit{pauses, deletes},
 			budget: slow, briefly: 2, most: 3,
 		},
 		{
-			name:     "one replica that fails again and again",
+			name:     "a job of one replica survives repeated failures",
 			shape:    model.One(model.OnFailure, model.Limit(2)),
 			failures: []string{"fails"},
 			budget:   spent{failures: 3, crashes: 1, lostEvents: 1}, briefly: 3,
 		},
 		{
-			name: "one failure restarts all", added: true,
+			name: "a job that restarts as a whole survives every kind of fault", added: true,
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: lost, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "each restarts alone",
+			name:     "a job whose replicas restart alone survives every kind of fault",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
 			failures: lost, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "none restarts",
+			name:     "a job whose replicas never restart survives every kind of fault",
 			shape:    model.Two(model.Never, model.ScopeReplica),
 			failures: lost, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "exit codes decide",
+			name:     "a job with the restart policy ExitCode survives every kind of fault",
 			shape:    model.Two(model.ExitCode, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "is killed", "is deleted"}, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "success restarts",
+			name:     "a job with the restart policy Always survives every kind of fault",
 			shape:    model.Two(model.Always, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "succeeds"}, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "all restart, paused and resumed",
+			name:     "a job that restarts as a whole is paused and resumed",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: resuming,
 			budget: twoEdits, most: 2,
 		},
 		{
-			name:     "each restarts alone, paused and resumed",
+			name:     "a job whose replicas restart alone is paused and resumed",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: resuming,
 			budget: twoEdits, most: 2,
 		},
 		{
-			name:     "created paused",
+			name:     "a job is created paused and resumed later",
 			shape:    model.Pausing(model.Two(model.OnFailure, model.ScopeJob)),
 			failures: []string{"fails", "is deleted"}, edits: resuming,
 			budget: twoEdits, most: 3,
 		},
 		{
-			name:     "nodes are lost",
+			name:     "a job survives the loss of nodes",
 			shape:    model.Two(model.OnFailure, model.ScopeJob),
 			failures: []string{"fails", "loses its node"}, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "a deadline, and a time to live",
+			name:     "a job with a deadline and a TTL survives every kind of fault",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Deadline(15), model.TimeToLive(10)),
 			failures: []string{"fails"}, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:     "all pods are kept",
+			name:     "a job that keeps all pods survives every kind of fault",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
 			failures: lost, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name: "all restart, and the leader is held", holds: true,
+			name: "a job that restarts as a whole survives faults while its leader is held", holds: true,
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
-			failures: []string{"fails", "vanishes", "loses its node"}, edits: user,
+			failures: []string{"fails", "is deleted by force", "loses its node"}, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name: "each restarts alone, the leader is held, and the job expires", holds: true,
+			name: "a job whose replicas restart alone expires while its leader is held", holds: true,
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1), model.TimeToLive(10)),
-			failures: []string{"is deleted", "vanishes"}, edits: []edit{pauses, deletesInForeground},
+			failures: []string{"is deleted", "is deleted by force"}, edits: []edit{pauses, deletesInForeground},
 			budget: all, most: 2,
 		},
 		{
-			name: "all restart, and admission adds containers to their pods", inMesh: true,
+			name: "a job that restarts as a whole survives admission that adds containers", inMesh: true,
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "loses its sidecars"}, edits: []edit{pauses},
 			budget: all, most: 2,
 		},
 		{
-			name: "none restarts, admission adds containers to the pods, and all are kept", inMesh: true,
+			name: "a job that keeps all pods survives admission that adds containers", inMesh: true,
 			shape:    model.Two(model.Never, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
 			failures: []string{"fails", "loses its sidecars"}, edits: []edit{deletes},
 			budget: all, most: 2,
 		},
 		{
-			name: "elastic, each restarts alone", added: true,
+			name: "an elastic job whose replicas restart alone is paused and scaled", added: true,
 			shape:    model.Elastic(1, 2, model.ScopeReplica, model.Limit(1)),
 			failures: lost, edits: []edit{pauses, scales(1), scales(2)},
 			budget: all, most: 2,
 		},
 		{
-			name: "elastic with a rendezvous", added: true,
+			name: "an elastic job with a rendezvous is paused and scaled", added: true,
 			shape:    model.Elastic(1, 1, "", model.Limit(1)),
 			failures: []string{"fails", "is killed", "is deleted"}, edits: []edit{pauses, scales(2), scales(1)},
 			budget: all, most: 3,
 		},
 		{
-			name:     "elastic, down and up again",
+			name:     "an elastic job is scaled down and up again",
 			shape:    model.Elastic(1, 2, model.ScopeReplica, model.Limit(1)),
-			failures: []string{"fails", "vanishes"}, edits: []edit{scales(1), scales(2), pauses, resumes},
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{scales(1), scales(2), pauses, resumes},
 			budget: twoEdits, most: 2,
 		},
 		{
-			name:     "elastic, with too few replicas left",
+			name:     "an elastic job has too few replicas left",
 			shape:    model.Elastic(2, 2, model.ScopeReplica, model.Limit(0)),
-			failures: []string{"fails", "vanishes"}, edits: user,
+			failures: []string{"fails", "is deleted by force"}, edits: user,
 			budget: all, most: 2,
 		},
 		{
-			name:  "a new controller is shown the past",
+			name:  "a job that restarts as a whole survives a controller that starts with stale caches",
 			shape: model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)), timeTravel: true,
 			failures: []string{"fails"}, edits: []edit{pauses},
 			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1},
 		},
 		{
-			name:     "everybody is slow",
+			name:     "a job survives slow components",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails"}, edits: []edit{pauses},
 			budget: spent{failures: 2, crashes: 1, ticks: 2}, briefly: 2,
 		},
 		{
-			name:     "each restarts alone, and the user deletes the job",
+			name:     "the user deletes a job whose replicas restart alone",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
 			failures: []string{"fails"}, edits: []edit{deletes},
 			budget: all, briefly: 2,
 		},
 		{
-			name:     "all restart, and the user pauses the job",
+			name:     "the user pauses a job that restarts as a whole",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails"}, edits: []edit{pauses},
 			budget: all, briefly: 2, most: 4,
 		},
 		{
-			name:  "a new controller is shown the past, each restarts alone",
+			name:  "a job whose replicas restart alone survives a controller that starts with stale caches",
 			shape: model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)), timeTravel: true,
 			failures: []string{"fails"}, edits: []edit{deletes},
 			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1}, briefly: 3,
 		},
 		{
-			name: "a gang of one, whose queue closes unseen", added: true,
+			name: "a gang of one replica survives a queue that closes unseen", added: true,
 			shape:    model.InQueue(model.One(model.OnFailure, model.Limit(1))),
 			failures: []string{"fails"}, queueEdits: queue,
 			budget: spent{failures: 1, edits: 1, staleReads: 1, lostEvents: 1}, briefly: 2,
 		},
 		{
-			name:     "a gang, of which each restarts alone",
+			name:     "a gang whose replicas restart alone survives every kind of fault",
 			shape:    model.InQueue(model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1))),
 			failures: []string{"fails", "is deleted"}, edits: user, queueEdits: queue,
 			budget: twoEdits, most: 2,
 		},
 		{
-			name:     "a gang that restarts as one, paused and resumed",
+			name:     "a gang that restarts as a whole is paused and resumed",
 			shape:    model.InQueue(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1))),
 			failures: []string{"fails"}, edits: resuming, queueEdits: queue,
 			budget: twoEdits, most: 2,
 		},
 		{
-			name:     "a gang that is elastic",
+			name:     "a gang that is elastic is scaled",
 			shape:    model.InQueue(model.Elastic(1, 2, model.ScopeReplica, model.Limit(1))),
 			failures: []string{"fails"}, edits: []edit{scales(1), scales(2)}, queueEdits: queue,
 			budget: twoEdits, most: 2,
 		},
 		{
-			name:     "one replica, whose controller is away for long",
+			name:     "a job of one replica survives a long absence of its controller",
 			shape:    model.One(model.OnFailure, model.Limit(1), model.Deadline(90)),
-			failures: []string{"fails", "vanishes"}, edits: []edit{pauses, deletes},
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{pauses, deletes},
 			budget: spent{failures: 2, edits: 1, aways: 1}, briefly: 3,
 		},
 		{
-			name:     "one failure restarts all, and the controller is away for long",
+			name:     "a job that restarts as a whole survives a long absence of its controller",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1), model.TimeToLive(10)),
-			failures: []string{"fails", "vanishes"},
+			failures: []string{"fails", "is deleted by force"},
 			budget:   spent{failures: 2, aways: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "one replica, and writes that are carried out late",
+			name:     "a job of one replica survives delayed writes",
 			shape:    model.One(model.OnFailure, model.Limit(1)),
-			failures: []string{"fails", "vanishes"}, edits: resuming,
+			failures: []string{"fails", "is deleted by force"}, edits: resuming,
 			budget: spent{failures: 2, edits: 2, crashes: 1, lates: 1}, briefly: 3,
 		},
 		{
-			name:     "all restart, and writes are carried out late",
+			name:     "a job that restarts as a whole survives delayed writes",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
-			failures: []string{"fails", "vanishes"}, edits: []edit{pauses, resumes, resizes, deletes},
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{pauses, resumes, resizes, deletes},
 			budget: spent{failures: 2, edits: 2, crashes: 1, lates: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "each restarts alone, and writes are carried out late",
+			name:     "a job whose replicas never restart survives delayed writes",
 			shape:    model.Two(model.Never, model.ScopeReplica, model.Limit(1)),
-			failures: []string{"fails", "vanishes"}, edits: []edit{pauses, deletes},
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{pauses, deletes},
 			budget: spent{failures: 2, edits: 1, crashes: 1, lates: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "all pods are kept, and writes are carried out late",
+			name:     "a job that keeps all pods survives delayed writes",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
-			failures: []string{"fails", "vanishes"},
+			failures: []string{"fails", "is deleted by force"},
 			budget:   spent{failures: 2, lates: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "a gang of one, and writes that are carried out late",
+			name:     "a gang of one replica survives delayed writes",
 			shape:    model.InQueue(model.One(model.OnFailure, model.Limit(1))),
 			failures: []string{"fails"}, edits: resuming, queueEdits: queue,
 			budget: spent{failures: 1, edits: 2, lates: 1}, briefly: 3,
 		},
 		{
-			name:     "one replica, and admission takes labels off its pod now and then",
+			name:     "a job of one replica survives admission that sometimes removes a label",
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails"}, edits: []edit{pauses, deletes},
 			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1, conflicts: 1, changes: 2}, briefly: 3,
 		},
 		{
-			name:     "one replica, whose container restarts in its pod, and whose labels change",
+			name:     "a job of one replica survives in-place restarts and label changes",
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: restartsInPlace, edits: []edit{pauses},
 			budget: all, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "all restart, and containers restart in their pods, whose labels change",
+			name:     "a job that restarts as a whole survives in-place restarts and label changes",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
-			failures: []string{"is restarted in place", "loses its attempt"}, edits: []edit{pauses, resumes},
+			failures: []string{"is restarted in place", "loses its attempt label"}, edits: []edit{pauses, resumes},
 			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "each restarts alone, and containers restart in their pods, whose labels change",
+			name:     "a job whose replicas restart alone survives in-place restarts and label changes",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
-			failures: []string{"is restarted in place", "loses its attempt"}, edits: []edit{deletes},
+			failures: []string{"is restarted in place", "loses its attempt label"}, edits: []edit{deletes},
 			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
 		},
 		{
-			name:     "elastic with a rendezvous, and containers restart in their pods, whose labels change",
+			name:     "an elastic job with a rendezvous survives in-place restarts and label changes",
 			shape:    model.Elastic(1, 2, "", model.Limit(1)),
-			failures: []string{"is restarted in place", "loses its attempt"},
+			failures: []string{"is restarted in place", "loses its attempt label"},
 			budget:   spent{failures: 2}, briefly: 2, inTurn: true,
 		},
 		{
-			name:     "one replica, and somebody else has a name of the job for a while",
+			name:     "a job of one replica waits while another owner has one of its names",
 			shape:    model.One(model.OnFailure, model.Limit(1)),
-			failures: []string{"fails", "vanishes"},
+			failures: []string{"fails", "is deleted by force"},
 			edits:    []edit{takes(model.Pods, "pod"), takes(model.Services, "Service"), pauses, resumes, deletes},
 			budget:   spent{failures: 1, edits: 2, crashes: 1}, briefly: 3,
 		},
 		{
-			name:       "a gang of one, and somebody else has a name of the job for a while",
+			name:       "a gang of one replica waits while another owner has one of its names",
 			shape:      model.InQueue(model.One(model.OnFailure, model.Limit(1))),
-			failures:   []string{"vanishes"},
+			failures:   []string{"is deleted by force"},
 			edits:      []edit{takes(model.Pods, "pod"), pauses, resumes},
 			queueEdits: []edit{takes(model.PodGroups, "PodGroup"), deletesGroup},
 			budget:     spent{failures: 1, edits: 2}, briefly: 3,
@@ -352,17 +356,17 @@ func explorations() []exploration {
 	}
 }
 
-// Test explores small jobs of a kind: those that the coverage selects, with as much going wrong as it says. With
-// -explore.everything as much goes wrong as there is to go wrong.
+// Test explores small jobs of a kind. The coverage selects the jobs and the number of faults in an execution. With
+// -explore.everything, an execution has as many faults as the exploration allows.
 func Test(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, x := range explorations() {
 		t.Run(x.name, func(t *testing.T) {
 			if !k.Runs(x.shape) {
-				t.Skip("jobs of this kind do not do that")
+				t.Skip("jobs of this kind do not support the shape")
 			}
 			if c == model.Quick && x.shape.Replicas > 1 || c == model.Added && !x.added {
-				t.Skip("it takes long, and is explored with the plain kind")
+				t.Skip("the exploration takes long: the test of the plain kind runs it")
 			}
 			most := 1
 			switch {
@@ -385,7 +389,7 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d states, %d steps, %d of the states at rest; at most %d things went wrong in one life; %s",
+			t.Logf("%d states, %d steps, %d states at rest, at most %d faults in one execution, %s",
 				got.states, got.steps, got.rests, most, time.Since(started).Round(time.Millisecond))
 			if got.wrong != "" {
 				t.Fatal(got.wrong)
@@ -394,7 +398,7 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 	}
 }
 
-// explorationOptions are short times, so that there are few to tell apart.
+// explorationOptions returns options with short times, so that states differ in few times.
 func explorationOptions() controller.Options {
 	return controller.Options{
 		Settings: plan.Settings{

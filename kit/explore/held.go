@@ -10,11 +10,12 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// believed is by how much the end of a container must precede the deletion of its pod to be believed.
+// believed is the minimum time between the end of a container and the deletion of its pod. With less time, the deletion
+// may have caused the end.
 const believed = 2 * time.Second
 
-// succeeds notes that the leader of a job of one replica has succeeded. If its pod is held, that ends the job, whatever
-// happens to the pod later.
+// succeeds records that the leader of a job of one replica has succeeded. If its pod is held, the success ends the job,
+// regardless of later events.
 func (m *machine) succeeds(pod *corev1.Pod) {
 	s := m.state
 	job := s.live.Objects.Job()
@@ -25,29 +26,29 @@ func (m *machine) succeeds(pod *corev1.Pod) {
 	s.succeededAt = s.now
 }
 
-// goesSoon notes that something happens to a pod. If it is deleted soon after it succeeded, the end may be the
-// deletion's.
+// goesSoon records that a pod is deleted. If the deletion follows the success within the time in believed, the deletion
+// may have caused the end, and the job need not succeed.
 func (m *machine) goesSoon(pod *corev1.Pod) {
 	if s := m.state; pod.DeletionTimestamp == nil && s.now.Sub(s.succeededAt) <= believed {
 		s.succeededAt = time.Time{}
 	}
 }
 
-// checkHeld returns what is wrong with the pods that are held, in a state in which nothing happens by itself any more.
+// checkHeld returns violations that concern held pods, in a state at rest.
 func (s *state) checkHeld(k model.Kind) []string {
 	job := s.live.Objects.Job()
 	status := job.JobStatus()
 	var wrong []string
 	if !s.succeededAt.IsZero() && s.spent.edits == 0 && status.Phase != batchv1beta1.JobPhaseSucceeded {
-		wrong = append(wrong, "the leader succeeded, and the job is "+string(status.Phase))
+		wrong = append(wrong, "the leader succeeded, but the job is "+string(status.Phase))
 	}
 	for _, pod := range s.live.Objects.Pods() {
 		isAwaited := k.HoldsLeaders && !status.Finished() && pod.Labels[batchv1beta1.LabelReplicaIndex] == "0"
 		switch {
 		case isAwaited && !plan.IsHeld(pod):
-			wrong = append(wrong, "the pod of the leader is not held")
+			wrong = append(wrong, "the pod of the leader does not have the finalizer")
 		case !isAwaited && plan.IsHeld(pod):
-			wrong = append(wrong, "pod "+pod.Name+" is held")
+			wrong = append(wrong, "pod "+pod.Name+" still has the finalizer of a leader")
 		}
 	}
 	return wrong

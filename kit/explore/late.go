@@ -4,26 +4,26 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// postpones returns that the API server may be late with the call that a reconcile makes next: the controller gets a
-// timeout, and the write happens at any time later.
+// postpones returns the action by which the API server delays the next write of a reconcile. The controller gets a
+// timeout, and the API server can make the write at any later time.
 func (x options) postpones(s *state) []action {
 	if s.late != nil || !x.left(s, s.spent.lates, x.budget.lates) {
 		return nil
 	}
-	return []action{{name: string(model.Postpone) + " its call", do: func(m *machine) {
+	return []action{{name: string(model.Postpone) + " the call " + s.reconcile.next.String(), do: func(m *machine) {
 		m.state.spent.lates++
 		m.fault = model.Postpone
 		m.proceed()
 	}}}
 }
 
-// lateActions returns that the API server may carry out what it is late with. It never does so by itself: from every
-// state, the job must also come to rest without.
+// lateActions returns the action by which the API server makes the delayed write. This does not happen by itself, since
+// the job must come to rest from every state even if the write is never made.
 func lateActions(s *state) []action {
 	if s.late == nil {
 		return nil
 	}
-	return []action{{name: "the API server carries out the late call: " + s.late.Call.String(), do: func(m *machine) {
+	return []action{{name: "the API server makes the delayed call " + s.late.Call.String(), do: func(m *machine) {
 		late := m.state.late
 		m.state.late = nil
 		m.cluster(func(c *model.Cluster) {
@@ -34,7 +34,7 @@ func lateActions(s *state) []action {
 	}}}
 }
 
-// late adds a late write to the encoding of a state.
+// late adds a delayed write to the encoding of a state.
 func (e *encoder) late(late *model.LateWrite) {
 	e.text("late " + late.Call.String() + " ")
 	e.object(late.Object)

@@ -20,10 +20,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// unlogged is the context of reconciles whose log nobody reads.
+// unlogged is a context for reconciles that discards their logs.
 var unlogged = log.IntoContext(context.Background(), logr.Discard())
 
-// machine brings one state after the other to life: with the real reconciler, on the model of the API server.
+// machine computes the successors of states. It runs the real reconciler on the model of the API server.
 type machine struct {
 	kind       model.Kind
 	clock      *testingclock.FakePassiveClock
@@ -31,23 +31,23 @@ type machine struct {
 	reconciler reconcile.Reconciler
 	encoder    encoder
 
-	// state that lives.
+	// state is the current state.
 	state *state
-	// wrong is what the last step did that no step may do.
+	// wrong are the laws that the last step violated.
 	wrong []string
 
 	mu sync.Mutex
-	// answers that the reconcile gets, and how many of them it has got.
+	// answers are the answers to the calls of the reconcile. given is the number of answers that were already returned.
 	answers []model.Answer
 	given   int
-	// calls that it may make beyond those that are answered; next is the first that it may not.
+	// calls is the number of new calls that the reconcile can still make. next is the first call beyond that number.
 	calls int
 	next  *model.Call
-	// fault that its next write meets, and the label that admission then takes off the pod.
+	// fault is the fault that the next call meets. takesOff is the label that admission removes from the pod.
 	fault    model.Effect
 	takesOff string
-	// writing is set if the controller makes the change, and postponing if the API server is late with it; writes counts
-	// its changes.
+	// writing is true while the controller makes a change. postponing is true if the API server delays the change. writes
+	// is the number of changes by the controller.
 	writing, postponing bool
 	writes              int
 }
@@ -74,7 +74,7 @@ func (m *machine) Errorf(format string, args ...any) {
 	m.wrong = append(m.wrong, fmt.Sprintf(format, args...))
 }
 
-// successor returns the state after an action, and what was wrong with that.
+// successor returns the state after an action and the laws that the action violated.
 func (m *machine) successor(s *state, a action) (*state, []string) {
 	next := *s
 	m.state, m.wrong = &next, nil
@@ -83,7 +83,7 @@ func (m *machine) successor(s *state, a action) (*state, []string) {
 	return &next, m.wrong
 }
 
-// cluster lets something happen at the API server, and tells the caches.
+// cluster changes the cluster, checks the laws, and updates the cache.
 func (m *machine) cluster(do func(*model.Cluster)) {
 	s := m.state
 	var c *model.Cluster
@@ -99,30 +99,31 @@ func (m *machine) cluster(do func(*model.Cluster)) {
 	s.live = c.Snapshot()
 }
 
-// catchUp lets the cache have all that there is of some resources.
+// catchUp updates the cache to the live objects of some resources.
 func (m *machine) catchUp(of model.Resources) {
 	s := m.state
 	s.dirty = s.cache.CatchUp(s.live.Objects, of) || s.dirty
 }
 
-// begin lets the controller begin a reconcile and stop before its first call to the API server.
+// begin starts a reconcile and stops it before its first call to the API server.
 func (m *machine) begin() {
-	m.state.dirty, m.state.wakeAt, m.state.unseen = false, time.Time{}, ""
+	m.state.dirty, m.state.requeueAt, m.state.unseen = false, time.Time{}, ""
 	m.goOn(nil, 0)
 }
 
-// proceed lets the controller make its next call, and stop before the one after it.
+// proceed continues the reconcile with its next call and stops it before the following call.
 func (m *machine) proceed() {
 	m.goOn(m.state.reconcile.answers, 1)
 }
 
-// goOn continues a reconcile that has got some answers, by some calls.
+// goOn runs a reconcile again from its beginning. Calls that were made before get the same answers. Then the reconcile
+// can make the given number of new calls.
 func (m *machine) goOn(answers []model.Answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
 	m.memory.HoldUntil(model.JobKey, s.heldUntil)
-	m.memory.TakeWrites(model.JobKey) // no cache of the model has to be awaited
+	m.memory.TakeWrites(model.JobKey) // the reconciler need not wait for a cache of the model
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
 	if m.next != nil {
 		s.reconcile = &reconcileInProgress{answers: m.answers, next: *m.next}
@@ -132,26 +133,26 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	s.waitsSince, s.heldUntil = m.memory.WaitsSince(model.JobKey), m.memory.HeldUntil(model.JobKey)
 	switch {
 	case err != nil || result.RequeueAfter > 0 && result.RequeueAfter < time.Second:
-		s.dirty = true // it tries again soon
+		s.dirty = true // the retry comes soon
 	case result.RequeueAfter > 0:
-		s.wakeAt = s.now.Add(result.RequeueAfter).Add(time.Second - 1).Truncate(time.Second)
+		s.requeueAt = s.now.Add(result.RequeueAfter).Add(time.Second - 1).Truncate(time.Second)
 	}
 }
 
-// startAgain ends the process of the controller and starts another, to which old objects are shown of some resources,
-// or the live ones.
+// startAgain ends the process of the controller and starts another one. Its cache shows old objects of the frozen
+// resources and live objects of all others.
 func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
-	s.reconcile, s.waitsSince, s.heldUntil, s.wakeAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
+	s.reconcile, s.waitsSince, s.heldUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
 	s.cache = model.NewCache(s.live.Objects).Behind(old, frozen)
 	s.old, s.changed = nil, time.Time{}
 }
 
-// errInterrupted is what a reconcile gets that is to stop for now.
-var errInterrupted = errors.New("the exploration goes on elsewhere")
+// errInterrupted is returned to a reconcile that stops before a call.
+var errInterrupted = errors.New("the exploration stops this reconcile before its next call")
 
-// request answers a call: as before if it was made before, else by doing it. A call that is free does not count among
-// those that the reconcile may make.
+// request answers a call. A call that was made before gets the same answer again. A new call is performed, unless the
+// reconcile must stop before it. Free calls do not count towards the number of calls that the reconcile can make.
 func (m *machine) request(call model.Call, free bool, do func() model.Answer) model.Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +162,7 @@ func (m *machine) request(call model.Call, free bool, do func() model.Answer) mo
 	if m.given < len(m.answers) {
 		answer := m.answers[m.given]
 		if answer.Call != call {
-			panic(fmt.Sprintf("%s was %s before: the reconcile is not deterministic", call, answer.Call))
+			panic(fmt.Sprintf("the reconcile is not deterministic: it calls %s, but the call was %s before", call, answer.Call))
 		}
 		m.given++
 		return answer
@@ -173,15 +174,15 @@ func (m *machine) request(call model.Call, free bool, do func() model.Answer) mo
 		return model.Answer{Err: errInterrupted}
 	}
 	m.calls--
-	answer := m.meet(call, do)
+	answer := m.perform(call, do)
 	answer.Call = call
 	m.answers = append(m.answers, answer)
 	m.given++
 	return answer
 }
 
-// meet makes a call, which may meet a fault.
-func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
+// perform makes a call, which can meet a fault.
+func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer {
 	fault := m.fault
 	m.fault = ""
 	if fault == model.Refuse {
@@ -198,7 +199,7 @@ func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
 	}
 	if call.Writes() && answer.Err == nil {
 		m.writes++
-		// What the process wrote, it reads. For PodGroups and pods it does not wait.
+		// The client waits until its cache has its own writes, except for PodGroups and pods.
 		m.catchUp(call.Resource &^ (model.PodGroups | model.Pods))
 	}
 	return answer
@@ -206,8 +207,8 @@ func (m *machine) meet(call model.Call, do func() model.Answer) model.Answer {
 
 var _ model.Server = &machine{}
 
-// ReadCache implements model.Server. The cache is read once a reconcile: nothing that happens between two such reads
-// could not have happened before or after both.
+// ReadCache implements model.Server. Reads from the cache are free: no event can happen between two reads from the
+// cache that could not also happen before or after both.
 func (m *machine) ReadCache(call model.Call, from func(model.Objects) model.Answer) model.Answer {
 	return m.request(call, true, func() model.Answer { return from(m.state.cache.Shown()) })
 }
@@ -234,7 +235,7 @@ func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 	})
 }
 
-// silent records no events.
+// silent is an event recorder that discards all events.
 type silent struct{}
 
 // Eventf implements events.EventRecorder.

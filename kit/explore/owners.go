@@ -7,10 +7,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// takes is that somebody else creates an object that has a name which the job needs.
+// takes returns an edit that creates an object with another owner and a name that the job needs.
 func takes(of model.Resources, what string) edit {
 	return edit{
-		name: "creates a " + what + " of somebody else, by a name of the job",
+		name: "creates a " + what + " with a name of the job and another owner",
 		may: func(s *state) bool {
 			return len(s.live.Objects.Foreign(of)) == 0 && s.live.Objects[keyOfName(of)] == nil
 		},
@@ -20,7 +20,8 @@ func takes(of model.Resources, what string) edit {
 	}
 }
 
-// nameOf returns the name of an object of the job: that of its leader, or of the job itself.
+// nameOf returns the name of an object of the job. A pod has the name of the leader, and other objects have the name of
+// the job.
 func nameOf(of model.Resources) string {
 	if of == model.Pods {
 		return model.JobKey.Name + "-worker-0"
@@ -32,13 +33,14 @@ func keyOfName(of model.Resources) string {
 	return model.Key(of.String(), types.NamespacedName{Namespace: model.JobKey.Namespace, Name: nameOf(of)})
 }
 
-// ownerActions returns that somebody else deletes what has a name of the job. A job that waits for its name tries again
-// and again, and so comes to rest only then. The scenarios have names that are never free.
+// ownerActions returns the actions by which the other owner deletes an object that has a name of the job. They happen
+// by themselves, since a job that waits for a name retries forever and does not come to rest. The scenarios of package
+// conformance cover names that never become free.
 func ownerActions(s *state) []action {
 	var actions []action
 	for _, of := range []model.Resources{model.Pods, model.Services, model.PodGroups} {
 		for _, object := range s.live.Objects.Foreign(of) {
-			name := "somebody else deletes their " + of.String()
+			name := "the other owner deletes its " + of.String()
 			actions = append(actions, action{name: name, quiet: clusterWorks, do: func(m *machine) {
 				m.remove(object, client.DeleteOptions{})
 			}})

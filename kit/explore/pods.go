@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// podActions returns what may happen to a pod.
+// podActions returns the actions that can happen to a pod.
 func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	var actions []action
 	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
@@ -20,13 +20,13 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 			m.happen(pod, what)
 		}})
 	}
-	fail := func(name string, free bool, what model.Mishap) {
+	fail := func(name string, ignored bool, what model.Mishap) {
 		if !x.left(s, s.spent.failures, x.budget.failures) || !slices.Contains(x.failures, name) {
 			return
 		}
 		actions = append(actions, action{name: "pod " + index + " " + name, do: func(m *machine) {
 			m.state.spent.failures++
-			m.owe(pod, free || wasRestarted(pod))
+			m.owe(pod, ignored || wasRestarted(pod))
 			m.happen(pod, what)
 			m.goesSoon(pod)
 		}})
@@ -34,22 +34,22 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	running, trains := pod.Status.Phase == corev1.PodRunning, kubelet.IsTraining(pod)
 	switch ends := model.Ends(pod); {
 	case ends != nil && running:
-		happens("ends, as it is deleted", clusterWorks, ends)
+		happens("stops because it is being deleted", clusterWorks, ends)
 	case ends != nil:
-		happens("is let go", clusterWorks, ends)
-	case pod.DeletionTimestamp != nil: // its node does not answer
+		happens("is removed by its kubelet", clusterWorks, ends)
+	case pod.DeletionTimestamp != nil: // its node is unreachable
 	case pod.Status.Phase == corev1.PodPending:
 		happens("runs", clusterWorks, model.Runs)
-		fail("vanishes", true, model.Vanishes)
-	case running && !trains: // sidecars keep it
-		happens("ends, as its sidecars do", notByItself, model.EndsSidecars(kubelet.ExitTerminated))
+		fail("is deleted by force", true, model.Vanishes)
+	case running && !trains: // only its sidecars still run
+		happens("ends because its sidecars end", notByItself, model.EndsSidecars(kubelet.ExitTerminated))
 		fail("is deleted", true, model.IsDeleted)
-		fail("vanishes", true, model.Vanishes)
+		fail("is deleted by force", true, model.Vanishes)
 	case running:
 		fail("loses its sidecars", true, model.EndsSidecars(1))
 		if index == "0" || s.shape.RestartPolicy != model.Always {
 			actions = append(actions, action{name: "pod " + index + " succeeds", do: func(m *machine) {
-				// Nobody sees any more that it was restarted.
+				// The success hides an earlier in-place restart.
 				m.state.unclear = m.state.unclear || wasRestarted(pod)
 				m.happen(pod, model.Exits(0, ""))
 				m.succeeds(pod)
@@ -59,41 +59,43 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		}
 		fail("fails", false, model.Exits(1, ""))
 		fail("is restarted in place", false, model.RestartsInPlace(1))
-		fail("loses its attempt", true, model.LosesLabel(batchv1beta1.LabelAttempt))
-		fail("loses its kind of job", true, model.LosesLabel(batchv1beta1.LabelJobKind))
-		fail("loses its name of a job", true, model.LosesLabel(batchv1beta1.LabelJobName))
+		fail("loses its attempt label", true, model.LosesLabel(batchv1beta1.LabelAttempt))
+		fail("loses its job-kind label", true, model.LosesLabel(batchv1beta1.LabelJobKind))
+		fail("loses its job-name label", true, model.LosesLabel(batchv1beta1.LabelJobName))
 		fail("is killed", false, model.Exits(kubelet.ExitKilled, ""))
 		fail("is deleted", true, model.IsDeleted)
-		fail("vanishes", true, model.Vanishes)
+		fail("is deleted by force", true, model.Vanishes)
 		fail("is preempted", true, model.IsPreempted)
 		fail("loses its node", true, model.LosesItsNode)
-	case plan.IsHeld(pod): // and has ended
+	case plan.IsHeld(pod): // the pod has ended
 		fail("is deleted", true, model.IsDeleted)
-		fail("vanishes", true, model.Vanishes)
+		fail("is deleted by force", true, model.Vanishes)
 	}
 	return actions
 }
 
-// wasRestarted reports whether the kubelet restarted a container of the pod. What happens to it later need not count.
+// wasRestarted reports whether the kubelet restarted a container of the pod. Later failures of such a pod need not
+// count.
 func wasRestarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.RestartCount > 0
 	})
 }
 
-// happen lets a mishap happen to a pod.
+// happen makes a mishap happen to a pod.
 func (m *machine) happen(pod *corev1.Pod, what model.Mishap) {
 	m.must(func(c *model.Cluster) error { return what(c, pod) })
 }
 
-// owe notes that the controller has to count a failure, once for all of one attempt if the replicas restart together.
-func (m *machine) owe(pod *corev1.Pod, free bool) {
+// owe records that the controller must count a failure of a pod. If the replicas restart together, all failures of one
+// attempt count once. An ignored failure need not count.
+func (m *machine) owe(pod *corev1.Pod, ignored bool) {
 	s := m.state
 	job := s.live.Objects.Job()
 	if job == nil || job.JobStatus().Decided() {
 		return
 	}
-	if free || model.IsRelabelled(pod) || model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {
+	if ignored || model.IsRelabelled(pod) || model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {
 		s.unclear = true
 		return
 	}

@@ -17,17 +17,17 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// rest returns what is wrong with a state in which nothing happens by itself any more.
+// rest returns the violations in a state at rest. A state is at rest if nothing happens by itself.
 func (x *exploration) rest(m *machine, s *state) []string {
 	var wrong []string
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)+": "+s.String()) }
 	live := s.live.Objects
 	job := live.Job()
 	if job == nil {
-		// Nobody but an administrator frees what a lost node holds of a job that is gone.
+		// Only an administrator can remove a pod of a deleted job from a lost node.
 		isLeft := func(o client.Object) bool { return !model.IsHeldByLostNode(o) }
 		if slices.ContainsFunc(slices.Collect(maps.Values(live)), isLeft) {
-			fail("the job is gone, but it has left something")
+			fail("the job is gone, but it left objects behind")
 		}
 		return wrong
 	}
@@ -42,20 +42,20 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		}
 		current[pod.Name] = pod
 		if !status.Decided() && model.AttemptLabel(pod) != model.AttemptOf(status, pod.Name) {
-			fail("pod %s is of an earlier attempt", pod.Name)
+			fail("pod %s of an earlier attempt still exists", pod.Name)
 		}
 	}
 	runs := slices.ContainsFunc(live.Pods(), func(pod *corev1.Pod) bool { return !policy.Ended(pod) })
 	isLeft := func(s *corev1.Secret) bool { return !model.IsLate(s) }
 	if status.Finished() && !runs && slices.ContainsFunc(model.ListOf[*corev1.Secret](live), isLeft) {
-		fail("the run of the job is over, but its Secret is still there")
+		fail("the job has finished and no pod runs, but its Secret still exists")
 	}
 	if status.Decided() != status.Finished() {
 		fail("the end of the job is decided, but the job does not finish")
 	}
 	wantsGroup := spec.Scheduler != nil && !status.Finished() && !spec.RunMode.Pausing()
 	if hasGroup := live.PodGroup() != nil; hasGroup != wantsGroup {
-		fail("the job has a PodGroup: %t, and wants one: %t", hasGroup, wantsGroup)
+		fail("the job has a PodGroup: %t, want %t", hasGroup, wantsGroup)
 	}
 	failed, queued := 0, false
 	for _, task := range status.Tasks {
@@ -64,7 +64,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			switch ended := r.Phase == batchv1beta1.ReplicaPhaseSucceeded || r.Phase == batchv1beta1.ReplicaPhaseFailed; {
 			case status.Finished(), status.Phase == batchv1beta1.JobPhasePaused:
 				if pod == nil && !ended && r.Phase != batchv1beta1.ReplicaPhaseDeleted && status.RunningTime != nil {
-					fail("%s is said to be %s, but has no pod", r.Name, r.Phase)
+					fail("replica %s is %s according to the status, but it has no pod", r.Name, r.Phase)
 				}
 			case ended:
 				if r.Phase == batchv1beta1.ReplicaPhaseFailed {
@@ -73,9 +73,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			case s.closed && pod == nil:
 				queued = true
 			case r.Phase != batchv1beta1.ReplicaPhaseRunning:
-				fail("%s is %s", r.Name, r.Phase)
+				fail("replica %s is %s, want Running", r.Name, r.Phase)
 			case pod == nil || pod.UID != r.UID || !kubelet.IsTraining(pod):
-				fail("%s is said to run in pod %s, and does not", r.Name, r.UID)
+				fail("replica %s runs in pod %s according to the status, but that pod does not run", r.Name, r.UID)
 			}
 		}
 	}
@@ -85,21 +85,21 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	}
 	over, hasDeadline := policy.Deadline(spec.RunPolicy, status.StartTime)
 	if hasDeadline && s.now.After(over) && !status.Finished() && !spec.RunMode.Pausing() {
-		fail("the deadline of the job is over")
+		fail("the deadline of the job has passed, but the job has not finished")
 	}
 	switch {
 	case status.Finished():
 		for _, pod := range current {
 			if cleans := spec.RunPolicy.CleanUpPolicy; cleans != batchv1beta1.CleanUpPolicyNone && !policy.Ended(pod) {
-				fail("the job is finished, but pod %s is %s", pod.Name, pod.Status.Phase)
+				fail("the job has finished, but pod %s is %s", pod.Name, pod.Status.Phase)
 			}
 		}
 	case spec.RunMode.Pausing():
 		if status.Phase != batchv1beta1.JobPhasePaused || len(current) > 0 {
-			fail("the job is to be paused")
+			fail("the job must be Paused without pods")
 		}
 	case queued:
-		// An elastic job may run with the replicas that it has. Then the message of Running gives the reason.
+		// An elastic job can run with the replicas that it has. Then the message of Running gives the reason.
 		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
 		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
 			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, model.QueueClosedMessage)
@@ -108,24 +108,24 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		}
 	case spec.Elastic != nil && replicas-failed < int(spec.Elastic.Least()):
 		if status.Reason != batchv1beta1.ReasonTooFewReplicas {
-			fail("the job has too few replicas")
+			fail("the job has too few replicas, but its reason is not %s", batchv1beta1.ReasonTooFewReplicas)
 		}
 	default:
 		if status.Phase != batchv1beta1.JobPhaseRunning || !model.IsTrue(status, batchv1beta1.ConditionRunning) {
-			fail("the job does not run")
+			fail("the job must be Running")
 		}
 		if replicas != model.CountReplicas(spec) {
-			fail("the job has %d replicas, but is to have %d", replicas, model.CountReplicas(spec))
+			fail("the job has %d replicas, want %d", replicas, model.CountReplicas(spec))
 		}
 		if model.IsTrue(status, batchv1beta1.ConditionReplicaFailure) != (failed > 0) {
-			fail("%d replicas stay failed, but ReplicaFailure is %t",
+			fail("%d replicas stay failed, but the condition ReplicaFailure is %t",
 				failed, model.IsTrue(status, batchv1beta1.ConditionReplicaFailure))
 		}
 	}
 	if len(live.Of(model.Services)) == 0 && !status.Finished() && status.StartTime != nil {
-		fail("the job has no service")
+		fail("the job has no Service")
 	}
-	// A failure at the deadline need not have been seen before.
+	// The controller may have missed a failure if the deadline passed first.
 	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded
 	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // whatever the exit code
 	if restarts && !isOverdue && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
@@ -134,20 +134,20 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			limit = *l
 		}
 		if s.counted > int(limit) && status.Phase != batchv1beta1.JobPhaseFailed && failed == 0 {
-			fail("%d failures have to count, and no more than %d may, but the job goes on", s.counted, limit)
+			fail("%d failures exceed backoffLimit %d, but the job has not failed", s.counted, limit)
 		}
 		if int(status.BackoffCount) != min(s.counted, int(limit)) {
-			fail("backoffCount is %d, but %d failures have to count", status.BackoffCount, s.counted)
+			fail("backoffCount is %d, but %d failures must count", status.BackoffCount, s.counted)
 		}
 	}
 	if int(status.BackoffCount) > s.counted {
-		fail("backoffCount is %d, but no more than %d failures may count", status.BackoffCount, s.counted)
+		fail("backoffCount is %d, but at most %d failures can count", status.BackoffCount, s.counted)
 	}
 	return append(wrong, x.staysAtRest(m, s)...)
 }
 
-// staysAtRest returns what is wrong if the controller does anything when it looks at a job that is at rest: at once, or
-// as a new process.
+// staysAtRest returns a violation if the controller acts when it reconciles a job at rest, either immediately or in a
+// new process.
 func (x *exploration) staysAtRest(m *machine, s *state) []string {
 	var wrong []string
 	for _, begin := range []func(*machine){func(*machine) {}, func(m *machine) { m.startAgain(nil, 0) }} {
@@ -159,8 +159,9 @@ func (x *exploration) staysAtRest(m *machine, s *state) []string {
 			m.state.dirty = false
 			m.goOn(nil, 1<<30)
 		}})
-		if m.writes > 0 || next.dirty || !next.wakeAt.IsZero() || len(laws) > 0 {
-			wrong = append(wrong, fmt.Sprintf("the controller writes %d times at rest: %s, then %s", m.writes, s, next))
+		if m.writes > 0 || next.dirty || !next.requeueAt.IsZero() || len(laws) > 0 {
+			wrong = append(wrong, fmt.Sprintf("the job is at rest, but a reconcile makes %d writes or requeues the job: "+
+				"first %s, then %s", m.writes, s, next))
 		}
 	}
 	return wrong

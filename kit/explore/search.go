@@ -11,10 +11,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// found is what an exploration found.
+// found is the result of an exploration.
 type found struct {
 	states, steps, rests int
-	// wrong is what is wrong and how it came to that; empty if all is right.
+	// wrong is the counterexample: the steps of the execution and the violation. Empty means that there is none.
 	wrong string
 }
 
@@ -30,19 +30,20 @@ type search struct {
 	}
 
 	mu sync.Mutex
-	// nodes are all states, by their number.
+	// nodes are all states by number.
 	nodes []node
-	// names of actions, by their number.
+	// names are the names of actions by number.
 	names   []string
 	numbers map[string]uint16
-	// frontier are the states that are yet to be looked at; busy is how many workers may add to them.
+	// frontier are the states that are not expanded yet. busy is the number of workers that can still add states.
 	frontier []numbered
 	busy     int
 	more     sync.Cond
 	found    found
 }
 
-// maxStates is more than any exploration has in which so much goes wrong, and fewer than memory has room for.
+// maxStates returns the limit on the number of states. No correct exploration reaches it, and the states fit into
+// memory.
 func maxStates(most int) int {
 	if most <= 2 && !*everything {
 		return 1_000_000
@@ -50,12 +51,12 @@ func maxStates(most int) int {
 	return 100_000_000
 }
 
-// node is what is kept of a state once it has been looked at.
+// node is the part of a state that is kept after the state was expanded.
 type node struct {
-	// parent is the state that this one was first reached from, by which action.
+	// parent is the state from which this one was first reached, and action is the action that led here.
 	parent uint32
 	action uint16
-	// rests is set if nothing happens by itself any more; else quiet is what comes next if nothing goes wrong.
+	// rests is true if nothing happens by itself in the state. Otherwise quiet is the next state without another fault.
 	rests bool
 	quiet uint32
 }
@@ -65,10 +66,10 @@ type numbered struct {
 	state *state
 }
 
-// explore looks at every life of the job in which no more than most things go wrong. It returns an error if the
+// explore checks every execution of the job that has at most the given number of faults. It returns an error if the
 // controller cannot be set up.
 func (x *exploration) explore(k model.Kind, most int) (found, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of what there is stays
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most allocated memory stays in use
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(4 << 30))
 	s := &search{x: x, most: most, numbers: map[string]uint16{}, busy: runtime.GOMAXPROCS(0)}
 	s.more.L = &s.mu
@@ -83,12 +84,12 @@ func (x *exploration) explore(k model.Kind, most int) (found, error) {
 		}
 	}
 	first := x.first(machines[0])
-	s.meet(machines[0].encoder.digest(first), first, 0, "the user creates the job")
+	s.add(machines[0].encoder.digest(first), first, 0, "the user creates the job")
 	var wg sync.WaitGroup
 	for _, m := range machines {
 		wg.Go(func() {
 			for from := s.next(); from != nil; from = s.next() {
-				s.look(m, *from)
+				s.expand(m, *from)
 			}
 		})
 	}
@@ -100,7 +101,7 @@ func (x *exploration) explore(k model.Kind, most int) (found, error) {
 	return s.found, nil
 }
 
-// first returns the state in which the user has just created the job.
+// first returns the state directly after the user has created the job.
 func (x *exploration) first(m *machine) *state {
 	nothing := model.Objects{}
 	s := &state{
@@ -113,8 +114,8 @@ func (x *exploration) first(m *machine) *state {
 	return next
 }
 
-// next returns a state to look at, nil if there are no more or something is wrong. The one that was met last goes
-// first, so that few have to be kept.
+// next returns a state to expand. It returns nil if there are no more states or a counterexample was found. The newest
+// state goes first, which keeps the frontier small.
 func (s *search) next() *numbered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +135,8 @@ func (s *search) next() *numbered {
 	return &next
 }
 
-// look looks at what may follow a state.
-func (s *search) look(m *machine, from numbered) {
+// expand computes and checks all successors of a state.
+func (s *search) expand(m *machine, from numbered) {
 	quiet, order := uint32(0), 0
 	actions := options{exploration: s.x, most: s.most}.actions(from.state)
 	for _, a := range actions {
@@ -145,16 +146,16 @@ func (s *search) look(m *machine, from numbered) {
 			return
 		}
 		if next.spent.total() > s.most {
-			continue // it goes wrong in two ways at once
+			continue // the action has two faults and exceeds the limit
 		}
-		id := s.meet(m.encoder.digest(next), next, from.id, a.name)
+		id := s.add(m.encoder.digest(next), next, from.id, a.name)
 		if a.happensByItself() && (order == 0 || a.quiet < order) {
 			quiet, order = id, a.quiet
 		}
 	}
 	if order == 0 {
 		if wrong := s.x.rest(m, from.state); len(wrong) > 0 {
-			s.fail(from.id, "nothing happens any more", strings.Join(wrong, "\n"))
+			s.fail(from.id, "the job is at rest", strings.Join(wrong, "\n"))
 		}
 	}
 	s.mu.Lock()
@@ -166,8 +167,8 @@ func (s *search) look(m *machine, from numbered) {
 	}
 }
 
-// meet returns the number of a state, and puts it on the frontier if it is new.
-func (s *search) meet(d digest, next *state, parent uint32, name string) uint32 {
+// add returns the number of a state. A new state is added to the frontier.
+func (s *search) add(d digest, next *state, parent uint32, name string) uint32 {
 	shard := &s.shards[d[0]%uint8(len(s.shards))]
 	shard.Lock()
 	defer shard.Unlock()
@@ -182,9 +183,9 @@ func (s *search) meet(d digest, next *state, parent uint32, name string) uint32 
 		s.numbers[name] = number
 		s.names = append(s.names, name)
 	}
-	id := uint32(len(s.nodes)) //nolint:gosec // there are never too many
+	id := uint32(len(s.nodes)) //nolint:gosec // maxStates limits the number of nodes
 	if int(id) >= maxStates(s.most) && s.found.wrong == "" {
-		s.found.wrong = s.story(parent, name) + "there are too many states: something is counted without end"
+		s.found.wrong = s.story(parent, name) + "there are too many states: some value grows without bound"
 	}
 	s.nodes = append(s.nodes, node{parent: parent, action: number})
 	s.frontier = append(s.frontier, numbered{id: id, state: next})
@@ -193,7 +194,7 @@ func (s *search) meet(d digest, next *state, parent uint32, name string) uint32 
 	return id
 }
 
-// fail ends the search with what is wrong and how it came to that.
+// fail ends the search with a counterexample: the path to a state, the last step, and the violation.
 func (s *search) fail(id uint32, last, wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,10 +204,10 @@ func (s *search) fail(id uint32, last, wrong string) {
 	s.found.wrong = s.story(id, last) + wrong
 }
 
-// longest is how many steps of a story are told.
+// longest is the maximum number of steps that a story prints.
 const longest = 200
 
-// story tells how it came to a state, and what happened last.
+// story returns the numbered steps that lead to a state, followed by the last step.
 func (s *search) story(id uint32, last string) string {
 	var b strings.Builder
 	path := append(s.path(id), last)
@@ -228,11 +229,11 @@ func (s *search) path(id uint32) []string {
 	return path
 }
 
-// checkQuiet checks that from every state the job comes to rest if nothing goes wrong any more.
+// checkQuiet checks that the job comes to rest from every state if no more faults happen.
 func (s *search) checkQuiet() {
 	const unknown, onTheWay, arrives = 0, 1, 2
 	marks := make([]byte, len(s.nodes))
-	for start := range uint32(len(s.nodes)) { //nolint:gosec // there are never too many
+	for start := range uint32(len(s.nodes)) { //nolint:gosec // maxStates limits the number of nodes
 		var way []uint32
 		id := start
 		for marks[id] == unknown && !s.nodes[id].rests {
@@ -241,7 +242,7 @@ func (s *search) checkQuiet() {
 			id = s.nodes[id].quiet
 		}
 		if marks[id] == onTheWay {
-			s.fail(id, "and so on for ever", "the job never comes to rest, although nothing happens but by itself")
+			s.fail(id, "the steps repeat forever", "the job never comes to rest, although no more faults happen")
 			return
 		}
 		marks[id] = arrives

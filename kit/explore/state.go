@@ -10,48 +10,51 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// state is all that may decide what comes next: a cluster with one job, and its controller. It is a value: what it
-// points to never changes, so that a copy is another state.
+// state is a cluster with one job, and its controller. It contains everything that can influence future events. A state
+// is a value: the data behind its pointers never changes, so that a copy is an independent state.
 type state struct {
-	// live is what the API server holds.
+	// live are the objects in the API server.
 	live model.Snapshot
-	// shape is the job as its user wrote it last.
+	// shape is the current spec of the job.
 	shape *model.Shape
 	now   time.Time
 
 	// cache of the controller.
 	cache model.Cache
-	// old is what another API server, which lags, would still show to a controller that starts; nil if none lags.
+	// old are the objects in another API server that lags. A controller that starts can read them. Nil means that no
+	// API server lags.
 	old model.Objects
-	// dirty is set if the controller was woken; wakeAt is when it wakes by itself, zero is never.
-	dirty  bool
-	wakeAt time.Time
-	// waitsSince is since when the status waits to be written, as the controller remembers; zero is that it does not.
+	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to it. Zero means
+	// never.
+	dirty     bool
+	requeueAt time.Time
+	// waitsSince is the time since which a status write is delayed, in the memory of the controller. Zero means that no
+	// write is delayed.
 	waitsSince time.Time
-	// heldUntil is until when no pods are created, as the controller remembers; zero is that they may be.
+	// heldUntil is the time until which the controller creates no pods, in its memory. Zero means that it can create pods.
 	heldUntil time.Time
-	// changed is when admission last took a label off a pod that this process created; zero is never.
+	// changed is the last time that admission removed a label from a pod that this process created. Zero means never.
 	changed time.Time
 	// away is set while no controller runs.
 	away bool
-	// late is the write that the API server has yet to carry out, nil for none. unseen is the pod that such a write
-	// created since the controller began to look last.
+	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the pod that a delayed
+	// write created since the last reconcile began.
 	late   *model.LateWrite
 	unseen types.UID
-	// closed is set if the queue of the job admits nothing.
+	// closed is set if the queue of the job is closed.
 	closed bool
-	// reconcile that is under way; nil if none is.
+	// reconcile is the reconcile in progress. Nil means none.
 	reconcile *reconcileInProgress
 
 	spent spent
-	// counted is how many failures the controller owes the user to count, at least if nothing makes that unclear.
+	// counted is the number of failures that must count. If unclear is set, it is only an upper limit.
 	counted int
 	unclear bool
-	// succeededAt is when the leader succeeded in a way that ends the job; zero if it did not.
+	// succeededAt is the time at which the leader succeeded in a way that ends the job. Zero means that it did not.
 	succeededAt time.Time
 }
 
-// spent is how much of what may go wrong has gone wrong.
+// spent is how often each fault has happened.
 type spent struct {
 	failures, edits, crashes, aways, staleReads, lostEvents, conflicts, lates, changes, ticks int
 }
@@ -61,32 +64,31 @@ func (s spent) total() int {
 		s.changes + s.ticks
 }
 
-// reconcileInProgress is a Reconcile between two of its calls. What comes next depends on the answers that it got, so
-// that it can be continued by being called again and given them again.
+// reconcileInProgress is a Reconcile between two of its calls. Its next call depends only on the previous answers. To
+// continue it, Reconcile is called again and gets the same answers.
 type reconcileInProgress struct {
-	// answers to its calls so far.
+	// answers to the calls so far.
 	answers []model.Answer
-	// next call that it makes.
+	// next is the next call.
 	next model.Call
 }
 
-// The times that the controller of an exploration waits.
+// The delays of the controller in an exploration.
 const (
 	statusInterval    = 5 * time.Second
 	peerGrace         = 7 * time.Second
 	dependentRetry    = 20 * time.Second
-	completionMatters = 20 * time.Second // for as long as jobs that expire are kept
+	completionMatters = 20 * time.Second // longer than the TTL of any explored job
 )
 
-// horizon is longer than any time that the controller waits for. How much longer ago something happened makes no
-// difference.
+// horizon is longer than any delay of the controller. Longer intervals between two events make no difference.
 const horizon = time.Minute
 
 func (s *state) String() string {
 	var b strings.Builder
 	b.WriteString(s.live.Objects.Describe())
 	if s.reconcile != nil {
-		fmt.Fprintf(&b, "; the controller is about to %s", s.reconcile.next)
+		fmt.Fprintf(&b, "; the next call of the controller is %s", s.reconcile.next)
 	}
 	return b.String()
 }

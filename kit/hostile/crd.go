@@ -25,18 +25,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// CRD admits jobs as the API server does that has the CustomResourceDefinition: with strict field validation, defaults
-// and CEL rules. It is made of the parts that the API server is made of, so that a fuzzer need not ask one; a test that
-// asks both says whether they agree.
+// CRD validates jobs like an API server that serves the CustomResourceDefinition, with strict field validation,
+// defaults and CEL rules. It uses the packages of the API server, so that a fuzzer does not need a running one. Survey
+// compares it with a real API server.
 type CRD struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator
-	// scaled is the field that the scale subresource sets, nil if there is none.
+	// scaled is the path of the field that the scale subresource sets. Nil means that there is no scale subresource.
 	scaled []string
 }
 
-// ReadCRD reads the manifest of a CustomResourceDefinition of one version.
+// ReadCRD reads the manifest of a CustomResourceDefinition, which must have exactly one version.
 func ReadCRD(file string) (*CRD, error) {
 	manifest, err := os.ReadFile(file) //nolint:gosec // the test names the file
 	if err != nil {
@@ -70,14 +70,14 @@ func ReadCRD(file string) (*CRD, error) {
 	return c, nil
 }
 
-// Admit fills in the defaults of a new object, which it changes. It returns an error if the object is refused.
+// Admit sets the defaults of a new object in place. It returns an error if the API server would reject the object.
 func (c *CRD) Admit(ctx context.Context, object map[string]any) error {
 	unknown, err := c.coerce(object)
 	if err != nil {
 		return err
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("unknown fields: %q", unknown)
+		return fmt.Errorf("the object has unknown fields: %q", unknown)
 	}
 	delete(object, "status")
 	meta, _, err := objectmeta.GetObjectMeta(object, false)
@@ -91,23 +91,23 @@ func (c *CRD) Admit(ctx context.Context, object map[string]any) error {
 	return append(errs, c.validate(ctx, object)...).ToAggregate()
 }
 
-// CheckStatus returns an error if the API server would not take the status of an object. What it takes of the rest is
-// not asked again: Go drops values that are empty, of which the object that is stored has some that it must have.
+// CheckStatus returns an error if the API server would reject the status of an object. It ignores errors in other
+// fields, because the Go types omit empty values that the stored object has and that are required.
 func (c *CRD) CheckStatus(ctx context.Context, object map[string]any) error {
 	unknown, err := c.coerce(object)
 	if err != nil {
 		return err
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("unknown fields: %q", unknown)
+		return fmt.Errorf("the object has unknown fields: %q", unknown)
 	}
 	errs := c.validate(ctx, object)
 	ofTheStatus := slices.DeleteFunc(errs, func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
 	return ofTheStatus.ToAggregate()
 }
 
-// coerce does what the API server does while it decodes: it fills in defaults, and drops unknown fields, which it
-// names, and nulls.
+// coerce decodes an object as the API server does. It sets defaults and removes nulls and unknown fields. It returns
+// the paths of the unknown fields.
 func (c *CRD) coerce(object map[string]any) (unknown []string, err error) {
 	defaulting.Default(object, c.structural)
 	meta, hasMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(object,
@@ -134,13 +134,13 @@ func (c *CRD) validate(ctx context.Context, object map[string]any) field.ErrorLi
 	if c.scaled != nil {
 		path := field.NewPath(c.scaled[0], c.scaled[1:]...)
 		if n, _, err := unstructured.NestedInt64(object, c.scaled...); err != nil || n < 0 || n > math.MaxInt32 {
-			errs = append(errs, field.Invalid(path, n, "must be an integer of 31 bits"))
+			errs = append(errs, field.Invalid(path, n, "must be an integer from 0 to 2147483647"))
 		}
 	}
 	errs = append(errs, objectmeta.Validate(ctx, nil, object, c.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object)...)
 	if len(errs) > 0 {
-		return errs // the rules presume what the schema demands
+		return errs // the rules expect an object that matches the schema
 	}
 	errs, _ = c.rules.Validate(ctx, nil, c.structural, object, nil, celconfig.RuntimeCELCostBudget)
 	return errs

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Distort changes an object in so many places. Where and how is drawn from r: the same draws change it in the same way.
-// The schema says what there may be, and the words below what is likely to matter there. After one change most jobs are
-// still good ones; after five hardly any.
+// Distort changes an object in place, the given number of times. The random numbers of r determine the places and the
+// values, so that a distortion can be repeated. The schema determines the possible fields, and the word lists below
+// contain values that are likely to matter. After one change most jobs are still valid. After five changes hardly any
+// job is.
 func (c *CRD) Distort(r *rand.Rand, object map[string]any, times int) {
 	d := distorter{Rand: r}
 	for range times {
@@ -28,7 +29,7 @@ func (c *CRD) Distort(r *rand.Rand, object map[string]any, times int) {
 
 type distorter struct{ *rand.Rand }
 
-// one is true once in n times.
+// one reports true with a probability of 1/n.
 func (d distorter) one(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d distorter, list []T) T { return list[d.IntN(len(list))] }
@@ -58,7 +59,7 @@ func (d distorter) changeObject(object map[string]any, schema *structuralschema.
 	case len(present) > 0 && !d.one(3):
 		key := pick(d, present)
 		if isLeaf(object[key]) && !d.one(3) {
-			key = pick(d, present) // most that may be odd lies deeper
+			key = pick(d, present) // prefer nested fields, where most odd values are
 		}
 		if property := propertyOf(schema, key); property != nil {
 			object[key] = d.change(object[key], property, key)
@@ -110,7 +111,7 @@ func (d distorter) changeList(items []any, schema *structuralschema.Structural, 
 	}
 }
 
-// value returns a new value for a field, mostly of the type that its schema says.
+// value returns a new value for a field, usually of the type in its schema.
 func (d distorter) value(schema *structuralschema.Structural, field string, depth int) any {
 	switch {
 	case schema == nil || d.one(50):
@@ -144,7 +145,8 @@ func (d distorter) value(schema *structuralschema.Structural, field string, dept
 	}
 }
 
-// object returns an object with the fields that it must have and some that it may have, the fewer the deeper it lies.
+// object returns an object with its required fields and some optional fields. Deeper objects have fewer optional
+// fields.
 func (d distorter) object(schema *structuralschema.Structural, depth int) map[string]any {
 	object := map[string]any{}
 	if schema.AdditionalProperties != nil {
@@ -178,7 +180,7 @@ func (d distorter) text(schema *structuralschema.Structural, field string) any {
 	return pick(d, words)
 }
 
-// metadata changes the name of an object, or what a user may hang on it.
+// metadata changes the name, the labels, the annotations or the finalizers of an object.
 func (d distorter) metadata(object map[string]any) {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -197,7 +199,7 @@ func (d distorter) metadata(object map[string]any) {
 }
 
 var (
-	// words are texts for any field, among them many that some field takes and names of what the controllers add.
+	// words are texts for any field. Many of them are valid in some field, or are names that the controllers use.
 	words = []string{
 		"", "a", "a", "b", "worker", "master", "job", "pytorch", "wait-for-peers", "UPPER", "1", "0", "-1", "7b",
 		"qwen2.5-7b", "a.b", "a/b", "a_b",
@@ -212,7 +214,7 @@ var (
 		strings.Repeat("a", 253), strings.Repeat("a", 254), strings.Repeat("é", 1024), strings.Repeat("long ", 20_000),
 	}
 
-	// keys are for labels, annotations, environments and resources, ours among them.
+	// keys are keys for labels, annotations, environment variables and resources, including keys of this project.
 	keys = []string{
 		"a", "a/b", "a.b/c", "A_b", "", "/", "a b", "é", "nvidia.com/gpu", "cpu", "memory", "ephemeral-storage",
 		"hugepages-2Mi", "RANK", "MASTER_ADDR",
@@ -244,7 +246,7 @@ var (
 		int64(1), int64(0), int64(-1), int64(math.MaxInt64), 1.5,
 	}
 
-	// knownWords are what makes sense in a field of this name, somewhere.
+	// knownWords are plausible texts by the name of the field.
 	knownWords = map[string][]string{
 		"apiVersion": {"v1"},
 		"args": {

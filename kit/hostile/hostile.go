@@ -1,8 +1,9 @@
-// Package hostile checks what a controller makes of jobs that nobody in their right mind writes: whatever the CRD
-// admits, the controller can read, makes valid pods of, the same every time, or says why not.
+// Package hostile tests a controller with unusual and malicious jobs. The controller must be able to read every job
+// that the CRD admits. For each such job it must either create valid pods, the same ones every time, or report the
+// reason why it cannot.
 //
-// A framework fuzzes itself with Fuzz. With the other functions an integration test asks a real API server whether it
-// agrees.
+// A framework uses Fuzz for its fuzz test. An integration test uses the other functions to compare the results with a
+// real API server.
 package hostile
 
 import (
@@ -26,14 +27,14 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// many is a number of replicas from which on more of them are only more of the same.
+// many is the number of replicas at which Fuzz skips a job, because more replicas do not test anything new.
 const many = 100
 
-// Fuzz checks a controller with the jobs of the manifests and what fuzzing makes of them. The function checks what the
-// framework owes the pods of a job.
+// Fuzz tests a controller with the jobs in the manifests and with variants that the fuzzer creates. The function check
+// checks the pods of a job for the properties that the framework guarantees.
 //
-// An input is a job and how to distort it: text that a fuzzer changes byte by byte hardly ever stays a job, while that
-// which it has learnt from the schema does.
+// An input is a job and a seed for its distortion. A text that a fuzzer changes byte by byte is hardly ever a valid
+// job, but a distortion that follows the schema often is.
 func Fuzz[J framework.Job](
 	f *testing.F, controller manager.Controller[J], crdFile string, manifests []map[string]any, check func(Begun[J]) error,
 ) {
@@ -53,10 +54,10 @@ func Fuzz[J framework.Job](
 	f.Fuzz(func(t *testing.T, document []byte, seed uint64, times byte) {
 		object := map[string]any{}
 		if err := decode(document, &object); err != nil || object == nil {
-			t.Skip("no object")
+			t.Skip("the input is not a JSON object")
 		}
 		inNamespace(object, "ns")
-		crd.Distort(rand.New(rand.NewPCG(seed, 0)), object, int(times%8)) //nolint:gosec // it is to be repeatable
+		crd.Distort(rand.New(rand.NewPCG(seed, 0)), object, int(times%8)) //nolint:gosec // the input must be repeatable
 		if err := crd.Admit(t.Context(), object); err != nil {
 			t.Skip(err)
 		}
@@ -65,7 +66,7 @@ func Fuzz[J framework.Job](
 			t.Fatal(err)
 		}
 		if model.CountReplicas(controller.Framework.JobSpec(job)) >= many {
-			t.Skip("more of the same")
+			t.Skip("the job has so many replicas that it tests nothing new")
 		}
 		for _, job := range []J{job, resumed(controller, job)} {
 			begun := begin(t, controller, job)
@@ -76,7 +77,7 @@ func Fuzz[J framework.Job](
 	})
 }
 
-// begin returns what a job begins with, if that is the same twice.
+// begin begins a job twice, checks that both results are the same, and returns the first.
 func begin[J framework.Job](t *testing.T, controller manager.Controller[J], job J) Begun[J] {
 	t.Helper()
 	var twice [2]Begun[J]
@@ -89,12 +90,13 @@ func begin[J framework.Job](t *testing.T, controller manager.Controller[J], job 
 		twice[i].forgetOrder()
 	}
 	if !equality.Semantic.DeepEqual(twice[0], twice[1]) {
-		t.Errorf("the job begins differently the second time (-first +second):\n%s", gocmp.Diff(twice[0], twice[1]))
+		t.Errorf("the same job begins differently the second time (-first +second):\n%s", gocmp.Diff(twice[0], twice[1]))
 	}
 	return twice[0]
 }
 
-// forgetOrder drops what depends on the order in which pods were created, which is in parallel.
+// forgetOrder removes the fields that depend on the order in which pods were created, since they are created in
+// parallel.
 func (b Begun[J]) forgetOrder() {
 	for i := range b.Pods {
 		b.Pods[i].UID, b.Pods[i].ResourceVersion = "", ""
@@ -106,14 +108,14 @@ func (b Begun[J]) forgetOrder() {
 	}
 }
 
-// inNamespace puts a job into a namespace.
+// inNamespace sets the namespace of a job.
 func inNamespace(object map[string]any, namespace string) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		metadata["namespace"] = namespace
 	}
 }
 
-// Typed reads a job that was admitted as the controller does. It returns an error if it cannot.
+// Typed decodes an admitted job into the Go type of the controller. It returns an error if the job cannot be decoded.
 func Typed[J framework.Job](controller manager.Controller[J], object map[string]any) (J, error) {
 	job := controller.Framework.NewJob()
 	document, err := json.Marshal(object)
@@ -121,19 +123,19 @@ func Typed[J framework.Job](controller manager.Controller[J], object map[string]
 		return job, err
 	}
 	if err := json.Unmarshal(document, job); err != nil {
-		return job, fmt.Errorf("a job is admitted that the controller cannot read, so that it can read no job any more: %w",
-			err)
+		return job, fmt.Errorf("the CRD admits a job that the controller cannot decode, so the controller can no longer "+
+			"list any job: %w", err)
 	}
 	return job, nil
 }
 
-// decode reads JSON as the API server does, which tells integers from other numbers.
+// decode decodes JSON as the API server does, which distinguishes integers from other numbers.
 func decode(document []byte, object *map[string]any) error {
 	return utiljson.Unmarshal(document, object)
 }
 
-// Manifests reads the objects of a kind from the YAML files that the patterns match. It returns an error if there is
-// none.
+// Manifests reads the objects of a kind from the YAML files that match the patterns. It returns an error if a pattern
+// matches no file or if there is no such object.
 func Manifests(kind string, patterns ...string) ([]map[string]any, error) {
 	var found []map[string]any
 	for _, pattern := range patterns {
@@ -142,7 +144,7 @@ func Manifests(kind string, patterns ...string) ([]map[string]any, error) {
 			return nil, err
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%s matches no file", pattern)
+			return nil, fmt.Errorf("pattern %s matches no file", pattern)
 		}
 		for _, file := range files {
 			objects, err := objectsIn(file)
@@ -153,7 +155,7 @@ func Manifests(kind string, patterns ...string) ([]map[string]any, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no %s in %q", kind, patterns)
+		return nil, fmt.Errorf("the files that match %q contain no %s", patterns, kind)
 	}
 	return found, nil
 }

@@ -30,7 +30,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// Begun is a job whose controller has done all that it can do until a kubelet runs the pods.
+// Begun is a job whose controller has done everything that it can do before a kubelet starts the pods.
 type Begun[J framework.Job] struct {
 	Job J
 	// Spec of the job.
@@ -39,9 +39,9 @@ type Begun[J framework.Job] struct {
 	Pods []corev1.Pod
 }
 
-// Begin gives a new job to its controller and to a model of the API server. All that the controller asks of that goes
-// through the client that the function makes, nil for the model's own. It returns an error if the controller fails, or
-// does not come to rest.
+// Begin creates a job in a model of the API server and reconciles it until nothing changes. The controller uses the
+// client that the function through returns. If through is nil, the controller uses the client of the model. Begin
+// returns an error if a reconcile fails or if the job still changes after 10 reconciles.
 func Begin[J framework.Job](
 	ctx context.Context, ofKind manager.Controller[J], job J, through func(client.Client) client.Client,
 ) (Begun[J], error) {
@@ -60,7 +60,7 @@ func Begin[J framework.Job](
 		asked = through(own)
 	}
 	reconciler, err := controller.New(
-		controller.Cluster{Client: asked, APIReader: asked, Events: nobody{}, Metrics: prometheus.NewRegistry()},
+		controller.Cluster{Client: asked, APIReader: asked, Events: silent{}, Metrics: prometheus.NewRegistry()},
 		ofKind.Framework,
 		controller.Options{Settings: plan.Settings{ClusterDomain: "cluster.local", Image: "controller:test"}, Clock: clock},
 	)
@@ -88,18 +88,18 @@ func Begin[J framework.Job](
 			return begun, nil
 		}
 	}
-	return begun, errors.New("the controller does not come to rest")
+	return begun, errors.New("the controller still changes the job after 10 reconciles")
 }
 
-// nobody hears events.
-type nobody struct{}
+// silent is an event recorder that discards all events.
+type silent struct{}
 
-var _ events.EventRecorder = nobody{}
+var _ events.EventRecorder = silent{}
 
 // Eventf implements events.EventRecorder.
-func (nobody) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// resumed returns the job as it is when its user has paused and resumed it, so that its pods start as resumeSpecs say.
+// resumed returns the job after its user has paused and resumed it, so that resumeSpecs applies to its pods.
 func resumed[J framework.Job](controller manager.Controller[J], job J) J {
 	resumed := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
 	if mode := controller.Framework.JobSpec(resumed).RunMode; mode.Pausing() {
@@ -109,13 +109,15 @@ func resumed[J framework.Job](controller manager.Controller[J], job J) J {
 	return resumed
 }
 
-// Broken returns the laws that a job breaks which has begun: what its user may rely on whatever the spec is.
+// Broken returns an error with the laws that a begun job violates. Every admitted job must fulfill these laws, whatever
+// its spec is.
 func Broken[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J]) error {
 	errs := append(checkPods(begun), checkStatus(ctx, crd, begun))
 	return errors.Join(errs...)
 }
 
-// checkStatus checks that the status can be written, and that it says how many replicas run, or why they do not.
+// checkStatus checks that the API server accepts the status. It also checks that the job has all its pods, or that the
+// condition Initialized gives the reason.
 func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J]) error {
 	document, err := json.Marshal(begun.Job)
 	if err != nil {
@@ -126,7 +128,7 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 		return err
 	}
 	if err := crd.CheckStatus(ctx, object); err != nil {
-		return fmt.Errorf("the API server does not take the status: %w", err)
+		return fmt.Errorf("the API server rejects the status: %w", err)
 	}
 	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), model.CountReplicas(begun.Spec)
 	if begun.Spec.RunMode.Pausing() {
@@ -135,18 +137,18 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 	initialized := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionInitialized)
 	switch {
 	case status.Finished():
-		return fmt.Errorf("the job has finished before it began: %+v", status.Conditions)
+		return fmt.Errorf("the job has finished before its pods have started: %+v", status.Conditions)
 	case initialized == nil:
 		return errors.New("the job has no condition Initialized")
 	case initialized.Status == metav1.ConditionFalse && initialized.Message == "":
-		return fmt.Errorf("the job does not say why it is not initialized: %+v", initialized)
+		return fmt.Errorf("the condition Initialized is False without a message: %+v", initialized)
 	case initialized.Status == metav1.ConditionTrue && pods != want, pods > want:
 		return fmt.Errorf("the job has %d pods, want %d: %+v", pods, want, initialized)
 	}
 	return nil
 }
 
-// checkPods checks what each pod owes to the job.
+// checkPods checks that each pod has the metadata and the fields that the job requires.
 func checkPods[J framework.Job](begun Begun[J]) []error {
 	var errs []error
 	job := begun.Job
@@ -161,32 +163,31 @@ func checkPods[J framework.Job](begun Begun[J]) []error {
 			errs = append(errs, fmt.Errorf("pod %s: %s", pod.Name, fmt.Sprintf(law, args...)))
 		}
 		if problems := utilvalidation.IsDNS1123Label(pod.Name); len(problems) > 0 {
-			breaks("its name is no DNS label: %q", problems)
+			breaks("its name is not a DNS label: %q", problems)
 		}
 		roleType := pod.Labels[batchv1beta1.LabelReplicaType]
 		template, known := templates[roleType]
 		index, err := strconv.ParseInt(pod.Labels[batchv1beta1.LabelReplicaIndex], 10, 32)
 		if !known || err != nil {
-			breaks("its labels name no replica: %v", pod.Labels)
+			breaks("its labels do not identify a replica: %v", pod.Labels)
 			continue
 		}
 		if want := framework.MemberName(job.GetName(), roleType, int32(index)); pod.Name != want {
-			breaks("it is named other than its replica, %s", want)
+			breaks("its name is not the name of its replica, %s", want)
 		}
 		if pod.Spec.Hostname != pod.Name || pod.Spec.Subdomain != job.GetName() {
-			breaks("its name in the cluster is %s.%s", pod.Spec.Hostname, pod.Spec.Subdomain)
+			breaks("its hostname and subdomain are %s.%s, want %s.%s",
+				pod.Spec.Hostname, pod.Spec.Subdomain, pod.Name, job.GetName())
 		}
 		if pod.Labels[batchv1beta1.LabelJobName] != job.GetName() || !metav1.IsControlledBy(pod, job) {
-			breaks("it is not the job's: %v %v", pod.Labels, pod.OwnerReferences)
+			breaks("its labels or owner references do not belong to the job: %v %v", pod.Labels, pod.OwnerReferences)
 		}
 		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
-			breaks("its restart policy is %s", pod.Spec.RestartPolicy)
+			breaks("its restart policy is %s, want Never", pod.Spec.RestartPolicy)
 		}
-		if got, want := containerNames(pod.Spec.Containers), containerNames(template.Spec.Containers); !slices.Equal(
-			got,
-			want,
-		) {
-			breaks("its containers are %q, those of its template %q", got, want)
+		got, want := containerNames(pod.Spec.Containers), containerNames(template.Spec.Containers)
+		if !slices.Equal(got, want) {
+			breaks("its containers are %q, but its template has %q", got, want)
 			continue
 		}
 		for _, problem := range checkHostNetwork(pod, template.Spec, hostPorts) {

@@ -23,15 +23,14 @@ import (
 // etcdLimit is the largest request that etcd accepts, and so the largest object, in bytes.
 const etcdLimit = 3 << 19
 
-// The most that a spec and one template of it may take in the memory of a controller, as multiples of what they take in
-// JSON.
+// The maximum memory of a spec and of one template in a controller, in bytes. They are multiples of the size in JSON.
 const (
 	maxSpecSize     = 28 * etcdLimit
 	maxTemplateSize = 14 * etcdLimit
 )
 
-// CheckSize checks what a spec that etcd can store, and a template in it, take in the memory of a controller at most.
-// Many small items take the most, so that the limits of the CRD decide.
+// CheckSize checks the maximum memory that a spec that etcd can store, and a template in it, take in a controller. Many
+// small items take the most memory, so the limits in the CRD determine the maximum.
 func CheckSize[J framework.Job](t *testing.T, controller manager.Controller[J], crdFile string) {
 	t.Helper()
 	crd, err := ReadCRD(crdFile)
@@ -57,21 +56,22 @@ func CheckSize[J framework.Job](t *testing.T, controller manager.Controller[J], 
 			t.Fatal(err)
 		}
 		taken := heapOf(t, document, tc.typ)
-		t.Logf("a %s of %d bytes takes %.1f MiB", name, len(document), taken/(1<<20))
+		t.Logf("a %s of %d bytes takes %.1f MiB in memory", name, len(document), taken/(1<<20))
 		estimate := largest.heap + float64(price)*(float64(len(document))-largest.json)
 		if taken > estimate*1.02 || taken < estimate/2 {
-			t.Errorf("a %s of %d bytes takes %.0f bytes, estimated %.0f", name, len(document), taken, estimate)
+			t.Errorf("a %s of %d bytes in JSON takes %.0f bytes in memory, but the estimate is %.0f",
+				name, len(document), taken, estimate)
 		}
 	}
 }
 
-// typed is a schema with the type that reads what it allows.
+// typed is a schema with the Go type into which its values are decoded.
 type typed struct {
 	schema *schema.Structural
 	typ    reflect.Type
 }
 
-// find returns the first schema below one that is read by a type of the name.
+// find returns the first schema at or below s whose Go type has the given name.
 func find(s *schema.Structural, typ reflect.Type, name string) typed {
 	switch {
 	case typ.Name() == name:
@@ -90,7 +90,7 @@ func find(s *schema.Structural, typ reflect.Type, name string) typed {
 	return typed{}
 }
 
-// members are the fields of a struct that the schema allows, with their schemas.
+// members returns the fields of a struct that the schema allows, with their schemas.
 func members(s *schema.Structural, typ reflect.Type) iter.Seq2[reflect.StructField, *schema.Structural] {
 	return func(yield func(reflect.StructField, *schema.Structural) bool) {
 		for _, field := range reflect.VisibleFields(typ) {
@@ -102,15 +102,15 @@ func members(s *schema.Structural, typ reflect.Type) iter.Seq2[reflect.StructFie
 	}
 }
 
-// nameOf returns the name of a field in JSON.
+// nameOf returns the JSON name of a field.
 func nameOf(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return name
 }
 
-// largest returns a value that takes the most memory for its JSON of at most so many bytes, and its price: a value with
-// more JSON takes no more memory than the price for each byte more. This is the dual of a knapsack problem: at a price
-// in bytes of memory for each byte of JSON, each part of a value is chosen by itself.
+// largest returns the value that takes the most memory among those with at most the given number of bytes in JSON, and
+// its price. For each additional byte of JSON, a value takes at most the price in additional bytes of memory. This is
+// the dual of a knapsack problem: at a fixed price, each part of a value can be chosen independently.
 func (v typed) largest(bytes float64) (pricing, part) {
 	low, high := pricing(1), pricing(1000)
 	for high-low > 0.001 {
@@ -123,7 +123,7 @@ func (v typed) largest(bytes float64) (pricing, part) {
 	return high, high.of(v.schema, v.typ)
 }
 
-// heapOf returns how many bytes a document takes when it has been read.
+// heapOf returns the number of bytes that a decoded document takes on the heap.
 func heapOf(t *testing.T, document []byte, typ reflect.Type) float64 {
 	t.Helper()
 	value := reflect.New(typ)
@@ -139,8 +139,8 @@ func heapOf(t *testing.T, document []byte, typ reflect.Type) float64 {
 	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }
 
-// part is a part of an object: the bytes that it has in JSON, those that it takes in memory besides its Go value
-// itself, and a way to make it.
+// part is a part of an object. json is its size in JSON in bytes, and heap is its memory in bytes, not counting the Go
+// value itself. value returns the part.
 type part struct {
 	json, heap float64
 	value      func() any
@@ -150,7 +150,8 @@ func literal(json, heap float64, value any) part {
 	return part{json, heap, func() any { return value }}
 }
 
-// pricing chooses parts by what they take in memory, less the price of their bytes in JSON.
+// pricing is the price of a byte of JSON in bytes of memory. It selects the parts with the highest surplus: their
+// memory minus the price of their JSON.
 type pricing float64
 
 func (p pricing) surplus(c part) float64 { return c.heap - float64(p)*c.json }
@@ -162,8 +163,8 @@ func (p pricing) better(a, b part) part {
 	return a
 }
 
-// of returns the best part that the schema allows and the type reads. It counts names as empty and keys as one letter,
-// so that the bound holds for all that the API server accepts.
+// of returns the best part that the schema allows for a Go type. It assumes empty names and keys of one letter, so that
+// the bound holds for every object that the API server accepts.
 func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	if typ.Kind() == reflect.Pointer {
 		c := p.of(s, typ.Elem())
@@ -172,7 +173,7 @@ func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	}
 	switch {
 	case typ == reflect.TypeFor[resource.Quantity]():
-		// One that does not fit into 64 bits is an inf.Dec.
+		// A quantity that does not fit into 64 bits is an inf.Dec.
 		return p.better(literal(1, 0, 1), literal(6, 128, "1e20"))
 	case s.XIntOrString, s.Type == "integer", s.Type == "number":
 		return literal(1, 0, 1)
@@ -189,7 +190,7 @@ func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	}
 }
 
-// text returns the shortest string: memory and JSON have the same bytes of a long one.
+// text returns the shortest string, because each further byte of a string takes one byte both in JSON and in memory.
 func (p pricing) text(s *schema.Structural) part {
 	if s.ValueValidation != nil {
 		switch {
@@ -218,7 +219,7 @@ func (p pricing) object(s *schema.Structural, typ reflect.Type) part {
 	}
 	sum := part{json: float64(len("{}"))}
 	if len(chosen) > 0 {
-		sum.json-- // the last has no comma
+		sum.json-- // there is no comma after the last field
 	}
 	for _, m := range chosen {
 		sum.json += m.json
@@ -239,14 +240,14 @@ type member struct {
 	part
 }
 
-// list chooses how many items there are. Between the numbers at which the slice grows, each is worth the same.
+// list returns the best list. Between two lengths at which the slice grows, each item has the same surplus.
 func (p pricing) list(s *schema.Structural, typ reflect.Type) part {
 	item := p.of(s.Items, typ.Elem())
 	best := literal(2, 0, []any{})
 	slice := reflect.New(typ).Elem()
-	limit := int(*s.ValueValidation.MaxItems) // trimcrd sees to it that there is one
+	limit := int(*s.ValueValidation.MaxItems) // trimcrd ensures that every list has a limit
 	for n := 0; n < limit; {
-		slice.Grow(1) // as it is read
+		slice.Grow(1) // as the JSON decoder does
 		full := min(slice.Cap(), limit)
 		memory := allocated(slice.Cap() * int(typ.Elem().Size()))
 		for _, count := range []int{n + 1, full} {
@@ -267,7 +268,7 @@ func (p pricing) list(s *schema.Structural, typ reflect.Type) part {
 	return best
 }
 
-// table chooses how many entries a map has, which grows as a list does.
+// table returns the best map. A map grows in steps like a list.
 func (p pricing) table(s *schema.Structural, typ reflect.Type) part {
 	const header, group = 48, 8
 	perGroup := group * (1 + int(typ.Key().Size()) + int(typ.Elem().Size()))
@@ -298,18 +299,18 @@ func (p pricing) table(s *schema.Structural, typ reflect.Type) part {
 	return best
 }
 
-// allocated returns how many bytes the allocator takes for a value of so many.
+// allocated returns the number of bytes that the allocator uses for a value of the given size.
 func allocated(bytes int) float64 {
-	const header = 8 // of a value with pointers that is larger than 512 bytes
+	const header = 8 // for values with pointers that are larger than 512 bytes
 	if bytes > 512 {
 		bytes += header
 	}
 	return float64(cap(append([]byte(nil), make([]byte, bytes)...)))
 }
 
-// CheckRealJobs checks that the CRD admits the jobs of the manifests that the patterns match, and that no list, map or
-// string in them is longer than half of its limit. Limits below 32 are left out: they count what there is, such as the
-// types of a TensorFlow cluster.
+// CheckRealJobs checks that the CRD admits the jobs in the manifests that match the patterns, and that no list, map or
+// string in them is longer than half of its limit. Limits below 32 are not checked, because they enumerate all possible
+// items, such as the replica types of TensorFlow.
 func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 	t.Helper()
 	crd, err := ReadCRD(crdFile)
@@ -324,16 +325,16 @@ func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 		name, _, _ := unstructured.NestedString(job, "metadata", "name")
 		inNamespace(job, "ns")
 		if err := crd.Admit(t.Context(), job); err != nil {
-			t.Errorf("job %s is refused: %v", name, err)
+			t.Errorf("the CRD rejects job %s: %v", name, err)
 		}
 		spec := crd.structural.Properties["spec"]
 		for _, place := range nearLimits(job["spec"], &spec, "spec") {
-			t.Errorf("job %s comes near a limit: %s", name, place)
+			t.Errorf("job %s uses more than half of a limit: %s", name, place)
 		}
 	}
 }
 
-// nearLimits lists the places below a node that are longer than half of their limit.
+// nearLimits returns the values at or below a node that are longer than half of their limit.
 func nearLimits(node any, s *schema.Structural, path string) []string {
 	var near []string
 	compare := func(length int, limit *int64) {

@@ -31,43 +31,40 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// Survey asks a real API server, by dry run, about the jobs of the manifests and about what distortion makes of them.
+// Survey sends jobs to a real API server as dry runs: the jobs in the manifests and distorted variants of them.
 type Survey[J framework.Job] struct {
 	Controller manager.Controller[J]
 	CRD        *CRD
 	Manifests  []map[string]any
-	// Server is the API server, which has the CRD.
+	// Server is a client of the API server, on which the CRD is installed.
 	Server client.Client
 	// Namespace of the jobs.
 	Namespace string
-	// Jobs is how many to ask about. Seed is what they are drawn from.
+	// Jobs is the number of jobs. Seed is the seed for their distortion.
 	Jobs int
 	Seed uint64
 }
 
-// Answers count what the API server said.
+// Answers counts the answers of the API server.
 type Answers struct {
-	// Admitted and Refused are jobs. Untried are those among the admitted whose replicas are too many to make.
+	// Admitted and Refused are the numbers of jobs that the API server accepts and rejects. Untried is the number of
+	// accepted jobs that have too many replicas to create their pods.
 	Admitted, Refused, Untried atomic.Int64
-	// Pods were taken. BadTemplates are pods that were not, and would not be without a job either.
+	// Pods is the number of pods that the API server accepts. BadTemplates is the number of pods that it rejects both with
+	// and without the changes by the controller.
 	Pods, BadTemplates atomic.Int64
 }
 
-// String says it in a sentence.
+// String returns the counts as a sentence.
 func (a *Answers) String() string {
-	return fmt.Sprintf(
-		"jobs: %d admitted (of which %d are too large to try), %d refused; pods: %d taken, %d refused like their bare template",
-		a.Admitted.Load(),
-		a.Untried.Load(),
-		a.Refused.Load(),
-		a.Pods.Load(),
-		a.BadTemplates.Load(),
-	)
+	return fmt.Sprintf("jobs: %d accepted (%d of them with too many replicas to create pods), %d rejected; "+
+		"pods: %d accepted, %d rejected because of their template",
+		a.Admitted.Load(), a.Untried.Load(), a.Refused.Load(), a.Pods.Load(), a.BadTemplates.Load())
 }
 
-// Ask checks that the API server refuses a job only with a message that names the field, that the CRD here admits the
-// same jobs, with the same defaults, and that the pods that the controller makes of them are valid: what it adds never
-// makes a good template bad. Their TensorBoards are always valid.
+// Ask checks that the API server rejects a job only with a message that names the field. It checks that the local CRD
+// admits the same jobs as the API server, with the same defaults. It also checks that the pods of the admitted jobs are
+// valid if their templates are valid on their own, and that the TensorBoards of the jobs are always valid.
 func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	t.Helper()
 	answers := &Answers{}
@@ -90,25 +87,25 @@ func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	workers.Wait()
 	if tried := answers.Admitted.Load() - answers.Untried.Load(); tried < int64(s.Jobs)/10 ||
 		answers.Pods.Load() < tried/2 {
-		t.Errorf("too little could be tried: %s", answers)
+		t.Errorf("the survey has tried too few jobs or pods: %s", answers)
 	}
 	return answers
 }
 
-// job returns the job of a number, also as a document. The first ones are those of the manifests.
+// job returns the job of a number, and the job as a document. The first jobs are the unchanged jobs in the manifests.
 func (s *Survey[J]) job(i int) (object map[string]any, document []byte) {
 	object = kruntime.DeepCopyJSON(s.Manifests[i%len(s.Manifests)])
 	inNamespace(object, s.Namespace)
 	if i >= len(s.Manifests) {
-		//nolint:gosec // jobs must be repeatable, and an index is not negative
+		//nolint:gosec // jobs must be repeatable, and an index is never negative
 		random := rand.New(rand.NewPCG(s.Seed, uint64(i)))
 		s.CRD.Distort(random, object, 1+random.IntN(4))
 	}
 	document, err := json.Marshal(object)
 	if err != nil {
-		panic(err) // manifests and distortion are JSON
+		panic(err) // manifests and distorted jobs are JSON
 	}
-	sent := map[string]any{} // what the API server gets: 1.0 is 1 by then
+	sent := map[string]any{} // the job as the API server decodes it, where 1.0 is 1
 	if err := decode(document, &sent); err != nil {
 		panic(err)
 	}
@@ -123,15 +120,15 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 	}
 	here := s.CRD.Admit(ctx, object)
 	if (refused == nil) != (here == nil) {
-		return fmt.Errorf("the API server and the CRD here do not agree: %w", errors.Join(refused, here))
+		return fmt.Errorf("only one of the API server and the local CRD rejects the job: %w", errors.Join(refused, here))
 	}
 	if refused != nil {
 		answers.Refused.Add(1)
-		return nil //nolint:nilerr // it is right to refuse it
+		return nil //nolint:nilerr // the API server and the local CRD agree
 	}
 	answers.Admitted.Add(1)
 	if diff := gocmp.Diff(answer.Object["spec"], object["spec"]); diff != "" {
-		return fmt.Errorf("the API server and the CRD here fill in other defaults (-server +here):\n%s", diff)
+		return fmt.Errorf("the API server and the local CRD set different defaults (-server +local):\n%s", diff)
 	}
 	job, err := Typed(s.Controller, answer.Object)
 	if err != nil {
@@ -156,41 +153,42 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 // namesField matches a complaint that names a field.
 var namesField = regexp.MustCompile(`\b(spec|metadata)\b`)
 
-// goodRefusal returns an error if that of the API server does not help a user: each complaint must name the field, and
-// a rule that could not be evaluated, since a number is of no size that it can be, must not be the only one.
+// goodRefusal returns an error if the error of the API server does not help a user. Each complaint must name the field.
+// Some rules cannot be evaluated, for example because a number is out of range. At least one complaint must be about
+// something else.
 func goodRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
-		return fmt.Errorf("the API server fails: %w", err)
+		return fmt.Errorf("the API server fails instead of rejecting the job: %w", err)
 	}
 	helps := false
 	for _, complaint := range complaints(status.Status()) {
 		switch {
 		case strings.Contains(complaint, "cost"), strings.Contains(complaint, "budget"):
-			return fmt.Errorf("a rule costs too much: %q: %w", complaint, err)
+			return fmt.Errorf("a CEL rule exceeds the cost limit: %q: %w", complaint, err)
 		case !namesField.MatchString(complaint):
-			return fmt.Errorf("the API server does not name the field: %q: %w", complaint, err)
+			return fmt.Errorf("the error of the API server does not name the field: %q: %w", complaint, err)
 		case !strings.Contains(complaint, "evaluating rule"):
 			helps = true
 		}
 	}
 	if !helps {
-		return fmt.Errorf("the API server could not tell: %w", err)
+		return fmt.Errorf("the API server could not evaluate any rule that the job violates: %w", err)
 	}
 	return nil
 }
 
-// complaints are what an answer of the API server says, one by one.
+// complaints returns the single complaints in an error of the API server.
 func complaints(status metav1.Status) []string {
 	if status.Details == nil || len(status.Details.Causes) == 0 {
 		return []string{status.Message}
 	}
 	var list []string
 	for _, cause := range status.Details.Causes {
-		// it comes with what is to be corrected first
+		// This message only accompanies other complaints.
 		if !strings.Contains(cause.Message, "some validation rules were not checked") {
 			list = append(list, cause.Field+": "+cause.Message)
 		}
@@ -198,7 +196,7 @@ func complaints(status metav1.Status) []string {
 	return list
 }
 
-// begin lets the controller make the pods of a job, and the API server say whether it would take them.
+// begin makes the controller create the pods of a job, and checks that the API server accepts them.
 func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 	asked := &dryRun{server: s.Server, refused: map[string]error{}}
 	begun, err := Begin(ctx, s.Controller, job, func(own client.Client) client.Client {
@@ -220,31 +218,32 @@ func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 	return nil
 }
 
-// explain returns an error if the API server refused an object of a job for a reason that is the controller's, and not
-// the user's, or if the job does not say that it was refused.
+// explain returns an error if the API server rejects an object because of the controller and not because of the user's
+// template, or if the job does not report the rejection.
 func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, refused error, answers *Answers) error {
 	initialized := meta.FindStatusCondition(begun.Job.JobStatus().Conditions, batchv1beta1.ConditionInitialized)
 	if initialized == nil || initialized.Status != metav1.ConditionFalse ||
 		initialized.Reason != batchv1beta1.ReasonCreateFailed {
-		return fmt.Errorf("the job does not say that %s was refused: %+v\n%w", name, initialized, refused)
+		return fmt.Errorf("the job does not report that the API server rejected %s: %+v\n%w", name, initialized, refused)
 	}
 	bare := barePod(begun, name)
 	if bare == nil {
-		return fmt.Errorf("%s is not valid: %w", name, refused)
+		return fmt.Errorf("the API server rejects %s: %w", name, refused)
 	}
 	switch err := s.Server.Create(ctx, bare, client.DryRunAll); {
 	case err == nil:
-		return fmt.Errorf("pod %s is not valid because of the controller, since its template is by itself: %w", name, refused)
+		return fmt.Errorf("the controller makes pod %s invalid, although its template alone is valid: %w", name, refused)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
-		// An internal error is what some admission plugins make of names that are none.
+		// Some admission plugins return an internal error for invalid names.
 		answers.BadTemplates.Add(1)
-		return nil // it is right to refuse it
+		return nil // the template alone is invalid, too
 	default:
-		return fmt.Errorf("the API server fails at the bare pod %s: %w", name, err)
+		return fmt.Errorf("the API server fails at the dry run of pod %s from its template alone: %w", name, err)
 	}
 }
 
-// barePod returns the pod that the template of a replica makes by itself, or nil if no replica is of that name.
+// barePod returns a pod from the template of a replica without changes by the controller. It returns nil if no replica
+// has the name.
 func barePod[J framework.Job](begun Begun[J], name string) *corev1.Pod {
 	for _, role := range begun.Spec.Roles {
 		for index := range role.Replicas {
@@ -264,21 +263,22 @@ func barePod[J framework.Job](begun Begun[J], name string) *corev1.Pod {
 	return nil
 }
 
-// dryRun is the model of the API server, which here creates only what the real one would take.
+// dryRun is a client of the model of the API server. It creates an object only if the real API server accepts the
+// object in a dry run.
 type dryRun struct {
 	client.Client
 
 	server client.Client
 
 	mu sync.Mutex
-	// taken is how many pods the API server would take.
+	// taken is the number of pods that the API server accepts.
 	taken int64
-	// refused are the objects that it would not, by name.
+	// refused are the errors for the objects that the API server rejects, by name.
 	refused map[string]error
 }
 
-// Create implements client.Writer. Of the replicas of a type, whose pods differ by their index, it asks about the first
-// two.
+// Create implements client.Writer. For each type, it asks the real API server only about the first two replicas,
+// because the pods of a type differ only by their index.
 func (d *dryRun) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	pod, isPod := object.(*corev1.Pod)
 	if isPod {
@@ -294,7 +294,7 @@ func (d *dryRun) Create(ctx context.Context, object client.Object, options ...cl
 	return d.Client.Create(ctx, object, options...)
 }
 
-// note remembers what the API server said of an object, and returns it.
+// note records the answer of the API server for an object, and returns the answer.
 func (d *dryRun) note(name string, isPod bool, answer error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

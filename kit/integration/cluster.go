@@ -1,8 +1,8 @@
-// Package integration is what the integration tests of every kind of job share: a controller that runs against a real
-// API server, what tests do with its jobs and their pods, and the input that every kind refuses or takes. It is made
-// for Ginkgo.
+// Package integration contains the shared parts of the integration tests of all job kinds. It runs a controller against
+// a real API server, provides helpers for jobs and their pods, and defines tables of valid and invalid input for every
+// kind. The tests use Ginkgo.
 //
-// The suite of a kind is a package test in its module, which says what its controller and its plainest job are:
+// The integration tests of a kind are the package test in its module. It defines the controller and a valid job:
 //
 //	var cluster = &integration.Cluster[*v1beta1.MyJob]{Controller: my.Controller(), Namespace: "t9k-my", Valid: valid}
 //
@@ -42,37 +42,38 @@ import (
 	"tensorstack.dev/jobs/kit/suite"
 )
 
-// StatusInterval is that of the controller: shorter than its default, since specs wait for what it writes.
+// StatusInterval is the status interval of the controller. It is shorter than the default, because the specs wait for
+// status writes.
 const StatusInterval = 500 * time.Millisecond
 
-// config is where the CRD and the RBAC of the controller are, seen from its tests.
+// config is the folder with the CRD and the RBAC of the controller, relative to its tests.
 const config = "../config"
 
-// Cluster is an API server on which the controller of a kind of job runs, with the CRD and the rights that it is
-// shipped with. There is no kubelet: pods run and end when a test says so.
+// Cluster is an API server on which the controller of a job kind runs with its shipped CRD and permissions. There is no
+// kubelet. Tests start and end pods.
 type Cluster[J framework.Job] struct {
 	// Controller of the jobs.
 	Controller manager.Controller[J]
-	// Namespace that the controller is installed in.
+	// Namespace in which the controller is installed.
 	Namespace string
-	// Valid is the manifest of a job that the API server takes. It is named job, and has at most ten replicas, of type
-	// worker. Tests make other jobs of it by merge patches, as users would write them.
+	// Valid is the manifest of a valid job. Its name is job, and it has at most ten replicas of type worker. Tests create
+	// other jobs from it by merge patches.
 	Valid string
-	// ConfigFolder has the CRD and the RBAC of the controller; empty is ../config.
+	// ConfigFolder contains the CRD and the RBAC of the controller. Empty means ../config.
 	ConfigFolder string
-	// NetworkPolicies are the settings of the controller. If they are enabled, it has the rights of its component
-	// networkpolicies, too.
+	// NetworkPolicies are the settings of the controller. If they are enabled, the controller also gets the permissions of
+	// its component networkpolicies.
 	NetworkPolicies network.Policies
 	// HoldLeaders reports whether the controller holds the pods of leaders.
 	HoldLeaders bool
-	// Wrap is put around what the controller asks of the API server; nil for nothing.
+	// Wrap wraps the transport of the controller's requests to the API server. Nil means no wrapper.
 	Wrap func(http.RoundTripper) http.RoundTripper
 
-	// ControlPlane is there while specs run. Its Client may do everything.
+	// ControlPlane is set while the specs run. Its Client has all permissions.
 	*controlplane.ControlPlane
 }
 
-// RunSpecs runs all specs of the package, with the controller beside them. They take long: a short run skips them.
+// RunSpecs runs all specs of the package with the controller. With -short, it skips them, because they take long.
 func (c *Cluster[J]) RunSpecs(t *testing.T) {
 	t.Helper()
 	BeforeSuite(c.start)
@@ -83,7 +84,7 @@ func (c *Cluster[J]) start() {
 	options := controller.DefaultOptions()
 	options.StatusInterval = StatusInterval
 	options.PeerGrace = time.Second
-	options.FailureWindow = 0 // these pods report when the test says so
+	options.FailureWindow = 0 // the tests control when pods report failures
 	options.DependentRetry = time.Second
 	options.NetworkPolicies = c.NetworkPolicies
 	options.HoldLeaders = c.HoldLeaders
@@ -97,7 +98,7 @@ func (c *Cluster[J]) start() {
 	c.ControlPlane = shipped.Start()
 }
 
-// NewNamespace returns the name of a fresh namespace.
+// NewNamespace creates a namespace and returns its name.
 func (c *Cluster[J]) NewNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -138,7 +139,7 @@ func (c *Cluster[J]) Create(ctx context.Context, namespace string, patches ...st
 	return c.Get(ctx, job)
 }
 
-// Start creates a job in a namespace of its own, and returns it once it has so many pods.
+// Start creates a job in a new namespace, and returns it once it has the given number of pods.
 func (c *Cluster[J]) Start(ctx context.Context, pods int, patches ...string) J {
 	GinkgoHelper()
 	job := c.Create(ctx, c.NewNamespace(ctx), patches...)
@@ -146,7 +147,7 @@ func (c *Cluster[J]) Start(ctx context.Context, pods int, patches ...string) J {
 	return job
 }
 
-// Get reads a job anew, in place.
+// Get reads the current state of a job into the object, and returns the object.
 func (c *Cluster[J]) Get(ctx context.Context, job J) J {
 	GinkgoHelper()
 	Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
@@ -165,7 +166,7 @@ func (c *Cluster[J]) patch(ctx context.Context, job J, patch string, options ...
 	return c.Client.Patch(ctx, edited, client.RawPatch(types.MergePatchType, asJSON(patch)), options...)
 }
 
-// Scale scales a job, as kubectl scale does: without a resourceVersion, since the controller may write to the job at
+// Scale scales a job as kubectl scale does. It sends no resourceVersion, because the controller can write to the job at
 // the same time.
 func (c *Cluster[J]) Scale(ctx context.Context, job J, replicas int) error {
 	scaled := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
@@ -173,17 +174,17 @@ func (c *Cluster[J]) Scale(ctx context.Context, job J, replicas int) error {
 	return c.Client.SubResource("scale").Patch(ctx, scaled, client.RawPatch(types.MergePatchType, patch))
 }
 
-// Phase returns a function that reads a job anew and returns its phase, for Eventually.
+// Phase returns a function for Eventually that reads a job and returns its phase.
 func (c *Cluster[J]) Phase(ctx context.Context, job J) func() batchv1beta1.JobPhase {
 	return func() batchv1beta1.JobPhase { return c.Get(ctx, job).JobStatus().Phase }
 }
 
-// Aggregate returns a function that reads a job anew and returns how many replicas are in which phase, for Eventually.
+// Aggregate returns a function for Eventually that reads a job and returns the number of replicas in each phase.
 func (c *Cluster[J]) Aggregate(ctx context.Context, job J) func() *batchv1beta1.Aggregate {
 	return func() *batchv1beta1.Aggregate { return c.Get(ctx, job).JobStatus().Aggregate }
 }
 
-// Condition returns a condition of the job as it was read last, or an empty one.
+// Condition returns a condition from the status of the job object, or an empty condition if there is none.
 func Condition(job framework.Job, conditionType string) metav1.Condition {
 	return ptr.Deref(meta.FindStatusCondition(job.JobStatus().Conditions, conditionType), metav1.Condition{})
 }
@@ -203,7 +204,7 @@ func (c *Cluster[J]) PodNames(ctx context.Context, job J) []string {
 	return names
 }
 
-// Pods returns a function that returns the names of the job's pods, for Eventually.
+// Pods returns a function for Eventually that returns the names of the job's pods.
 func (c *Cluster[J]) Pods(ctx context.Context, job J) func() []string {
 	return func() []string { return c.PodNames(ctx, job) }
 }
@@ -216,17 +217,17 @@ func (c *Cluster[J]) Pod(ctx context.Context, job J, name string) *corev1.Pod {
 	return pod
 }
 
-// Replacement waits for a pod of the name that is not the given one, and returns it.
+// Replacement waits for a new pod with the name of the old one, and returns it.
 func (c *Cluster[J]) Replacement(ctx context.Context, old *corev1.Pod) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
 	Eventually(ctx, func() bool {
 		return c.Client.Get(ctx, client.ObjectKeyFromObject(old), pod) == nil && pod.UID != old.UID
-	}).Should(BeTrue(), "a new pod %s", old.Name)
+	}).Should(BeTrue(), "pod %s is replaced", old.Name)
 	return pod
 }
 
-// Run lets pods run, as a kubelet would.
+// Run starts pods, as a kubelet does.
 func (c *Cluster[J]) Run(ctx context.Context, job J, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
@@ -234,7 +235,7 @@ func (c *Cluster[J]) Run(ctx context.Context, job J, names ...string) {
 	}
 }
 
-// Exit ends the first container of a pod, which it returns as it was.
+// Exit ends the main container of a pod. It returns the pod as it was before.
 func (c *Cluster[J]) Exit(ctx context.Context, job J, name string, code int32, output string) *corev1.Pod {
 	GinkgoHelper()
 	pod := c.Pod(ctx, job, name)
@@ -256,37 +257,26 @@ func (c *Cluster[J]) EventReasons(ctx context.Context, job J) []string {
 	return reasons
 }
 
-// ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks what it has cost the
-// API server: one write a pod, one Service, two of the Secret if its kind has one, four of its status and four events
-// at most, and nothing else.
+// ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks the number of writes
+// to the API server. These are one write for each pod, one for the Service, two for the Secret if the kind has one, at
+// most four for the status, and at most four for events.
 func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	GinkgoHelper()
-	// Events are written asynchronously; the last one is the job's end.
+	// Events are written asynchronously. The last event reports the end of the job.
 	Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement("Completed"))
 	Expect(c.EventReasons(ctx, job)).To(ConsistOf("Created", "Running", "Completed"))
 
 	writes := func(path string) int { return len(c.Writes.In(job.GetNamespace(), path)) }
-	Expect(writes("/pods")).To(Equal(pods), "one write a pod")
+	Expect(writes("/pods")).To(Equal(pods), "one write for each pod")
 	Expect(writes("/services")).To(Equal(1))
 	secrets := 0
 	if _, hasSecret := c.Controller.Framework.(framework.SecretFramework[J]); hasSecret {
 		secrets = 2
 	}
-	Expect(writes("/secrets")).To(Equal(secrets), "it is created, and deleted when the run is over")
+	Expect(writes("/secrets")).To(Equal(secrets), "the Secret is created once and deleted when the job ends")
 	Expect(writes("/status")).To(BeNumerically("<=", 4))
 	Expect(writes("/events")).To(BeNumerically("<=", 4))
-	other := writes(
-		"/",
-	) - writes(
-		"/pods",
-	) - writes(
-		"/services",
-	) - writes(
-		"/secrets",
-	) - writes(
-		"/status",
-	) - writes(
-		"/events",
-	)
-	Expect(other).To(BeZero(), "nothing else is written: %v", c.Writes.In(job.GetNamespace(), "/"))
+	other := writes("/") - writes("/pods") - writes("/services") - writes("/secrets") - writes("/status") -
+		writes("/events")
+	Expect(other).To(BeZero(), "the number of writes to other objects, among %v", c.Writes.In(job.GetNamespace(), "/"))
 }

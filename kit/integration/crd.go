@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdFile matches the CRD of a kind in its folder config.
+// crdFile is the pattern of the CRD manifest of a kind in its folder config.
 const crdFile = "crd/*_*.yaml"
 
-// DescribeCRD has the specs of the CRD as it is shipped.
+// DescribeCRD defines the specs of the shipped CRD.
 func DescribeCRD() bool {
 	return Describe("The CRD", func() {
 		var manifest []byte
@@ -25,7 +25,7 @@ func DescribeCRD() bool {
 			Expect(err).NotTo(HaveOccurred())
 		})
 
-		It("fits into the annotation that kubectl apply keeps", func() {
+		It("fits into the annotation that kubectl apply writes", func() {
 			Expect(len(asJSON(string(manifest)))).To(BeNumerically("<", 200<<10))
 		})
 
@@ -36,7 +36,7 @@ func DescribeCRD() bool {
 			Expect(unlimited("spec", spec)).To(BeEmpty())
 		})
 
-		It("describes every field of ours", func() {
+		It("describes every field that this project defines", func() {
 			var crd apiextensionsv1.CustomResourceDefinition
 			Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
 			Expect(crd.Spec.Versions).To(HaveLen(1))
@@ -45,7 +45,7 @@ func DescribeCRD() bool {
 	})
 }
 
-// undescribed lists the fields below a schema that have no description, embedded core types left out.
+// undescribed returns the fields below a schema that have no description. It skips embedded core types.
 func undescribed(path string, schema apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	for name, property := range schema.Properties {
@@ -64,7 +64,7 @@ func undescribed(path string, schema apiextensionsv1.JSONSchemaProps) []string {
 	return found
 }
 
-// unlimited lists the lists, maps and strings below a schema that have no limit.
+// unlimited returns the lists, maps and strings at or below a schema that have no limit.
 func unlimited(path string, schema apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	isString := schema.Type == "string" && len(schema.Enum) == 0 || schema.XIntOrString

@@ -17,10 +17,10 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// AskAboutOddJobs asks a real API server about odd jobs, so many of them, which are drawn from the seed and the
-// manifests that the patterns match; with -short only a few hundred. It keeps the processors busy, so that it belongs
-// into a package of its own, test/hostile in the kind's module, which runs beside others. The controller is installed
-// in the namespace.
+// AskAboutOddJobs sends a number of odd jobs to a real API server and checks the answers. See hostile.Survey. The jobs
+// are distorted variants of the jobs in the manifests that match the patterns, and depend on the seed. With -short, it
+// sends at most 500 jobs. The test uses all processors, so it must be in a separate package, test/hostile in the module
+// of the kind, which runs in parallel with other packages. The controller is installed in the namespace.
 func AskAboutOddJobs[J framework.Job](
 	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
 ) {
@@ -50,13 +50,13 @@ func AskAboutOddJobs[J framework.Job](
 
 	config := rest.CopyConfig(plane.Config)
 	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{} // there are many
+	config.WarningHandler = rest.NoWarnings{} // odd jobs cause many warnings
 	if survey.Server, err = client.New(config, client.Options{Scheme: plane.Client.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, crdFile))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("the CRDs of the controller are %q, want one: %v", files, err)
+		t.Fatalf("the controller has the CRD manifests %q, want exactly one: %v", files, err)
 	}
 	if survey.CRD, err = hostile.ReadCRD(files[0]); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func AskAboutOddJobs[J framework.Job](
 	t.Log(survey.Ask(t))
 }
 
-// admitGangs makes what the scheduler-controller makes before pods of a gang are created.
+// admitGangs installs the PodGroup CRD and creates the priority class that pods of a gang need.
 func admitGangs(ctx context.Context, plane *controlplane.ControlPlane) error {
 	if err := plane.InstallCRDs(controlplane.Scheduler); err != nil {
 		return err

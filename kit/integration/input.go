@@ -17,41 +17,43 @@ const (
 	Resumed = "spec: {runMode: {pause: {enabled: false}}}"
 )
 
-// everything is a patch that gives a job all that can never be changed.
+// everything is a patch that sets all immutable fields of a job.
 const everything = `
 spec:
   scheduler: {t9kScheduler: {queue: default}}
   runMode: {debug: {enabled: false, replicaSpecs: [{type: worker}]}, pause: {enabled: false, resumeSpecs: [{type: worker, args: [a]}]}}
 `
 
-// Apply asks the API server whether it takes the valid job with a merge patch applied, and returns it with its
-// defaults. A dry run passes through all of the validation and leaves nothing behind.
+// Apply sends the valid job with a merge patch to the API server as a dry run, and returns the job with its defaults. A
+// dry run includes all validation and stores nothing.
 func (c *Cluster[J]) Apply(ctx context.Context, patch string) (map[string]any, error) {
 	job := c.Manifest(metav1.NamespaceDefault, patch)
 	err := c.Client.Create(ctx, job, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 	return job.Object, err
 }
 
-// ExpectRefused is the body of a table of bad input: merge patches onto the valid job, and what the answer must say of
-// the field.
+// ExpectRefused is the body of a table of invalid input. Each entry has a merge patch for the valid job, and the field
+// and the message that the error must contain.
 func (c *Cluster[J]) ExpectRefused(ctx context.Context, patch, wantField, wantMessage string) {
 	_, err := c.Apply(ctx, patch)
 	Expect(err).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
 }
 
-// ExpectAccepted is the body of a table of good input: merge patches onto the valid job.
+// ExpectAccepted is the body of a table of valid input. Each entry has a merge patch for the valid job.
 func (c *Cluster[J]) ExpectAccepted(ctx context.Context, patch string) {
 	_, err := c.Apply(ctx, patch)
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// ExpectChangeRefused is the body of a table of changes that a job refuses: a merge patch onto the valid job before it
-// is created, one after, and what the answer must say of the field. A job that pauses is paused by then.
+// ExpectChangeRefused is the body of a table of invalid changes. Each entry has a merge patch for the valid job before
+// its creation, a merge patch for the change, and the field and the message that the error must contain. If the first
+// patch pauses the job, the change happens when the job is Paused.
 func (c *Cluster[J]) ExpectChangeRefused(ctx context.Context, before, after, wantField, wantMessage string) {
 	Expect(c.change(ctx, before, after)).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
 }
 
-// ExpectChangeAllowed is the body of a table of changes that a job takes.
+// ExpectChangeAllowed is the body of a table of valid changes. Each entry has two merge patches as in
+// ExpectChangeRefused.
 func (c *Cluster[J]) ExpectChangeAllowed(ctx context.Context, before, after string) {
 	Expect(c.change(ctx, before, after)).To(Succeed())
 }
@@ -64,19 +66,19 @@ func (c *Cluster[J]) change(ctx context.Context, before, after string) error {
 	return c.patch(ctx, job, after, client.DryRunAll)
 }
 
-// MainRestarts is why a restart policy of the main container is refused.
+// MainRestarts is the error message for a restart policy of the main container.
 const MainRestarts = "the main container cannot have restartPolicy or restartPolicyRules"
 
-// restartOn42 are restartPolicyRules, a YAML flow sequence.
+// restartOn42 is a value of restartPolicyRules as a YAML flow sequence.
 const restartOn42 = "[{action: Restart, exitCodes: {operator: In, values: [42]}}]"
 
-// BadInput is what every kind of job refuses. The function returns a patch that adds fields, of a YAML flow mapping, to
-// the main container of type worker.
+// BadInput returns invalid input for every job kind. The function mainContainer returns a patch that adds fields, in
+// the form of a YAML flow mapping, to the main container of type worker.
 func BadInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
 		Entry("activeDeadlineSeconds 0", `spec: {runPolicy: {activeDeadlineSeconds: 0}}`,
 			"spec.runPolicy.activeDeadlineSeconds", "should be greater than or equal to 1"),
-		Entry("activeDeadlineSeconds that are centuries", `spec: {runPolicy: {activeDeadlineSeconds: 9223372036854775807}}`,
+		Entry("activeDeadlineSeconds above 2,147,483,647", `spec: {runPolicy: {activeDeadlineSeconds: 9223372036854775807}}`,
 			"spec.runPolicy.activeDeadlineSeconds", "should be less than or equal to 2147483647"),
 		Entry("negative backoffLimit", `spec: {runPolicy: {backoffLimit: -1}}`,
 			"spec.runPolicy.backoffLimit", "should be greater than or equal to 0"),
@@ -92,10 +94,10 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"spec.scheduler.t9kScheduler.priority", "should be greater than or equal to 0"),
 		Entry("no queue", `spec: {scheduler: {t9kScheduler: {priority: 1}}}`,
 			"spec.scheduler.t9kScheduler.queue", "Required value"),
-		Entry("debug and pause both on", `spec: {runMode: {debug: {enabled: true}, pause: {enabled: true}}}`,
+		Entry("debug and pause both enabled", `spec: {runMode: {debug: {enabled: true}, pause: {enabled: true}}}`,
 			"spec.runMode", "debug and pause cannot both be enabled: disable one of them"),
-		Entry("a job name that cannot name a Service", `metadata: {name: qwen2.5-7b}`,
-			"metadata.name", "metadata.name must be a DNS-1035 label, since the job's Service is named like it"),
+		Entry("a job name that is not a valid Service name", `metadata: {name: qwen2.5-7b}`,
+			"metadata.name", "metadata.name must be a DNS-1035 label, since the job's Service has the same name"),
 		Entry("a job name that begins with a digit", `metadata: {name: 7b}`,
 			"metadata.name", "metadata.name must be a DNS-1035 label"),
 		Entry("a job name too long for its pods' names",
@@ -105,41 +107,38 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"spec.replicaSpec", `unknown field "spec.replicaSpec"`),
 		Entry("an unknown field of a container", mainContainer("imagee: training"),
 			"containers[0].imagee", "unknown field"),
-		// One job that the controller cannot read would keep it from reading any.
-		Entry("a port that has more than 32 bits", mainContainer("livenessProbe: {httpGet: {port: 2147483648}}"),
+		// If the controller could not decode one job, it could not list any job.
+		Entry("a port above the range of 32-bit integers", mainContainer("livenessProbe: {httpGet: {port: 2147483648}}"),
 			"containers[0].livenessProbe.httpGet.port", "should be less than or equal to 2147483647"),
-		Entry("a negative port that has more than 32 bits", mainContainer("livenessProbe: {tcpSocket: {port: -2147483649}}"),
+		Entry("a port below the range of 32-bit integers", mainContainer("livenessProbe: {tcpSocket: {port: -2147483649}}"),
 			"containers[0].livenessProbe.tcpSocket.port", "should be greater than or equal to -2147483648"),
-		Entry("a quantity whose exponent has a fraction", mainContainer("resources: {limits: {memory: 1e1.5}}"),
+		Entry("a quantity with a fractional exponent", mainContainer("resources: {limits: {memory: 1e1.5}}"),
 			"containers[0].resources.limits.memory", "should match"),
-		Entry(
-			"a quantity whose exponent takes minutes to read",
+		Entry("a quantity with an exponent that takes minutes to parse",
 			mainContainer(`resources: {limits: {memory: "1e-99999999"}}`),
-			"containers[0].resources.limits.memory",
-			"should match",
-		),
-		// A pod never restarts the training: the controller restarts the replica.
+			"containers[0].resources.limits.memory", "should match"),
+		// The kubelet must not restart the main container, because the controller restarts replicas.
 		Entry("a restart policy of the main container", mainContainer("restartPolicy: Always"),
 			"template.spec.containers", MainRestarts),
-		Entry("rules that restart the main container in its pod", mainContainer("restartPolicyRules: "+restartOn42),
+		Entry("restart policy rules of the main container", mainContainer("restartPolicyRules: "+restartOn42),
 			"template.spec.containers", MainRestarts),
-		Entry("a rule of a sidecar that restarts all containers",
+		Entry("a restart policy rule of a sidecar that restarts all containers",
 			mainContainer("tty: true}, {name: sidecar, image: sidecar, restartPolicy: Never, restartPolicyRules: "+
 				strings.Replace(restartOn42, "Restart", "RestartAllContainers", 1)),
 			"containers[1].restartPolicyRules[0].action", `supported values: "Restart"`),
-		// Jobs are kept in the memory of the controller, where many small items are large.
+		// The controller keeps jobs in memory, where many small items take much space.
 		Entry("more than 1,024 environment variables", mainContainer("env: "+items(1025, "{name: A%d}")),
 			"containers[0].env", "must have at most 1024 items"),
 		Entry("more than 64 sources of environment variables", mainContainer("envFrom: "+items(65, "{prefix: A%d}")),
 			"containers[0].envFrom", "must have at most 64 items"),
 		Entry("more than 1,024 args", mainContainer("args: "+items(1025, "a%d")),
 			"containers[0].args", "must have at most 1024 items"),
-		Entry("an arg that is longer than Linux accepts", mainContainer("args: ["+strings.Repeat("a", 131073)+"]"),
+		Entry("an arg that is longer than the limit of Linux", mainContainer("args: ["+strings.Repeat("a", 131073)+"]"),
 			"containers[0].args[0]", "may not be more than 131072 bytes"),
-		Entry("a working directory that is longer than Linux accepts",
+		Entry("a working directory that is longer than the limit of Linux",
 			mainContainer("workingDir: "+strings.Repeat("a", 4097)),
 			"containers[0].workingDir", "may not be more than 4096 bytes"),
-		Entry("more than 32 limits of resources", mainContainer("resources: {limits: {"+list(33, "a/r%d: 1")+"}}"),
+		Entry("more than 32 resource limits", mainContainer("resources: {limits: {"+list(33, "a/r%d: 1")+"}}"),
 			"containers[0].resources.limits", "must have at most 32 items"),
 		Entry("a quantity of more than 64 digits",
 			mainContainer("resources: {limits: {a/b: '"+strings.Repeat("1", 65)+"'}}"),
@@ -150,7 +149,7 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 	}
 }
 
-// items returns a YAML flow sequence of so many items, each with its number.
+// items returns a YAML flow sequence of n items, each formatted with its number.
 func items(n int, format string) string { return "[" + list(n, format) + "]" }
 
 func list(n int, format string) string {
@@ -161,39 +160,37 @@ func list(n int, format string) string {
 	return strings.Join(all, ", ")
 }
 
-// GoodInput is what every kind of job takes. The function is that of BadInput.
+// GoodInput returns valid input for every job kind. The function mainContainer is the same as for BadInput.
 func GoodInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
-		Entry("the plainest job", `{}`),
-		Entry("the longest job name that its pods' names allow",
+		Entry("the valid job without a change", `{}`),
+		Entry("the longest job name with valid pod names",
 			`metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}`),
-		Entry(
-			"quantities and ports of every form",
+		Entry("quantities and ports in every format",
 			mainContainer(`resources: {limits: {cpu: 100m, memory: "+1.5Gi", a/b: 2, a/c: ".5e3", a/d: "5.E-2"}},
-			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`),
-		),
-		Entry("as much as the limits allow", mainContainer("env: "+items(1024, "{name: A%d}")+
+			livenessProbe: {httpGet: {port: http}}, readinessProbe: {httpGet: {port: 80}}`)),
+		Entry("lists and strings as long as the limits allow", mainContainer("env: "+items(1024, "{name: A%d}")+
 			", command: "+items(1024, "a%d")+", args: ["+strings.Repeat("a", 131072)+"]"+
 			", resources: {limits: {"+list(32, "a/r%d: 1")+"}}"+
 			", volumeMounts: "+items(256, "{name: data, mountPath: /a%d}"))),
-		Entry("a sidecar that restarts in its pod", mainContainer(
+		Entry("a sidecar with a restart policy and restart policy rules", mainContainer(
 			"tty: true}, {name: sidecar, image: sidecar, restartPolicy: OnFailure, restartPolicyRules: "+restartOn42)),
 		Entry("a paused job with resumeSpecs",
 			`spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
 	}
 }
 
-// BadElastic is what the kinds that have spec.elastic refuse there.
+// BadElastic returns invalid values of spec.elastic for the kinds that have the field.
 func BadElastic() []TableEntry {
 	return []TableEntry{
-		Entry("elastic without limits", `spec: {elastic: {enabled: true}}`,
+		Entry("elastic without minReplicas and maxReplicas", `spec: {elastic: {enabled: true}}`,
 			"spec.elastic", "minReplicas and maxReplicas are required when elastic is enabled"),
 		Entry("elastic with minReplicas above maxReplicas",
 			`spec: {elastic: {enabled: true, minReplicas: 3, maxReplicas: 2}}`,
 			"spec.elastic.minReplicas", "minReplicas must not be greater than maxReplicas"),
 		Entry("elastic with minReplicas 0", `spec: {elastic: {enabled: true, minReplicas: 0, maxReplicas: 2}}`,
 			"spec.elastic.minReplicas", "should be greater than or equal to 1"),
-		Entry("elastic with maxReplicas over 2,000", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2001}}`,
+		Entry("elastic with maxReplicas above 2,000", `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2001}}`,
 			"spec.elastic.maxReplicas", "should be less than or equal to 2000"),
 		Entry("expectedReplicas below minReplicas",
 			`spec: {elastic: {enabled: true, minReplicas: 2, maxReplicas: 4, expectedReplicas: 1}}`,
@@ -204,15 +201,15 @@ func BadElastic() []TableEntry {
 	}
 }
 
-// RefusedChanges are those that every kind of job refuses.
+// RefusedChanges returns changes that the API server rejects for every job kind.
 func RefusedChanges() []TableEntry {
 	return []TableEntry{
-		Entry("debug, even while paused", Paused, `spec: {runMode: {debug: {enabled: false}}}`, "spec",
+		Entry("adding debug, even while paused", Paused, `spec: {runMode: {debug: {enabled: false}}}`, "spec",
 			"runMode.debug cannot be changed"),
-		Entry("switching debug on", everything, `spec: {runMode: {debug: {enabled: true}}}`, "spec.runMode.debug",
+		Entry("enabling debug", everything, `spec: {runMode: {debug: {enabled: true}}}`, "spec.runMode.debug",
 			"runMode.debug cannot be changed"),
 		Entry("removing debug", everything, `spec: {runMode: {debug: null}}`, "spec", "runMode.debug cannot be changed"),
-		Entry("resumeSpecs", everything, `spec: {runMode: {pause: {resumeSpecs: [{type: worker, args: [b]}]}}}`,
+		Entry("the args in resumeSpecs", everything, `spec: {runMode: {pause: {resumeSpecs: [{type: worker, args: [b]}]}}}`,
 			"spec.runMode.pause.resumeSpecs", "runMode.pause.resumeSpecs cannot be changed"),
 		Entry("adding resumeSpecs while pausing", `{}`,
 			`spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker}]}}}`,
@@ -225,19 +222,17 @@ func RefusedChanges() []TableEntry {
 	}
 }
 
-// AllowedChanges are those that every kind of job takes.
+// AllowedChanges returns changes that the API server accepts for every job kind.
 func AllowedChanges() []TableEntry {
 	return []TableEntry{
 		Entry("pausing a job without a run mode", `{}`, Paused),
-		Entry("pausing", everything, Paused),
-		Entry("resuming", Paused, Resumed),
-		Entry("resuming by leaving the run mode out", Paused, `spec: {runMode: null}`),
+		Entry("pausing a job with a run mode", everything, Paused),
+		Entry("resuming by disabling the pause", Paused, Resumed),
+		Entry("resuming by removing the run mode", Paused, `spec: {runMode: null}`),
 		Entry("backoffLimit", `{}`, `spec: {runPolicy: {backoffLimit: 7}}`),
-		Entry(
-			"the whole run policy",
+		Entry("the whole run policy",
 			`spec: {runPolicy: {activeDeadlineSeconds: 5, restartScope: Replica}}`,
-			`spec: {runPolicy: {activeDeadlineSeconds: null, cleanUpPolicy: None, ttlSecondsAfterFinished: 5, restartScope: Job}}`,
-		),
+			`spec: {runPolicy: {activeDeadlineSeconds: null, cleanUpPolicy: None, ttlSecondsAfterFinished: 5, restartScope: Job}}`),
 		Entry("labels of a job that is not paused", `{}`, `metadata: {labels: {a: b}}`),
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// InQueue is a patch that lets a job be scheduled from queue lab.
+// InQueue is a patch that adds a job to the queue lab.
 const InQueue = `spec: {scheduler: {t9kScheduler: {queue: lab, priority: 70}}}`
 
-// SchedulerSpecs are the specs of jobs with spec.scheduler.t9kScheduler. The tests are the scheduler-controller. The
-// first finds PodGroups not installed, so that the container must be Ordered.
+// SchedulerSpecs defines the specs of jobs with spec.scheduler.t9kScheduler. The tests act as the scheduler-controller.
+// The first spec requires that the PodGroup CRD is not installed, so the container must be Ordered.
 func (c *Cluster[J]) SchedulerSpecs() {
-	It("creates no pods where PodGroups are not installed, says so, and goes on as soon as they are",
+	It("reports that the PodGroup CRD is not installed, and creates pods once it is installed",
 		func(ctx context.Context) {
 			job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 			Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNotInstalled))
@@ -34,17 +34,17 @@ func (c *Cluster[J]) SchedulerSpecs() {
 
 			other := c.Start(ctx, c.replicas(job))
 			c.runAll(ctx, other)
-			Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job in no queue")
+			Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job without a queue")
 
 			Expect(c.InstallCRDs(controlplane.Scheduler)).To(Succeed())
 			c.Admit(ctx, job)
 			c.runAll(ctx, job)
 			Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 			Expect(Condition(job, batchv1beta1.ConditionInitialized).Status).To(Equal(metav1.ConditionTrue))
-			Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "it is told once")
+			Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "the number of events")
 		})
 
-	It("has its PodGroup before its pods, and no longer than it runs, at the cost of two writes",
+	It("creates its PodGroup before its pods and deletes it when it ends, which takes two writes",
 		func(ctx context.Context) {
 			job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 			group := c.PodGroup(ctx, job)
@@ -53,7 +53,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 				MinMember: least, Queue: "lab", Priority: new(int32(70)),
 				Roles: []schedulerv1beta1.PodGroupRole{{Name: "worker", MinMember: least}},
 			}))
-			Expect(metav1.IsControlledBy(group, job)).To(BeTrue(), "it goes with the job")
+			Expect(metav1.IsControlledBy(group, job)).To(BeTrue(), "the job owns the PodGroup")
 			Expect(group.Labels).To(HaveKeyWithValue(batchv1beta1.LabelJobName, "job"))
 			Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonQueued))
 			Expect(
@@ -64,11 +64,8 @@ func (c *Cluster[J]) SchedulerSpecs() {
 			c.Admit(ctx, job)
 			Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 			pod := c.Pod(ctx, job, "job-worker-0")
-			Expect(pod.Labels).To(And(
-				HaveKeyWithValue(schedulerv1beta1.LabelGroupName, "job"),
-				HaveKeyWithValue(schedulerv1beta1.LabelQueue, "lab"),
-				HaveKeyWithValue(schedulerv1beta1.LabelRole, "worker"),
-			))
+			Expect(pod.Labels).To(And(HaveKeyWithValue(schedulerv1beta1.LabelGroupName, "job"),
+				HaveKeyWithValue(schedulerv1beta1.LabelQueue, "lab"), HaveKeyWithValue(schedulerv1beta1.LabelRole, "worker")))
 			Expect(pod.Spec.SchedulerName).To(Equal(schedulerv1beta1.SchedulerName))
 			Expect(pod.Spec.Priority).To(HaveValue(Equal(int32(70))))
 			Expect(pod.Annotations).To(And(
@@ -78,11 +75,11 @@ func (c *Cluster[J]) SchedulerSpecs() {
 			c.expectNoPodGroup(ctx, job)
 			Expect(c.Writes.In(job.GetNamespace(), "/podgroups")).To(HaveLen(2))
 			Expect(len(c.Writes.In(job.GetNamespace(), "/status"))).To(BeNumerically("<=", 6),
-				"one more than without: that it is queued")
+				"one status write more than without a queue, for the reason Queued")
 			Expect(c.EventReasons(ctx, job)).To(ConsistOf("Created", "Running", "Completed"))
 		})
 
-	It("says why its queue does not admit it, and goes on as soon as it does", func(ctx context.Context) {
+	It("reports why its queue does not admit it, and creates pods once it is admitted", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 		c.report(ctx, job, metav1.Condition{
 			Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQueueClosed,
@@ -93,10 +90,8 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Expect(running.Status).To(Equal(metav1.ConditionFalse))
 		Expect(running.Reason).To(Equal(schedulerv1beta1.ReasonQueueClosed))
 		Expect(running.Message).To(HaveSuffix("Queue lab is closed"))
-		Eventually(
-			ctx,
-			func() []string { return c.EventReasons(ctx, job) },
-		).Should(ConsistOf(schedulerv1beta1.ReasonQueueClosed))
+		Eventually(ctx,
+			func() []string { return c.EventReasons(ctx, job) }).Should(ConsistOf(schedulerv1beta1.ReasonQueueClosed))
 		Expect(c.PodNames(ctx, job)).To(BeEmpty())
 
 		c.Admit(ctx, job)
@@ -110,7 +105,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Expect(Condition(job, batchv1beta1.ConditionRunning).Message).To(HaveSuffix("0 pods are on nodes"))
 	})
 
-	It("releases its PodGroup as it is paused, and has another one as it is resumed", func(ctx context.Context) {
+	It("deletes its PodGroup when it is paused, and creates a new one when it is resumed", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 		first := c.Admit(ctx, job)
 		c.runAll(ctx, job)
@@ -121,25 +116,24 @@ func (c *Cluster[J]) SchedulerSpecs() {
 
 		c.Edit(ctx, job, `spec: {runMode: {pause: {enabled: false}}}`)
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonQueued))
-		Expect(c.PodNames(ctx, job)).To(BeEmpty(), "what was admitted before the pause does not count")
+		Expect(c.PodNames(ctx, job)).To(BeEmpty(), "pods before the new PodGroup is admitted")
 		Expect(c.Admit(ctx, job).UID).NotTo(Equal(first.UID))
 		Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 	})
 
-	It("releases its PodGroup as it fails, and never has another", func(ctx context.Context) {
+	It("deletes its PodGroup when it fails, and never creates another one", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue, `spec: {runPolicy: {activeDeadlineSeconds: 2}}`)
 		c.PodGroup(ctx, job)
-		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed), "to queue counts")
+		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseFailed),
+			"the time in the queue counts towards the deadline")
 		c.expectNoPodGroup(ctx, job)
 		c.Edit(ctx, job, `spec: {runPolicy: {ttlSecondsAfterFinished: 1000}}`)
-		Eventually(
-			ctx,
-			func() bool { return c.Get(ctx, job).JobStatus().ObservedGeneration == job.GetGeneration() },
-		).Should(BeTrue())
+		Eventually(ctx,
+			func() bool { return c.Get(ctx, job).JobStatus().ObservedGeneration == job.GetGeneration() }).Should(BeTrue())
 		c.expectNoPodGroup(ctx, job)
 	})
 
-	It("fails when it was on nodes for as long as its queue allows", func(ctx context.Context) {
+	It("fails when it exceeds the maximum duration of its queue", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 		c.Admit(ctx, job)
 		c.runAll(ctx, job)
@@ -156,7 +150,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Eventually(ctx, c.Pods(ctx, job)).Should(BeEmpty())
 	})
 
-	It("has no replacement wait for a peer that has succeeded", func(ctx context.Context) {
+	It("does not make a replacement wait for a peer that has succeeded", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), InQueue, `spec: {runPolicy: {restartScope: Replica}}`)
 		c.Admit(ctx, job)
 		c.runAll(ctx, job)
@@ -164,19 +158,19 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		c.Exit(ctx, job, "job-worker-1", 0, "")
 		Eventually(ctx, func() int32 { return c.Aggregate(ctx, job)().Succeeded }).Should(Equal(int32(1)))
 		left := int32(c.replicas(job)) - 1 //nolint:gosec // at most ten
-		Expect(c.PodGroup(ctx, job).Spec.MinMember).To(Equal(left+1), "while nobody waits")
+		Expect(c.PodGroup(ctx, job).Spec.MinMember).To(Equal(left+1), "minMember while no replica waits for a node")
 
 		leader := c.Pod(ctx, job, "job-worker-0")
 		Expect(c.Client.Delete(ctx, leader)).To(Succeed())
 		Eventually(ctx, func() int32 { return c.PodGroup(ctx, job).Spec.MinMember }).Should(Equal(left))
 		Expect(c.PodGroup(ctx, job).Spec.Roles).To(ConsistOf(schedulerv1beta1.PodGroupRole{Name: "worker", MinMember: left}))
 		Expect(c.PodNames(ctx, job)).NotTo(ContainElement("job-worker-0"),
-			"what was admitted before the change does not count")
+			"pods before the changed PodGroup is admitted")
 		c.Admit(ctx, job)
 		c.Replacement(ctx, leader)
 	})
 
-	It("leaves a PodGroup alone that is not the job's", func(ctx context.Context) {
+	It("does not change a PodGroup that it does not own", func(ctx context.Context) {
 		namespace := c.NewNamespace(ctx)
 		mine := &schedulerv1beta1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job"},
@@ -186,10 +180,8 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		job := c.Create(ctx, namespace, InQueue)
 		c.Admit(ctx, job)
 		Eventually(ctx, c.reason(ctx, job)).Should(Equal(batchv1beta1.ReasonNameConflict))
-		Eventually(
-			ctx,
-			func() []string { return c.EventReasons(ctx, job) },
-		).Should(ConsistOf(batchv1beta1.ReasonNameConflict))
+		Eventually(ctx,
+			func() []string { return c.EventReasons(ctx, job) }).Should(ConsistOf(batchv1beta1.ReasonNameConflict))
 		Expect(c.PodNames(ctx, job)).To(BeEmpty())
 		untouched := c.PodGroup(ctx, job)
 		Expect(untouched.UID).To(Equal(mine.UID))
@@ -201,7 +193,7 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 	})
 
-	It("runs on while PodGroups are removed from the cluster, and has one again once they are back",
+	It("keeps running while the PodGroup CRD is uninstalled, and recreates its PodGroup afterwards",
 		func(ctx context.Context) {
 			job := c.Create(ctx, c.NewNamespace(ctx), InQueue)
 			first := c.Admit(ctx, job)
@@ -219,17 +211,17 @@ func (c *Cluster[J]) SchedulerSpecs() {
 		})
 }
 
-// reason returns a function that reads a job anew and returns its reason, for Eventually.
+// reason returns a function for Eventually that reads a job and returns the reason in its status.
 func (c *Cluster[J]) reason(ctx context.Context, job J) func() string {
 	return func() string { return c.Get(ctx, job).JobStatus().Reason }
 }
 
-// replicas is how many a job is to have.
+// replicas returns the number of replicas in the spec of a job.
 func (c *Cluster[J]) replicas(job J) int {
 	return model.CountReplicas(c.Controller.Framework.JobSpec(job))
 }
 
-// PodGroup waits for the PodGroup of the job's name, and returns it.
+// PodGroup waits for the PodGroup with the name of the job, and returns it.
 func (c *Cluster[J]) PodGroup(ctx context.Context, job J) *schedulerv1beta1.PodGroup {
 	GinkgoHelper()
 	found := &schedulerv1beta1.PodGroup{}
@@ -237,7 +229,7 @@ func (c *Cluster[J]) PodGroup(ctx context.Context, job J) *schedulerv1beta1.PodG
 	return found
 }
 
-// expectNoPodGroup expects the PodGroup of the job to be gone within 5 s.
+// expectNoPodGroup expects that the PodGroup of the job is gone within 5 s.
 func (c *Cluster[J]) expectNoPodGroup(ctx context.Context, job J) {
 	GinkgoHelper()
 	Eventually(ctx, func() error {
@@ -245,8 +237,8 @@ func (c *Cluster[J]) expectNoPodGroup(ctx context.Context, job J) {
 	}, "5s").Should(Satisfy(apierrors.IsNotFound))
 }
 
-// report writes a condition of the job's PodGroup as it is now, as the scheduler-controller does, and returns the
-// PodGroup.
+// report writes a condition for the current generation of the job's PodGroup, as the scheduler-controller does, and
+// returns the PodGroup.
 func (c *Cluster[J]) report(ctx context.Context, job J, condition metav1.Condition) *schedulerv1beta1.PodGroup {
 	GinkgoHelper()
 	group := c.PodGroup(ctx, job)
@@ -258,7 +250,7 @@ func (c *Cluster[J]) report(ctx context.Context, job J, condition metav1.Conditi
 	return group
 }
 
-// Admit lets the job's PodGroup have pods.
+// Admit admits the job's PodGroup, as the scheduler-controller does, and returns the PodGroup.
 func (c *Cluster[J]) Admit(ctx context.Context, job J) *schedulerv1beta1.PodGroup {
 	GinkgoHelper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: model.PriorityClassName}, Value: 70}

@@ -8,10 +8,12 @@ import (
 )
 
 // newImage is a patch that changes the template of ReplicaSpecs("type: worker") and nothing else.
-const newImage = "spec:\n  replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: other}]}}}]\n"
+const newImage = "spec:\n" +
+	"  replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: other}]}}}]\n"
 
-// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have it: one entry a YAML flow mapping,
-// each with a template. More fields of the spec can be appended.
+// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have the field. Each entry contains the
+// fields of one item as a YAML flow mapping, to which a template is added. Further fields of the spec can be appended
+// to the patch.
 func ReplicaSpecs(entries ...string) string {
 	var patch strings.Builder
 	patch.WriteString("spec:\n  replicaSpecs:\n")
@@ -21,38 +23,39 @@ func ReplicaSpecs(entries ...string) string {
 	return patch.String()
 }
 
-// MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has these fields, of a YAML
-// flow mapping.
+// MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has the given fields, in the
+// form of a YAML flow mapping.
 func MainContainer(fields string) string {
 	return Containers("{name: main, image: training, " + fields + "}")
 }
 
-// Containers returns a patch that sets spec.replicaSpecs to one worker with these containers, a YAML flow mapping each.
+// Containers returns a patch that sets spec.replicaSpecs to one worker with the given containers. Each container is a
+// YAML flow mapping.
 func Containers(containers ...string) string {
 	return "spec: {replicaSpecs: [{type: worker, template: {spec: {containers: [" + strings.Join(containers, ", ") +
 		"]}}}]}"
 }
 
-// TenDigits returns a patch that gives the job a name whose pods' names fit with an index of one digit but not of two,
-// and the fields to its workers.
+// TenDigits returns a patch that sets the fields of the workers and a long name of the job. The names of its pods are
+// valid with an index of one digit, and too long with an index of two digits.
 func TenDigits(fields string) string {
 	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + ReplicaSpecs("type: worker, "+
 		fields)
 }
 
-// BadReplicaSpecs is what the kinds that have spec.replicaSpecs refuse there.
+// BadReplicaSpecs returns invalid values of spec.replicaSpecs for the kinds that have the field.
 func BadReplicaSpecs() []TableEntry {
 	return []TableEntry{
 		Entry("no replicaSpecs", `spec: {replicaSpecs: null}`,
 			"spec.replicaSpecs", "Required value"),
 		Entry("empty replicaSpecs", `spec: {replicaSpecs: []}`,
 			"spec.replicaSpecs", "should have at least 1 items"),
-		Entry("two replicaSpecs of one type", ReplicaSpecs("type: worker", "type: worker"),
+		Entry("two replicaSpecs with the same type", ReplicaSpecs("type: worker", "type: worker"),
 			"spec.replicaSpecs[1]", `Duplicate value: {"type":"worker"}`),
 		Entry("negative replicas", ReplicaSpecs("type: worker, replicas: -1"),
 			"spec.replicaSpecs[0].replicas", "should be greater than or equal to 0"),
-		Entry("more than 2,000 replicas in all", ReplicaSpecs("type: ps", "type: worker, replicas: 2000"),
-			"spec.replicaSpecs", "at most 2000 replicas in all are allowed"),
+		Entry("more than 2,000 replicas in total", ReplicaSpecs("type: ps", "type: worker, replicas: 2000"),
+			"spec.replicaSpecs", "at most 2000 replicas in total are allowed"),
 		Entry("an unknown restartPolicy", ReplicaSpecs("type: worker, restartPolicy: Sometimes"),
 			"spec.replicaSpecs[0].restartPolicy", `supported values: "Always", "OnFailure", "Never", "ExitCode"`),
 		Entry("a template with an empty list of containers",
@@ -75,23 +78,22 @@ func BadReplicaSpecs() []TableEntry {
 	}
 }
 
-// GoodReplicaSpecs is what these kinds take there.
+// GoodReplicaSpecs returns valid values of spec.replicaSpecs for the kinds that have the field.
 func GoodReplicaSpecs() []TableEntry {
 	return []TableEntry{
 		Entry("a type with 0 replicas", ReplicaSpecs("type: worker", "type: ps, replicas: 0")),
-		Entry("2,000 replicas in all", ReplicaSpecs("type: ps", "type: worker, replicas: 1999")),
+		Entry("2,000 replicas in total", ReplicaSpecs("type: ps", "type: worker, replicas: 1999")),
 		Entry("a job name whose last pod's name just fits", TenDigits("replicas: 10")),
-		Entry("2,000 replicas of a long template", `spec: {replicaSpecs: [{type: worker, replicas: 2000, template: {spec: {
+		Entry("2,000 replicas with a long template", `spec: {replicaSpecs: [{type: worker, replicas: 2000, template: {spec: {
 			tolerations: `+items(32, "{key: a%d}")+`, containers: [{name: main, image: training,
 			env: `+items(300, "{name: A%d, value: a}")+`, args: [`+strings.Repeat("a", 20_000)+`]}]}}}]}`),
-		Entry(
-			"labels and annotations on a template",
-			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, image: training}]}}}]}`,
-		),
+		Entry("labels and annotations on a template",
+			`spec: {replicaSpecs: [{type: worker, template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, image: training}]}}}]}`),
 	}
 }
 
-// RefusedReplicaSpecChanges are those that these kinds refuse.
+// RefusedReplicaSpecChanges returns changes to spec.replicaSpecs that the API server rejects for the kinds that have
+// the field.
 func RefusedReplicaSpecChanges() []TableEntry {
 	return []TableEntry{
 		Entry("a template of a job that is not paused", ReplicaSpecs("type: worker"), newImage,
@@ -101,14 +103,15 @@ func RefusedReplicaSpecChanges() []TableEntry {
 		Entry("a template together with pausing", ReplicaSpecs("type: worker"),
 			newImage+"  runMode: {pause: {enabled: true}}\n",
 			"spec.replicaSpecs", "replicaSpecs can be changed only while the job is paused: wait for its condition Paused"),
-		Entry("the types, even while paused", Paused, ReplicaSpecs("type: chief"), "spec.replicaSpecs",
+		Entry("the type of a replicaSpec, even while paused", Paused, ReplicaSpecs("type: chief"), "spec.replicaSpecs",
 			"the types of replicaSpecs cannot be changed"),
-		Entry("another type, even while paused", Paused, ReplicaSpecs("type: worker", "type: ps"), "spec.replicaSpecs",
+		Entry("an additional type, even while paused", Paused, ReplicaSpecs("type: worker", "type: ps"), "spec.replicaSpecs",
 			"the types of replicaSpecs cannot be changed"),
 	}
 }
 
-// AllowedReplicaSpecChanges are those that these kinds take.
+// AllowedReplicaSpecChanges returns changes to spec.replicaSpecs that the API server accepts for the kinds that have
+// the field.
 func AllowedReplicaSpecChanges() []TableEntry {
 	return []TableEntry{
 		Entry("a template while paused", Paused, newImage),

@@ -17,13 +17,13 @@ import (
 	"tensorstack.dev/jobs/kit/controlplane"
 )
 
-// withTensorBoard is a patch that lets a job want a TensorBoard.
+// withTensorBoard is a patch that adds a TensorBoard to a job.
 const withTensorBoard = `spec: {tensorboardSpec: {image: tb:1, trainingLogFilesets: ["t9k://pvc/logs/a"]}}`
 
-// TensorBoardSpecs are the specs of what the kinds that have spec.tensorboardSpec do about it. The tests are the
-// tensorboard-controller. The first finds TensorBoards not installed, so that the container must be Ordered.
+// TensorBoardSpecs defines the specs of jobs with spec.tensorboardSpec. The tests act as the tensorboard-controller.
+// The first spec requires that the TensorBoard CRD is not installed, so the container must be Ordered.
 func (c *Cluster[J]) TensorBoardSpecs() {
-	It("trains without TensorBoard where that is not installed, and has one as soon as it is", func(ctx context.Context) {
+	It("trains without the TensorBoard CRD, and creates its TensorBoard once it is installed", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Reason", batchv1beta1.ReasonNotInstalled))
 		status := c.tensorBoardStatus(ctx, job)()
@@ -36,27 +36,25 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 
 		other := c.Create(ctx, c.NewNamespace(ctx))
 		c.runAll(ctx, other)
-		Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job that wants no TensorBoard")
+		Eventually(ctx, c.Phase(ctx, other)).Should(Equal(batchv1beta1.JobPhaseRunning), "a job without a TensorBoard")
 		//nolint:forcetypeassert // only kinds with a TensorBoard are tested
 		Expect(framework.Job(other).(framework.TensorBoardJob).TensorBoardStatus()).To(BeNil())
 
 		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		created := c.tensorBoard(ctx, job)
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(HaveField("Dependent", HaveField("UID", created.UID)))
-		Eventually(
-			ctx,
-			func() []string { return c.EventReasons(ctx, job) },
-		).Should(ContainElement(batchv1beta1.ReasonNotInstalled))
-		Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "it is told once")
+		Eventually(ctx,
+			func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement(batchv1beta1.ReasonNotInstalled))
+		Expect(count(c.EventReasons(ctx, job), batchv1beta1.ReasonNotInstalled)).To(Equal(1), "the number of events")
 	})
 
-	It("owns a TensorBoard like spec.tensorboardSpec, at the cost of one write", func(ctx context.Context) {
+	It("owns a TensorBoard with the spec of spec.tensorboardSpec, which takes one write", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard, `spec: {tensorboardSpec: {suspend: true}}`)
 		created := c.tensorBoard(ctx, job)
 		Expect(created.Spec).To(Equal(tensorboardv1beta1.TensorBoardSpec{
 			Image: "tb:1", TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{"t9k://pvc/logs/a"}, Suspend: true,
 		}))
-		Expect(metav1.IsControlledBy(created, job)).To(BeTrue(), "it goes with the job")
+		Expect(metav1.IsControlledBy(created, job)).To(BeTrue(), "the job owns the TensorBoard")
 		kind, err := c.Client.GroupVersionKindFor(job)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(created.Labels).To(And(HaveKeyWithValue(batchv1beta1.LabelJobKind, kind.Kind),
@@ -71,11 +69,12 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 			},
 		}))
 		Expect(c.Writes.In(job.GetNamespace(), "/tensorboards")).To(HaveLen(1))
-		Expect(len(c.Writes.In(job.GetNamespace(), "/status"))).To(BeNumerically("<=", 5), "one more than without")
+		Expect(len(c.Writes.In(job.GetNamespace(), "/status"))).To(BeNumerically("<=", 5),
+			"one status write more than without a TensorBoard")
 		Expect(c.EventReasons(ctx, job)).To(ConsistOf("Created", "Running", "Completed"))
 	})
 
-	It("reports whether TensorBoard is ready, also after the job has finished", func(ctx context.Context) {
+	It("reports whether its TensorBoard is ready, even after it has finished", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		c.reportReady(ctx, job, metav1.ConditionTrue, tensorboardv1beta1.ReasonServing, "")
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(HaveField("Ready", true), HaveField("Reason", "Serving")))
@@ -85,10 +84,10 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		c.reportReady(ctx, job, metav1.ConditionFalse, batchv1beta1.ReasonImagePull, "no such image")
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(
 			HaveField("Ready", false), HaveField("Reason", "ImagePull"), HaveField("Note", "no such image")))
-		Expect(c.Get(ctx, job).JobStatus()).To(Equal(finished), "a finished job is final")
+		Expect(c.Get(ctx, job).JobStatus()).To(Equal(finished), "the status of a finished job")
 	})
 
-	It("leaves it to others whether TensorBoard is suspended", func(ctx context.Context) {
+	It("does not change whether its TensorBoard is suspended", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		c.changeTensorBoard(ctx, job, func(t *tensorboardv1beta1.TensorBoard) { t.Spec.Suspend = true })
 		c.reportReady(ctx, job, metav1.ConditionFalse, tensorboardv1beta1.ReasonSuspended, "")
@@ -102,7 +101,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Expect(c.tensorBoard(ctx, job).Spec.Suspend).To(BeTrue())
 	})
 
-	It("follows spec.tensorboardSpec, which can change while the job is paused", func(ctx context.Context) {
+	It("updates its TensorBoard when spec.tensorboardSpec changes during a pause", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard, Paused)
 		uid := c.tensorBoard(ctx, job).UID
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhasePaused))
@@ -122,7 +121,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Expect(c.tensorBoard(ctx, job).UID).NotTo(Equal(uid))
 	})
 
-	It("has another TensorBoard if somebody deletes it, unless the job has finished", func(ctx context.Context) {
+	It("recreates its TensorBoard if a user deletes it, unless it has finished", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		first := c.tensorBoard(ctx, job)
 		Expect(c.Client.Delete(ctx, first)).To(Succeed())
@@ -132,14 +131,14 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Expect(second.UID).NotTo(Equal(first.UID))
 
 		c.finish(ctx, job)
-		Expect(c.tensorBoard(ctx, job).UID).To(Equal(second.UID), "it outlives the run")
+		Expect(c.tensorBoard(ctx, job).UID).To(Equal(second.UID), "the TensorBoard outlives the run")
 		Expect(c.Client.Delete(ctx, second)).To(Succeed())
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(HaveField("Reason", batchv1beta1.ReasonDeleted),
 			HaveField("Dependent", BeNil())))
 		Expect(c.getTensorBoard(ctx, job, second)).To(Satisfy(apierrors.IsNotFound))
 	})
 
-	It("leaves a TensorBoard alone that is not the job's", func(ctx context.Context) {
+	It("does not change a TensorBoard that it does not own", func(ctx context.Context) {
 		namespace := c.NewNamespace(ctx)
 		mine := &tensorboardv1beta1.TensorBoard{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "job"},
@@ -152,10 +151,8 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Eventually(ctx, c.tensorBoardStatus(ctx, job)).Should(And(
 			HaveField("Reason", batchv1beta1.ReasonNameConflict), HaveField("Type",
 				corev1.EventTypeWarning), HaveField("Dependent", BeNil())))
-		Eventually(
-			ctx,
-			func() []string { return c.EventReasons(ctx, job) },
-		).Should(ContainElement(batchv1beta1.ReasonNameConflict))
+		Eventually(ctx,
+			func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement(batchv1beta1.ReasonNameConflict))
 		c.runAll(ctx, job)
 		Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
 		untouched := c.tensorBoard(ctx, job)
@@ -167,7 +164,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Expect(metav1.IsControlledBy(c.tensorBoard(ctx, job), job)).To(BeTrue())
 	})
 
-	It("trains on while TensorBoards are removed from the cluster and installed again", func(ctx context.Context) {
+	It("keeps training while the TensorBoard CRD is uninstalled and installed again", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
 		uid := c.tensorBoard(ctx, job).UID
 		c.runAll(ctx, job)
@@ -178,7 +175,7 @@ func (c *Cluster[J]) TensorBoardSpecs() {
 		Expect(c.InstallCRDs(controlplane.TensorBoard)).To(Succeed())
 		Expect(c.tensorBoard(ctx, job).UID).NotTo(Equal(uid))
 		Eventually(ctx, c.tensorBoardStatus(ctx, job), "60s").Should(HaveField("Dependent", Not(BeNil())),
-			"the watch comes back by itself")
+			"the status after the watch has recovered")
 	})
 }
 
@@ -186,14 +183,14 @@ func count(list []string, one string) int {
 	return len(slices.DeleteFunc(list, func(s string) bool { return s != one }))
 }
 
-// runAll waits for the pods of a job and lets them run.
+// runAll waits for the pods of a job and starts them.
 func (c *Cluster[J]) runAll(ctx context.Context, job J) {
 	GinkgoHelper()
 	Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(c.replicas(job)))
 	c.Run(ctx, job, c.PodNames(ctx, job)...)
 }
 
-// finish lets a job run and succeed.
+// finish runs a job until it succeeds.
 func (c *Cluster[J]) finish(ctx context.Context, job J) {
 	GinkgoHelper()
 	c.runAll(ctx, job)
@@ -205,8 +202,7 @@ func (c *Cluster[J]) finish(ctx context.Context, job J) {
 	Eventually(ctx, func() int32 { return c.Aggregate(ctx, job)().Running }).Should(BeZero())
 }
 
-// tensorBoardStatus returns a function that reads a job anew and returns what its status says of its TensorBoard, for
-// Eventually.
+// tensorBoardStatus returns a function for Eventually that reads a job and returns the status of its TensorBoard.
 func (c *Cluster[J]) tensorBoardStatus(ctx context.Context, job J) func() *batchv1beta1.DependentStatus {
 	return func() *batchv1beta1.DependentStatus {
 		//nolint:forcetypeassert // only kinds with a TensorBoard are tested
@@ -218,7 +214,7 @@ func (c *Cluster[J]) getTensorBoard(ctx context.Context, job J, into *tensorboar
 	return c.Client.Get(ctx, client.ObjectKeyFromObject(job), into)
 }
 
-// tensorBoard waits for the TensorBoard of the job's name, and returns it.
+// tensorBoard waits for the TensorBoard with the name of the job, and returns it.
 func (c *Cluster[J]) tensorBoard(ctx context.Context, job J) *tensorboardv1beta1.TensorBoard {
 	GinkgoHelper()
 	found := &tensorboardv1beta1.TensorBoard{}
@@ -226,7 +222,7 @@ func (c *Cluster[J]) tensorBoard(ctx context.Context, job J) *tensorboardv1beta1
 	return found
 }
 
-// changeTensorBoard changes the spec of the job's TensorBoard, as its controller and its users may.
+// changeTensorBoard changes the spec of the job's TensorBoard, as the tensorboard-controller and users can.
 func (c *Cluster[J]) changeTensorBoard(ctx context.Context, job J, change func(*tensorboardv1beta1.TensorBoard)) {
 	GinkgoHelper()
 	changed := c.tensorBoard(ctx, job)
@@ -235,7 +231,7 @@ func (c *Cluster[J]) changeTensorBoard(ctx context.Context, job J, change func(*
 	Expect(c.Client.Patch(ctx, changed, client.MergeFrom(base))).To(Succeed())
 }
 
-// reportReady writes the condition Ready of the job's TensorBoard, as its controller does.
+// reportReady writes the condition Ready of the job's TensorBoard, as the tensorboard-controller does.
 func (c *Cluster[J]) reportReady(ctx context.Context, job J, status metav1.ConditionStatus, reason, message string) {
 	GinkgoHelper()
 	reported := c.tensorBoard(ctx, job)
@@ -249,10 +245,10 @@ func (c *Cluster[J]) reportReady(ctx context.Context, job J, status metav1.Condi
 	Expect(c.Client.Status().Patch(ctx, reported, client.MergeFrom(base))).To(Succeed())
 }
 
-// tensorBoardSpec returns a patch that sets spec.tensorboardSpec to the fields, of a YAML flow mapping.
+// tensorBoardSpec returns a patch that sets spec.tensorboardSpec to the fields, in the form of a YAML flow mapping.
 func tensorBoardSpec(fields string) string { return "spec: {tensorboardSpec: {" + fields + "}}" }
 
-// BadTensorBoardSpecs is what the kinds that have spec.tensorboardSpec refuse there.
+// BadTensorBoardSpecs returns invalid values of spec.tensorboardSpec for the kinds that have the field.
 func BadTensorBoardSpecs() []TableEntry {
 	const (
 		fileset = "spec.tensorboardSpec.trainingLogFilesets[0]"
@@ -265,7 +261,7 @@ func BadTensorBoardSpecs() []TableEntry {
 	}
 	http := func(url string) string { return tensorBoardSpec(`logDir: {http: {url: ["` + url + `"]}}`) }
 	return []TableEntry{
-		Entry("no logs to show", tensorBoardSpec("image: tb"), "spec.tensorboardSpec",
+		Entry("a TensorBoard without logs", tensorBoardSpec("image: tb"), "spec.tensorboardSpec",
 			"there are no logs to show: set trainingLogFilesets or logDir"),
 		Entry("an empty logDir", tensorBoardSpec("logDir: {}"), "spec.tensorboardSpec", "there are no logs to show"),
 		Entry("empty lists of logs", tensorBoardSpec("trainingLogFilesets: [], logDir: {pvc: []}"), "spec.tensorboardSpec",
@@ -278,12 +274,9 @@ func BadTensorBoardSpecs() []TableEntry {
 			fileset, "a fileset must stay in its claim or bucket: '..' is not allowed"),
 		Entry("a claim without a name", tensorBoardSpec(`logDir: {pvc: [{name: ""}]}`),
 			"spec.tensorboardSpec.logDir.pvc[0].name", "should be at least 1 chars long"),
-		Entry(
-			"two lists of folders of one claim",
+		Entry("two lists of folders in the same claim",
 			tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a]}, {name: logs, subPath: [b]}]}`),
-			"spec.tensorboardSpec.logDir.pvc[1]",
-			"Duplicate value",
-		),
+			"spec.tensorboardSpec.logDir.pvc[1]", "Duplicate value"),
 		Entry("an absolute subPath", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [/a]}]}`), subPath,
 			"subPath must be relative to the root of the volume"),
 		Entry("a subPath outside its volume", tensorBoardSpec(`logDir: {pvc: [{name: logs, subPath: [a/..]}]}`), subPath,
@@ -293,27 +286,24 @@ func BadTensorBoardSpecs() []TableEntry {
 			"an S3 folder must stay in its bucket: '..' is not allowed"),
 		Entry("S3 folders without a Secret", tensorBoardSpec(`logDir: {s3: {uri: ["s3://bucket/runs"]}}`),
 			"spec.tensorboardSpec.logDir.s3.secretRef", "Required value"),
-		Entry(
-			"S3 folders with a Secret without a name",
+		Entry("S3 folders with a Secret without a name",
 			tensorBoardSpec(`logDir: {s3: {secretRef: {}, uri: ["s3://bucket/runs"]}}`),
-			"spec.tensorboardSpec.logDir.s3.secretRef",
-			"secretRef.name is required",
-		),
+			"spec.tensorboardSpec.logDir.s3.secretRef", "secretRef.name is required"),
 		Entry("S3 without folders", tensorBoardSpec(`logDir: {s3: {secretRef: {name: keys}, uri: []}}`),
 			"spec.tensorboardSpec.logDir.s3.uri", "should have at least 1 items"),
-		Entry("HTTP without addresses", tensorBoardSpec(`logDir: {http: {url: []}}`), "spec.tensorboardSpec.logDir.http.url",
+		Entry("HTTP without URLs", tensorBoardSpec(`logDir: {http: {url: []}}`), "spec.tensorboardSpec.logDir.http.url",
 			"should have at least 1 items"),
-		Entry("an address with a password", http("https://user:password@host/events"), url,
+		Entry("a URL with a password", http("https://user:password@host/events"), url,
 			"without a user name, password or query"),
-		Entry("an address with a signature", http("https://host/events?signature=a"), url,
+		Entry("a URL with a signature", http("https://host/events?signature=a"), url,
 			"without a user name, password or query"),
-		Entry("an address that names no file", http("http://host/"), url, "a log file must look like http://<host>/<path>"),
-		Entry("an address of another protocol", http("ftp://host/events"), url,
+		Entry("a URL without a file", http("http://host/"), url, "a log file must look like http://<host>/<path>"),
+		Entry("a URL with another protocol", http("ftp://host/events"), url,
 			"a log file must look like http://<host>/<path>"),
 	}
 }
 
-// GoodTensorBoardSpecs is what these kinds take there.
+// GoodTensorBoardSpecs returns valid values of spec.tensorboardSpec for the kinds that have the field.
 func GoodTensorBoardSpecs() []TableEntry {
 	return []TableEntry{
 		Entry("filesets",

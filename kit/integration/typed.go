@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/kit/suite"
 )
 
-// template is a template, as YAML, that leaves unset what Go writes all the same: metadata, the resources of containers
-// and divisors.
+// template is a pod template in YAML. It does not set metadata, container resources and divisors, which the Go types
+// nevertheless write.
 const template = `
 spec:
   nodeSelector: {zone: a}
@@ -46,11 +46,11 @@ spec:
   - {name: sidecar, image: sidecar, resources: {limits: {cpu: 100m, memory: 1Gi}}}
 `
 
-// TypedClientSpecs are the specs of Go programs that read a job into Go's types, change it and write it back. The patch
-// gives the job a template. The changes are those that a running job takes.
+// TypedClientSpecs defines specs for Go programs that read a job into its Go type, change it and write it back. The
+// function patch returns a merge patch that sets the template of the job. The changes are valid for a running job.
 func (c *Cluster[J]) TypedClientSpecs(patch func(template string) string, changes map[string]func(J)) {
 	for name, change := range changes {
-		It("may be updated by a typed client that changes "+name, func(ctx context.Context) {
+		It("can be updated by a typed client that changes "+name, func(ctx context.Context) {
 			job := c.Create(ctx, c.NewNamespace(ctx), patch(string(asJSON(template))))
 			c.runAll(ctx, job)
 			Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))

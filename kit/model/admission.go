@@ -9,11 +9,11 @@ import (
 	"tensorstack.dev/jobs/common/kubelet"
 )
 
-// Admission is what the admission of a cluster does to a pod that is created.
+// Admission changes a pod as it is created, as a mutating webhook does.
 type Admission func(*corev1.Pod)
 
-// Mesh is admission such as that of a service mesh. It adds a container before those of the pod, one after them and a
-// sidecar among the init containers. It takes off a label that the controller does not read.
+// Mesh is an Admission like the injection webhook of a service mesh. It adds one container before the containers of the
+// pod, one after them, and a sidecar among the init containers. It removes a label that the controller does not read.
 func Mesh(pod *corev1.Pod) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -27,13 +27,13 @@ func Mesh(pod *corev1.Pod) {
 	delete(pod.Labels, batchv1beta1.LabelReplicaType)
 }
 
-// InMesh returns the kind on a cluster whose admission is Mesh.
+// InMesh returns the kind for a cluster whose admission is Mesh.
 func (k Kind) InMesh() Kind {
 	k.Admission = Mesh
 	return k
 }
 
-// TakesOff returns admission that takes a label off the pods, besides what other admission does. Nil does nothing.
+// TakesOff returns an Admission that applies a, unless a is nil, and then removes a label from the pod.
 func (a Admission) TakesOff(label string) Admission {
 	return func(pod *corev1.Pod) {
 		if a != nil {
@@ -43,5 +43,5 @@ func (a Admission) TakesOff(label string) Admission {
 	}
 }
 
-// SetAdmission changes what the admission of the cluster does from now on.
+// SetAdmission replaces the admission of the cluster.
 func (c *Cluster) SetAdmission(admission Admission) { c.admission = admission }

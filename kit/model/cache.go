@@ -13,51 +13,51 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// Cache is what the controller knows of a cluster without asking. It follows the cluster, unless it is frozen or loses
-// an event. A Cache is a value: a copy goes on by itself.
+// Cache is the controller's cache of a cluster. It follows the cluster unless it is frozen or loses an event. A Cache
+// is a value: copies do not affect each other.
 type Cache struct {
 	shown Objects
 	// frozen are the resources that the cache does not follow.
 	frozen Resources
-	// losing is set if the next event of the watch will be lost; lost is the key of the object whose last one was.
+	// losing reports whether the watch will lose its next event. lost is the key of the object whose last event was lost.
 	losing bool
 	lost   string
 }
 
-// NewCache returns a cache that has all that there is.
+// NewCache returns a cache that contains all live objects.
 func NewCache(live Objects) Cache { return Cache{shown: live} }
 
-// Behind returns the cache as it is if it is frozen of some resources, and shows what there once was of them.
+// Behind returns a copy of the cache that is frozen for some resources and shows past objects of these resources.
 func (c Cache) Behind(past Objects, of Resources) Cache {
 	shown := c.shown.Of(^of)
 	maps.Copy(shown, past.Of(of))
 	return Cache{shown: shown, frozen: c.frozen | of}
 }
 
-// Shown returns the objects that the cache has.
+// Shown returns the objects in the cache.
 func (c *Cache) Shown() Objects { return c.shown }
 
 // Frozen returns the resources that the cache does not follow.
 func (c *Cache) Frozen() Resources { return c.frozen }
 
-// Lags reports whether the cache does not have what it would have by now.
+// Lags reports whether the cache is stale: a resource is frozen or an event was lost.
 func (c *Cache) Lags() bool { return c.frozen != 0 || c.lost != "" }
 
-// Freeze lets the cache follow no further of some resources.
+// Freeze stops the cache from following some resources.
 func (c *Cache) Freeze(of Resources) { c.frozen |= of }
 
-// Lost returns the key of the object whose last event was lost, empty for none.
+// Lost returns the key of the object whose last event was lost. Empty means none.
 func (c *Cache) Lost() string { return c.lost }
 
-// LoseNext lets the watch lose its next event.
+// LoseNext makes the watch lose its next event.
 func (c *Cache) LoseNext() { c.losing = true }
 
 // LosesNext reports whether the watch will lose its next event.
 func (c *Cache) LosesNext() bool { return c.losing }
 
-// Tell tells the cache of a change. The event of what the controller itself changes is not lost. Tell reports whether
-// the change wakes the controller.
-func (c *Cache) Tell(change Change, byController bool) (wakes bool) {
+// Tell delivers a change to the cache and reports whether the change enqueues a reconcile. Events of the controller's
+// own changes are never lost.
+func (c *Cache) Tell(change Change, byController bool) (enqueues bool) {
 	switch {
 	case c.frozen&change.Resource() != 0:
 		return false
@@ -71,32 +71,32 @@ func (c *Cache) Tell(change Change, byController bool) (wakes bool) {
 	return c.show(change.Key, change.After)
 }
 
-// CatchUp lets the cache have all that there is of some resources, and reports whether that wakes the controller.
-func (c *Cache) CatchUp(live Objects, of Resources) (wakes bool) {
+// CatchUp updates the cache to the live objects of some resources and reports whether that enqueues a reconcile.
+func (c *Cache) CatchUp(live Objects, of Resources) (enqueues bool) {
 	c.frozen &^= of
 	for _, some := range []Objects{c.shown.Of(of), live.Of(of)} {
 		for _, key := range slices.Sorted(maps.Keys(some)) {
-			wakes = c.show(key, live[key]) || wakes
+			enqueues = c.show(key, live[key]) || enqueues
 			if c.lost == key {
 				c.lost = ""
 			}
 		}
 	}
-	return wakes
+	return enqueues
 }
 
-// show lets the cache hold an object, nil for none, and reports whether the controller has to know.
-func (c *Cache) show(key string, object client.Object) (wakes bool) {
+// show sets the cached object of a key and reports whether that enqueues a reconcile. A nil object removes the key.
+func (c *Cache) show(key string, object client.Object) (enqueues bool) {
 	before := c.shown[key]
 	if before == object {
 		return false
 	}
 	c.shown = c.shown.with(key, object)
-	return changeWakes(before, object)
+	return changeEnqueues(before, object)
 }
 
-// changeWakes reports whether a change wakes the controller, as SetupWithManager of the job controller determines.
-func changeWakes(before, after client.Object) bool {
+// changeEnqueues reports whether a change enqueues a reconcile, by the rules in SetupWithManager of the job controller.
+func changeEnqueues(before, after client.Object) bool {
 	switch cmp.Or(after, before).(type) {
 	case *corev1.Pod, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
 		isSeen := func(object client.Object) bool { return object != nil && owned(object) && isCached(object) }

@@ -12,7 +12,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// ownedPod returns a pod of a job, at a version.
+// ownedPod returns a pod of a job with the given resourceVersion.
 func ownedPod(version string) client.Object {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "pod", ResourceVersion: version, OwnerReferences: []metav1.OwnerReference{{Name: "job", Controller: new(true)}},
@@ -26,7 +26,7 @@ func service(version string) client.Object {
 	}}
 }
 
-// without returns an object without labels, which the cache does not hold.
+// without returns the object without labels. The cache does not contain such an object.
 func without(object client.Object) client.Object {
 	object.SetLabels(nil)
 	return object
@@ -38,23 +38,23 @@ func TestCacheFollowsTheClusterUnlessItIsFrozenOrLosesAnEvent(t *testing.T) {
 	firstService := service("1")
 	update := func(before, after client.Object) Change { return Change{Key: "pod", Before: before, After: after} }
 	type result struct {
-		Shown Objects
-		Woken []bool
-		Lags  bool
+		Shown    Objects
+		Enqueued []bool
+		Lags     bool
 	}
 	for name, tc := range map[string]struct {
-		do   func(*Cache) (woken []bool)
+		do   func(*Cache) (enqueued []bool)
 		want result
 	}{
-		"it shows an update, and wakes the controller": {
+		"the cache shows an update and enqueues a reconcile": {
 			do:   func(c *Cache) []bool { return []bool{c.Tell(update(first, second), false)} },
-			want: result{Shown: Objects{"pod": second, "service": firstService}, Woken: []bool{true}},
+			want: result{Shown: Objects{"pod": second, "service": firstService}, Enqueued: []bool{true}},
 		},
-		"it no longer shows what is deleted": {
+		"the cache no longer shows a deleted object": {
 			do:   func(c *Cache) []bool { return []bool{c.Tell(update(first, nil), false)} },
-			want: result{Shown: Objects{"service": firstService}, Woken: []bool{true}},
+			want: result{Shown: Objects{"service": firstService}, Enqueued: []bool{true}},
 		},
-		"it keeps what it has of a frozen resource": {
+		"the cache ignores changes to a frozen resource": {
 			do: func(c *Cache) []bool {
 				c.Freeze(Pods)
 				return []bool{
@@ -62,45 +62,45 @@ func TestCacheFollowsTheClusterUnlessItIsFrozenOrLosesAnEvent(t *testing.T) {
 					c.Tell(Change{Key: "service", Before: firstService}, false),
 				}
 			},
-			want: result{Shown: Objects{"pod": first}, Woken: []bool{false, true}, Lags: true},
+			want: result{Shown: Objects{"pod": first}, Enqueued: []bool{false, true}, Lags: true},
 		},
-		"it catches up with what has changed since": {
+		"the cache catches up with changes since it was frozen": {
 			do: func(c *Cache) []bool {
 				c.Freeze(All)
 				c.Tell(update(first, second), false)
 				return []bool{c.CatchUp(Objects{"pod": third, "new": service("7")}, All), c.CatchUp(Objects{"pod": third}, Pods)}
 			},
-			want: result{Shown: Objects{"pod": third, "new": service("7")}, Woken: []bool{true, false}},
+			want: result{Shown: Objects{"pod": third, "new": service("7")}, Enqueued: []bool{true, false}},
 		},
-		"it catches up with one resource and lags with the other": {
+		"the cache catches up with one resource and stays frozen for the other": {
 			do: func(c *Cache) []bool {
 				c.Freeze(Pods | Services)
 				return []bool{c.CatchUp(Objects{"pod": second}, Pods)}
 			},
-			want: result{Shown: Objects{"pod": second, "service": firstService}, Woken: []bool{true}, Lags: true},
+			want: result{Shown: Objects{"pod": second, "service": firstService}, Enqueued: []bool{true}, Lags: true},
 		},
-		"it loses one event": {
+		"the cache loses one event": {
 			do: func(c *Cache) []bool {
 				c.LoseNext()
 				return []bool{c.Tell(update(first, second), false)}
 			},
-			want: result{Shown: Objects{"pod": first, "service": firstService}, Woken: []bool{false}, Lags: true},
+			want: result{Shown: Objects{"pod": first, "service": firstService}, Enqueued: []bool{false}, Lags: true},
 		},
-		"it makes up for a lost event by the next one": {
+		"the next event of an object makes up for a lost event": {
 			do: func(c *Cache) []bool {
 				c.LoseNext()
 				return []bool{c.Tell(update(first, second), false), c.Tell(update(second, third), false)}
 			},
-			want: result{Shown: Objects{"pod": third, "service": firstService}, Woken: []bool{false, true}},
+			want: result{Shown: Objects{"pod": third, "service": firstService}, Enqueued: []bool{false, true}},
 		},
-		"it does not lose what the controller itself changes": {
+		"the cache does not lose events of the controller's own changes": {
 			do: func(c *Cache) []bool {
 				c.LoseNext()
 				return []bool{c.Tell(update(first, second), true)}
 			},
-			want: result{Shown: Objects{"pod": second, "service": firstService}, Woken: []bool{true}},
+			want: result{Shown: Objects{"pod": second, "service": firstService}, Enqueued: []bool{true}},
 		},
-		"it shows the past of some resources": {
+		"the cache shows past objects of some resources": {
 			do: func(c *Cache) []bool {
 				*c = c.Behind(Objects{"pod": third, "service": service("0")}, Pods)
 				return nil
@@ -112,19 +112,19 @@ func TestCacheFollowsTheClusterUnlessItIsFrozenOrLosesAnEvent(t *testing.T) {
 			t.Parallel()
 			cache := NewCache(Objects{"pod": first, "service": firstService})
 			other := cache
-			woken := tc.do(&cache)
-			got := result{Shown: cache.Shown(), Woken: woken, Lags: cache.Lags()}
+			enqueued := tc.do(&cache)
+			got := result{Shown: cache.Shown(), Enqueued: enqueued, Lags: cache.Lags()}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("unexpected cache (-want +got):\n%s", diff)
+				t.Errorf("the cache is not as expected (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(Objects{"pod": first, "service": firstService}, other.Shown()); diff != "" {
-				t.Errorf("a copy has changed (-want +got):\n%s", diff)
+				t.Errorf("the change also affects a copy of the cache (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestChangesThatWakeTheController(t *testing.T) {
+func TestChangesThatEnqueueAReconcile(t *testing.T) {
 	t.Parallel()
 	foreign := &corev1.Pod{}
 	job := func(generation int64) client.Object {
@@ -137,27 +137,27 @@ func TestChangesThatWakeTheController(t *testing.T) {
 		before, after client.Object
 		want          bool
 	}{
-		"a pod of the job is created":              {nil, ownedPod("1"), true},
-		"a pod of the job is deleted":              {ownedPod("1"), nil, true},
-		"a foreign pod is created":                 {nil, foreign, false},
-		"a foreign pod takes the place of the pod": {ownedPod("1"), foreign, true},
-		"somebody takes the label off a pod":       {ownedPod("1"), without(ownedPod("2")), true},
-		"a pod without the label changes":          {without(ownedPod("1")), without(ownedPod("2")), false},
-		"somebody takes the label off the Service": {service("1"), without(service("2")), true},
-		"the Service changes":                      {service("1"), service("2"), false},
-		"the Service is deleted":                   {service("1"), nil, true},
-		"a NetworkPolicy is created":               {nil, policy(1), false},
-		"the metadata of a NetworkPolicy changes":  {policy(1), policy(1), false},
-		"the spec of a NetworkPolicy changes":      {policy(1), policy(2), true},
-		"a NetworkPolicy is deleted":               {policy(1), nil, true},
-		"the status of the job changes":            {job(1), job(1), false},
-		"the spec of the job changes":              {job(1), job(2), true},
-		"the job is deleted":                       {job(1), nil, true},
+		"a pod of the job is created":                     {nil, ownedPod("1"), true},
+		"a pod of the job is deleted":                     {ownedPod("1"), nil, true},
+		"a pod without owner is created":                  {nil, foreign, false},
+		"a pod without owner replaces the pod of the job": {ownedPod("1"), foreign, true},
+		"a user removes the job-kind label from a pod":    {ownedPod("1"), without(ownedPod("2")), true},
+		"a pod without the job-kind label changes":        {without(ownedPod("1")), without(ownedPod("2")), false},
+		"a user removes the label from the Service":       {service("1"), without(service("2")), true},
+		"the Service changes and keeps its label":         {service("1"), service("2"), false},
+		"the Service is deleted":                          {service("1"), nil, true},
+		"a NetworkPolicy is created":                      {nil, policy(1), false},
+		"the metadata of a NetworkPolicy changes":         {policy(1), policy(1), false},
+		"the spec of a NetworkPolicy changes":             {policy(1), policy(2), true},
+		"a NetworkPolicy is deleted":                      {policy(1), nil, true},
+		"the status of the job changes":                   {job(1), job(1), false},
+		"the spec of the job changes":                     {job(1), job(2), true},
+		"the job is deleted":                              {job(1), nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := changeWakes(tc.before, tc.after); got != tc.want {
-				t.Errorf("wakes: %t, want %t", got, tc.want)
+			if got := changeEnqueues(tc.before, tc.after); got != tc.want {
+				t.Errorf("the change enqueues a reconcile: %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -16,54 +16,54 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// Call is one request of a controller to the API server, or to its cache.
+// Call is one request of a controller to the API server or to its cache.
 type Call struct {
 	// Verb is get, list, create, delete or patch.
 	Verb string
-	// Resource of the object, and its key. The key of a list is its kind.
+	// Resource and Key identify the object. The key of a list is its kind.
 	Resource Resources
 	Key      string
 }
 
-// Writes reports whether the call is to change something.
+// Writes reports whether the call is a write.
 func (c Call) Writes() bool { return c.Verb == "create" || c.Verb == "delete" || c.Verb == "patch" }
 
 // String returns the verb and the key.
 func (c Call) String() string { return c.Verb + " " + c.Key }
 
-// Answer is what a call returns.
+// Answer is the result of a call.
 type Answer struct {
 	Call Call
 	Err  error
-	// Object that was read or patched, a pod that was created, and pods that were listed. They are shared, and must not be
-	// changed.
+	// Object is the object that was read or patched, or the pod that was created. Pods are the pods that were listed. They
+	// are shared with other states and must not be changed.
 	Object client.Object
 	Pods   []*corev1.Pod
 }
 
-// Server answers the calls of a controller. It decides on what state they act and what goes wrong with them.
+// Server answers the calls of a controller. It decides which state a call reads and which faults the call meets.
 type Server interface {
-	// ReadCache answers a call by what the cache has.
+	// ReadCache answers a read from the cache.
 	ReadCache(call Call, from func(Objects) Answer) Answer
-	// ReadLive answers a call by what the API server has.
+	// ReadLive answers a live read from the API server.
 	ReadLive(call Call, from func(Objects) Answer) Answer
 	// Write answers a call that changes the cluster.
 	Write(call Call, write Write) Answer
 }
 
-// NewClient returns a client as a controller has it: it reads from a cache. What a reconciler does not call is not
-// modelled.
+// NewClient returns the client of a controller, which reads from a cache. It implements only the methods that a
+// reconciler calls.
 func NewClient(scheme *runtime.Scheme, server Server) client.Client {
 	return modelClient{reader: reader{scheme: scheme, read: server.ReadCache, cached: true}, server: server}
 }
 
-// NewAPIReader returns a reader that asks the API server itself.
+// NewAPIReader returns a reader that does live reads from the API server.
 func NewAPIReader(scheme *runtime.Scheme, server Server) client.Reader {
 	return reader{scheme: scheme, read: server.ReadLive}
 }
 
 type reader struct {
-	client.Reader // nil: what a reconciler does not call is not modelled
+	client.Reader // nil: only methods that a reconciler calls are implemented
 
 	scheme *runtime.Scheme
 	read   func(Call, func(Objects) Answer) Answer
@@ -92,7 +92,8 @@ func (r reader) Get(_ context.Context, name client.ObjectKey, into client.Object
 	return nil
 }
 
-// isCached reports whether the controller's cache has room for an object. It selects by the label of the kind of job.
+// isCached reports whether the controller's cache can contain an object. The cache selects pods, Services, TensorBoards
+// and PodGroups by the job-kind label.
 func isCached(object client.Object) bool {
 	switch object.(type) {
 	case *corev1.Pod, *corev1.Service, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
@@ -110,7 +111,7 @@ func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client
 	}}
 }
 
-// List implements client.Reader, of pods.
+// List implements client.Reader for pods.
 func (r reader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	answer := r.read(Call{Verb: "list", Resource: Pods, Key: kindNames[Pods]}, func(from Objects) Answer {
 		pods := selected(from, options)
@@ -119,26 +120,26 @@ func (r reader) List(_ context.Context, into client.ObjectList, options ...clien
 		}
 		return Answer{Pods: pods}
 	})
-	pods := into.(*corev1.PodList) //nolint:forcetypeassert // else the model lacks something
+	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a reconciler lists only pods
 	for _, pod := range answer.Pods {
 		pods.Items = append(pods.Items, *pod)
 	}
 	return answer.Err
 }
 
-// selected returns the pods that one of the field selectors of a reconciler selects, or those with labels.
+// selected returns the pods in the namespace that match the field selector and the label selector of a list.
 func selected(from Objects, options []client.ListOption) []*corev1.Pod {
 	var asked client.ListOptions
 	asked.ApplyOptions(options)
 	return slices.DeleteFunc(ListOf[*corev1.Pod](from), func(pod *corev1.Pod) bool {
 		bySelector := asked.FieldSelector == nil || isIndexed(pod, asked.FieldSelector.Requirements()[0])
-		labelled := asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(pod.Labels))
-		return !bySelector || !labelled || pod.Namespace != asked.Namespace
+		labeled := asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(pod.Labels))
+		return !bySelector || !labeled || pod.Namespace != asked.Namespace
 	})
 }
 
 type modelClient struct {
-	client.Client // nil: what a reconciler does not call is not modelled
+	client.Client // nil: only methods that a reconciler calls are implemented
 
 	reader reader
 	server Server
@@ -154,7 +155,7 @@ func (c modelClient) Get(
 	return c.reader.Get(ctx, name, into, options...)
 }
 
-// List implements client.Reader, of pods.
+// List implements client.Reader for pods.
 func (c modelClient) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
 	return c.reader.List(ctx, into, options...)
 }
@@ -179,7 +180,7 @@ func (c modelClient) Delete(_ context.Context, object client.Object, options ...
 	}).Err
 }
 
-// Patch implements client.Writer, of TensorBoards, PodGroups, NetworkPolicies, and of the finalizers of pods.
+// Patch implements client.Writer for TensorBoards, PodGroups, NetworkPolicies, and the finalizers of pods.
 func (c modelClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	if pod, ok := object.(*corev1.Pod); ok {
 		return c.patch(object, func(cluster *Cluster) error { return cluster.patchPod(pod, patch) })
@@ -187,11 +188,11 @@ func (c modelClient) Patch(_ context.Context, object client.Object, patch client
 	return c.patch(object, func(cluster *Cluster) error { return cluster.patchDependent(object, patch) })
 }
 
-// Status implements client.StatusClient, of jobs.
+// Status implements client.StatusClient for jobs.
 func (c modelClient) Status() client.SubResourceWriter { return statusWriter{client: c} }
 
 type statusWriter struct {
-	client.SubResourceWriter // nil: what a reconciler does not call is not modelled
+	client.SubResourceWriter // nil: only methods that a reconciler calls are implemented
 
 	client modelClient
 }
@@ -203,10 +204,10 @@ func (w statusWriter) Patch(
 	return w.client.patch(object, func(cluster *Cluster) error { return cluster.patchStatus(object, patch) })
 }
 
-// patch makes a patch, and reads the object back.
+// patch applies a patch and copies the result into the object.
 func (c modelClient) patch(object client.Object, do func(*Cluster) error) error {
 	answer := c.write("patch", Write{Object: object, Do: do})
-	if answer.Err == nil && answer.Object != nil { // a patch may have let go of a pod
+	if answer.Err == nil && answer.Object != nil { // nil if the patch removed the last finalizer of a pod
 		copyInto(object, answer.Object)
 	}
 	return answer.Err
@@ -217,7 +218,7 @@ func (c modelClient) write(verb string, write Write) Answer {
 	return c.server.Write(Call{Verb: verb, Resource: resourceOf(write.Object), Key: key}, write)
 }
 
-// AnswerTo makes a write on a cluster, and returns its answer.
+// AnswerTo makes a write on a cluster and returns the answer.
 func AnswerTo(call Call, cluster *Cluster, write Write) Answer {
 	answer := Answer{Call: call, Err: write.Do(cluster)}
 	if (call.Verb == "patch" || call.Verb == "create" && call.Resource == Pods) && answer.Err == nil {
@@ -226,10 +227,10 @@ func AnswerTo(call Call, cluster *Cluster, write Write) Answer {
 	return answer
 }
 
-// Client returns a client of the cluster with which nothing goes wrong, and whose cache never lags.
+// Client returns a client of the cluster without faults and without a stale cache.
 func (c *Cluster) Client() client.Client { return NewClient(c.scheme, &reliable{cluster: c}) }
 
-// reliable is a server with which nothing goes wrong.
+// reliable is a server without faults.
 type reliable struct {
 	mu      sync.Mutex
 	cluster *Cluster

@@ -22,24 +22,25 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Cluster is a model of the API server, as far as a job controller can tell: resource versions, generations,
-// preconditions, graceful deletion. It remembers every state it was in, so that a cache can lag behind at will. What is
-// modelled is checked against the real API server by the integration tests of the controllers.
+// Cluster is a model of the API server. It covers the behavior that a job controller observes: resource versions,
+// generations, preconditions and graceful deletion. It keeps every earlier state, so that a cache can lag by any number
+// of writes. The integration tests of the controllers check this behavior against a real API server.
 //
-// Why not the fake client of controller-runtime: it ignores the UID precondition of a deletion and deletes at once.
+// The fake client of controller-runtime does not fit, because it ignores the UID precondition of a deletion and deletes
+// without a grace period.
 type Cluster struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
-	// specOf returns the spec of a job. With it, pods carry how many replicas the job had when they were created.
+	// specOf returns the spec of a job. If set, each new pod gets MembersAnnotation.
 	specOf func(framework.Job) framework.JobSpec
 	// admission changes pods as they are created. Nil changes nothing.
 	admission Admission
-	// states are what the cluster held after each write. Their objects never change.
+	// states holds the objects of the cluster after each write. The objects never change.
 	states []Objects
-	// versions is how many states there were before these.
+	// versions is the number of states before the first one in states.
 	versions int
 	uids     int
-	// onChange is told of every write.
+	// onChange is called after every write.
 	onChange func(Change)
 }
 
@@ -47,25 +48,26 @@ type Cluster struct {
 type Change struct {
 	// Key of the object.
 	Key string
-	// Before is the object before the write, nil if it was not there. After is the object after it, nil if it is gone.
+	// Before is the object before the write, or nil if it did not exist. After is the object after the write, or nil if
+	// it was deleted.
 	Before, After client.Object
 }
 
 // Resource returns the resource of the object.
 func (c Change) Resource() Resources { return resourceOf(cmp.Or(c.After, c.Before)) }
 
-// Snapshot is a state of a cluster from which another can go on.
+// Snapshot is the state of a cluster. Another cluster can continue from it.
 type Snapshot struct {
 	Objects Objects
-	// versions and uids number what is written next.
+	// versions and uids are the counters for the next resource version and UID.
 	versions, uids int
 }
 
-// MembersAnnotation is how many replicas the job had when a pod was created, so that a law can tell one gang from
-// another. The controller does not know it.
+// MembersAnnotation holds the number of replicas that the job had when a pod was created. A law uses the annotation to
+// distinguish gangs. The controller does not read it.
 const MembersAnnotation = "conformance/members"
 
-// AskedAnnotation is the attempt that a pod was to be created for, if admission changed the label that has it.
+// AskedAnnotation holds the attempt that the controller requested for a pod, if admission changed the attempt label.
 const AskedAnnotation = "conformance/asked"
 
 // NewCluster returns an empty cluster.
@@ -73,8 +75,8 @@ func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
 	return &Cluster{scheme: scheme, clock: clock, states: []Objects{{}}, onChange: func(Change) {}}
 }
 
-// NewClusterFor returns a cluster for a job of a kind, which goes on from a snapshot. The function is told of every
-// write.
+// NewClusterFor returns a cluster for a job of a kind. The cluster continues from a snapshot and calls onChange after
+// every write.
 func NewClusterFor(kind Kind, clock clock.PassiveClock, from Snapshot, onChange func(Change)) *Cluster {
 	return &Cluster{
 		scheme: kind.Scheme, clock: clock, specOf: kind.SpecOf, admission: kind.Admission, onChange: onChange,
@@ -82,20 +84,20 @@ func NewClusterFor(kind Kind, clock clock.PassiveClock, from Snapshot, onChange 
 	}
 }
 
-// Snapshot returns the state that the cluster is in.
+// Snapshot returns the current state of the cluster.
 func (c *Cluster) Snapshot() Snapshot {
 	return Snapshot{Objects: c.Live(), versions: c.versions + c.Revision(), uids: c.uids}
 }
 
 func (c *Cluster) now() metav1.Time { return metav1.NewTime(c.clock.Now()).Rfc3339Copy() }
 
-// Revision numbers the states of the cluster, from 0.
+// Revision returns the number of the current state, from 0.
 func (c *Cluster) Revision() int { return len(c.states) - 1 }
 
-// Live returns what the cluster holds.
+// Live returns the current objects of the cluster.
 func (c *Cluster) Live() Objects { return c.states[c.Revision()] }
 
-// At returns what the cluster held at a revision.
+// At returns the objects of the cluster at a revision.
 func (c *Cluster) At(revision int) Objects { return c.states[revision] }
 
 func (c *Cluster) keyOf(object client.Object) string {
@@ -110,7 +112,7 @@ func conflict(object client.Object, why string, args ...any) error {
 	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), fmt.Errorf(why, args...))
 }
 
-// put stores an object, nil to remove it, as the next state.
+// put stores an object under a key and appends the result as the next state. A nil object removes the key.
 func (c *Cluster) put(key string, after client.Object) {
 	before := c.Live()[key]
 	if after != nil {
@@ -120,7 +122,7 @@ func (c *Cluster) put(key string, after client.Object) {
 	c.onChange(Change{Key: key, Before: before, After: after})
 }
 
-// ChangeTo returns the write that led to a revision.
+// ChangeTo returns the write that produced a revision.
 func (c *Cluster) ChangeTo(revision int) Change {
 	old, now := c.states[revision-1], c.states[revision]
 	for key, object := range now {
@@ -133,11 +135,11 @@ func (c *Cluster) ChangeTo(revision int) Change {
 			return Change{Key: key, Before: object}
 		}
 	}
-	panic("nothing was written") // put makes a revision of each write
+	panic("the revision has no write") // put appends one revision for each write
 }
 
-// Create stores a new object and fills in what the API server fills in. It returns AlreadyExists if there is one of the
-// name.
+// Create stores a new object and sets the fields that the API server sets. It returns AlreadyExists if the name is
+// taken.
 func (c *Cluster) Create(object client.Object) error {
 	key := c.keyOf(object)
 	if c.Live()[key] != nil {
@@ -152,7 +154,7 @@ func (c *Cluster) Create(object client.Object) error {
 		job.JobStatus().Phase = batchv1beta1.JobPhasePending // the default in the CRD
 	}
 	if secret, ok := object.(*corev1.Secret); ok {
-		secret.Data = nil // each time another, so that no state would be like an earlier one
+		secret.Data = nil // the data is random: with it, no two states would be equal
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -173,8 +175,9 @@ func (c *Cluster) Create(object client.Object) error {
 	return nil
 }
 
-// Remove deletes an object as the API server does: a pod that is bound to a node and has not ended gets its grace
-// period. At its end the kubelet confirms. It returns NotFound, or Conflict if a precondition does not hold.
+// Remove deletes an object as the API server does. A pod that is bound to a node and has not ended gets its grace
+// period, and stays until the kubelet confirms the deletion. Remove returns NotFound if the object does not exist, and
+// Conflict if a precondition does not hold.
 func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) error {
 	key := c.keyOf(object)
 	current := c.Live()[key]
@@ -183,10 +186,11 @@ func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) err
 	}
 	if p := options.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != current.GetUID() {
-			return conflict(object, "the UID in the precondition is %s, that of the object %s", *p.UID, current.GetUID())
+			return conflict(object, "the UID in the precondition is %s, but the UID of the object is %s",
+				*p.UID, current.GetUID())
 		}
 		if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
-			return conflict(object, "the resourceVersion in the precondition is %s, that of the object %s",
+			return conflict(object, "the resourceVersion in the precondition is %s, but the object has %s",
 				*p.ResourceVersion, current.GetResourceVersion())
 		}
 	}
@@ -216,8 +220,8 @@ func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) err
 	return nil
 }
 
-// removeOwner deletes an object at once, or in the foreground: then it stays until the garbage collector has deleted
-// all that it owns.
+// removeOwner deletes an object other than a pod. With foreground propagation the object stays until the garbage
+// collector has deleted its dependents. Otherwise the object is removed immediately.
 func (c *Cluster) removeOwner(key string, current client.Object, options client.DeleteOptions) error {
 	switch {
 	case ptr.Deref(options.PropagationPolicy, metav1.DeletePropagationBackground) != metav1.DeletePropagationForeground:
@@ -232,7 +236,7 @@ func (c *Cluster) removeOwner(key string, current client.Object, options client.
 	return nil
 }
 
-// Change lets a kubelet or the scheduler change the status of a pod, or bind it to a node.
+// Change changes the status of a pod or binds the pod to a node, as a kubelet or the scheduler does.
 func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
 	changed := copyOf(pod)
 	changed.Status = *pod.Status.DeepCopy()
@@ -240,13 +244,13 @@ func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
 	c.put(c.keyOf(pod), changed)
 }
 
-// Annotate changes an object in a way that does not wake a controller.
+// Annotate changes an object in a way that does not enqueue a reconcile.
 func (c *Cluster) Annotate(object client.Object) { c.put(c.keyOf(object), copyOf(object)) }
 
 // Put replaces an object.
 func (c *Cluster) Put(object client.Object) { c.put(c.keyOf(object), object) }
 
-// copyOf returns an object that shares all but its fields with another, so that many states do not take much memory.
+// copyOf returns a shallow copy of an object. States share the data behind the fields, which saves memory.
 func copyOf[T client.Object](object T) T {
 	value := reflect.New(reflect.TypeOf(object).Elem())
 	value.Elem().Set(reflect.ValueOf(object).Elem())

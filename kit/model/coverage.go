@@ -1,18 +1,17 @@
 package model
 
-// Coverage is how much of the conformance suite runs.
+// Coverage selects how much of the conformance suite runs.
 type Coverage int
 
 const (
-	// Quick stops the controller once at each write of each scenario, and explores jobs of one replica in which one thing
-	// goes wrong.
+	// Quick stops the controller once at each write of each scenario. It explores jobs of one replica with one fault.
 	Quick Coverage = iota
-	// Added explores the jobs that frameworks explore, some of them with two replicas, in which one thing goes wrong.
+	// Added explores only the jobs that are marked for frameworks, with one fault. Some of them have two replicas.
 	Added
-	// Thorough injects each fault at each write, restarts with caches that are all equally stale, explores every small
-	// job, in which up to two things go wrong, and walks at random.
+	// Thorough injects each fault at each write and restarts the controller with caches that are all equally stale. It
+	// explores every small job with up to two faults, and runs random walks.
 	Thorough
-	// Full also restarts with one stale cache and the others fresh, hides each write of a pod from the cache, and
-	// explores lives in which up to three things go wrong.
+	// Full also restarts the controller with only one stale cache, and hides each write of a pod from the cache. It
+	// explores executions with up to three faults.
 	Full
 )

@@ -9,13 +9,14 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// PriorityClassName is the class that pods of every PodGroup here must have.
+// PriorityClassName is the priority class of all pods of PodGroups in the model.
 const PriorityClassName = "priority-of-the-group"
 
 // QueueClosedMessage is the message of the condition Admitted of a PodGroup whose queue is closed.
 const QueueClosedMessage = "the queue is closed"
 
-// Unconsidered returns the job's PodGroup if the scheduler-controller has yet to consider it as it is now, else nil.
+// Unconsidered returns the job's PodGroup if the scheduler-controller has not processed its current generation, and nil
+// otherwise.
 func (o Objects) Unconsidered() *schedulerv1beta1.PodGroup {
 	group := o.PodGroup()
 	if group == nil || !owned(group) || group.Status.ObservedGeneration == group.Generation {
@@ -24,8 +25,8 @@ func (o Objects) Unconsidered() *schedulerv1beta1.PodGroup {
 	return group
 }
 
-// ConsiderNew lets the scheduler-controller look at the PodGroup of the job if it is new or was changed, and reports
-// whether it was.
+// ConsiderNew makes the scheduler-controller process the PodGroup of the job if the PodGroup is new or has changed. It
+// reports whether the PodGroup was processed.
 func (c *Cluster) ConsiderNew(closed bool) bool {
 	isNew := c.Live().Unconsidered() != nil
 	if isNew {
@@ -34,8 +35,8 @@ func (c *Cluster) ConsiderNew(closed bool) bool {
 	return isNew
 }
 
-// Consider lets the scheduler-controller look at the PodGroup of the job, if it has one, and admit it unless its queue
-// is closed.
+// Consider makes the scheduler-controller process the PodGroup of the job, if the job has one. The scheduler-controller
+// admits the PodGroup unless the queue is closed.
 func (c *Cluster) Consider(closed bool) {
 	group := c.Live().PodGroup()
 	if group == nil || !owned(group) {
@@ -56,8 +57,8 @@ func (c *Cluster) Consider(closed bool) {
 	c.Put(considered)
 }
 
-// ExpireGroup lets the scheduler-controller report that the PodGroup of the job was on nodes for as long as its queue
-// allows. It reports whether the job has a PodGroup.
+// ExpireGroup makes the scheduler-controller report that the PodGroup of the job has exceeded the maximum duration of
+// its queue. ExpireGroup reports whether the job has a PodGroup.
 func (c *Cluster) ExpireGroup() bool {
 	group := c.Live().PodGroup()
 	if group == nil || !owned(group) {
@@ -72,7 +73,7 @@ func (c *Cluster) ExpireGroup() bool {
 	return true
 }
 
-// TensorBoardStatus returns the status of the TensorBoard of a job, nil for none.
+// TensorBoardStatus returns the status of the TensorBoard of a job, or nil if the job has none.
 func TensorBoardStatus(job framework.Job) *batchv1beta1.DependentStatus {
 	if owner, ok := job.(framework.TensorBoardJob); ok {
 		return owner.TensorBoardStatus()

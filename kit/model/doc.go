@@ -1,9 +1,9 @@
-// Package model is a model of all that surrounds a job controller: the API server and the caches that follow it,
-// kubelets, the scheduler-controller, the garbage collector, and the users of the job. It has what each of them does,
-// what may go wrong, and the laws that hold whatever goes wrong. The packages conformance and explore decide when
-// things happen.
+// Package model simulates the environment of a job controller: the API server and the caches that follow it, kubelets,
+// the scheduler-controller, the garbage collector, and the users of the job. The package defines the actions of each
+// component, the faults that can occur, and the laws, which are invariants that hold under every fault. The packages
+// conformance and explore decide when the actions and faults happen.
 //
-// The model of the API server is checked against the real one by the integration tests of the controllers.
+// The integration tests of the controllers check the model of the API server against a real API server.
 package model
 
 import (
@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Birth is when every life of a job begins.
+// Birth is the time at which every simulation begins.
 var Birth = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// JobKey names the one job of a cluster.
+// JobKey is the namespace and name of the only job in a cluster.
 var JobKey = types.NamespacedName{Namespace: "ns", Name: "job"}

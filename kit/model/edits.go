@@ -4,18 +4,18 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Edit gives the job another shape, as its user does.
+// Edit changes the shape of the job, as its user does.
 func (c *Cluster) Edit(kind Kind, s Shape) { c.Put(kind.edited(c.Live().Job(), s)) }
 
-// Pause is the edit of a user who pauses the job.
+// Pause is an edit that pauses the job.
 func Pause(s *Shape) {
 	s.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
 }
 
-// Resume is the edit of a user who ends the pause.
+// Resume is an edit that resumes the job.
 func Resume(s *Shape) { s.RunMode = nil }
 
-// Scale is the edit of a user who expects another number of replicas.
+// Scale returns an edit that changes the expected number of replicas.
 func Scale(expected int32) func(*Shape) {
 	return func(s *Shape) {
 		elastic := *s.Elastic

@@ -4,32 +4,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Effect is what goes wrong with a write of the controller. What goes wrong with its reads is in cache.go, and what
-// happens to pods in mishaps.go. A controller also stops between any two of its calls.
+// Effect is a fault that a write of the controller meets. Faults of reads are in cache.go, and faults of pods are in
+// mishaps.go. A controller can also stop between any two of its calls. The text of an effect is printed before the
+// write, such as "the controller stops after write 3 of 9".
 type Effect string
 
 // The effects.
 const (
-	// Stop: the write succeeds, and the process ends right after it.
+	// Stop lets the write succeed and ends the process directly after it.
 	Stop Effect = "the controller stops after"
-	// Refuse: the API server fails before the write takes effect.
+	// Refuse makes the API server fail before the write takes effect.
 	Refuse Effect = "the API server fails before"
-	// Lose: the write takes effect, but the answer is lost and the cache does not have it yet.
-	Lose Effect = "the answer is lost of"
-	// Postpone: the controller gets a timeout, and the API server carries out the write later, or never.
-	Postpone Effect = "the API server is late with"
-	// TakeOff: the write takes effect, but admission takes a label off the pod that it creates.
-	TakeOff Effect = "admission takes a label off the pod of"
-	// Hide: the write takes effect, but the cache does not have it yet. This happens to writes of pods.
+	// Lose lets the write take effect, but the response is lost and the cache does not have the write yet.
+	Lose Effect = "the API server loses its response to"
+	// Postpone gives the controller a timeout. The API server makes the write later, or never.
+	Postpone Effect = "the API server times out and delays"
+	// TakeOff lets the write take effect, but admission removes a label from the pod that the write creates.
+	TakeOff Effect = "admission removes a label from the pod of"
+	// Hide lets the write take effect, but the cache does not have the write yet. Only writes of pods can be hidden.
 	Hide Effect = "the cache lags after"
 )
 
-// Refused is the answer to a write that the API server refuses.
+// Refused returns the answer to a write that fails before it takes effect.
 func Refused() Answer {
 	return Answer{Err: apierrors.NewServiceUnavailable("the API server is restarting")}
 }
 
-// Lost is what the controller gets instead of an answer that is lost.
+// Lost returns the answer that the controller gets if the response to a call is lost.
 func Lost(c Call) Answer {
 	return Answer{Err: apierrors.NewTimeoutError(c.String()+": the connection was lost", 0)}
 }

@@ -7,8 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Garbage returns the keys of what the garbage collector is to delete: what has lost its owner, or has one that is
-// deleted in the foreground. It lets go of such a job once all that the job owns is gone.
+// Garbage returns the keys of the objects that the garbage collector must delete. These are objects whose owner is gone
+// or is being deleted in the foreground. letsGoOfJob reports whether a job that is being deleted in the foreground has
+// no dependents left, so that the garbage collector can remove it.
 func (o Objects) Garbage() (keys []string, letsGoOfJob bool) {
 	job := o.Job()
 	isDeleted := job != nil && job.GetDeletionTimestamp() != nil
@@ -27,5 +28,5 @@ func (o Objects) Garbage() (keys []string, letsGoOfJob bool) {
 	return keys, isDeleted && left == 0
 }
 
-// LetGo removes the object of a key, whatever it waits for.
+// LetGo removes the object of a key, even if the object has finalizers.
 func (c *Cluster) LetGo(key string) { c.put(key, nil) }

@@ -28,14 +28,14 @@ func (k Kind) HoldingLeaders() Kind {
 	return k
 }
 
-// IsLetGo reports whether only finalizers keep an object that is being deleted: nothing more happens to it by itself.
+// IsLetGo reports whether only finalizers keep an object that is being deleted. Its grace period is over.
 func IsLetGo(object client.Object) bool {
 	return object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) > 0 &&
 		ptr.Deref(object.GetDeletionGracePeriodSeconds(), 1) == 0
 }
 
-// shortenGrace ends the grace period of a pod that is being deleted, and that finalizers keep. The deletion timestamp
-// then is the time at which the deletion was requested.
+// shortenGrace ends the grace period of a pod that is being deleted and has finalizers. It sets the deletion timestamp
+// to the time at which the deletion was requested.
 func (c *Cluster) shortenGrace(key string, pod *corev1.Pod) {
 	grace := ptr.Deref(pod.DeletionGracePeriodSeconds, 0)
 	if grace == 0 {
@@ -47,9 +47,9 @@ func (c *Cluster) shortenGrace(key string, pod *corev1.Pod) {
 	c.put(key, pod)
 }
 
-// patchPod applies a strategic merge patch that removes finalizers from a pod. A pod that is being deleted goes with
-// the last of them, once its grace period is over. It returns NotFound, or Conflict if the patch carries another
-// resourceVersion than the pod.
+// patchPod applies a strategic merge patch that removes finalizers from a pod. Without its last finalizer, a pod that
+// is being deleted and whose grace period is over is removed. patchPod returns NotFound if the pod does not exist, and
+// Conflict if the resourceVersion in the patch is not the current one.
 func (c *Cluster) patchPod(pod *corev1.Pod, patch client.Patch) error {
 	key := c.keyOf(pod)
 	current, ok := c.Live()[key].(*corev1.Pod)
@@ -87,8 +87,8 @@ func (c *Cluster) patchPod(pod *corev1.Pod, patch client.Patch) error {
 	return nil
 }
 
-// isIndexed reports whether an index of the controller has a pod under a value: that of the pods of an owner, by its
-// UID, or that of the pods that are held for a job, by its name.
+// isIndexed reports whether an index of the controller has a pod under the required value. The controller has two
+// indexes: pods by the UID of their owner, and held pods by the name of their job.
 func isIndexed(pod *corev1.Pod, by fields.Requirement) bool {
 	owner := metav1.GetControllerOf(pod)
 	switch {

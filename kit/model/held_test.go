@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// TestPodWithAFinalizer checks that a pod which is deleted by force stays until its finalizer is removed, and keeps the
+// TestPodWithAFinalizer checks that a pod that is deleted by force stays until its finalizer is removed, and keeps the
 // time at which its deletion was requested.
 func TestPodWithAFinalizer(t *testing.T) {
 	t.Parallel()
@@ -40,10 +40,10 @@ func TestPodWithAFinalizer(t *testing.T) {
 		}
 	}
 	if !IsLetGo(live()) {
-		t.Fatalf("only the finalizer is to keep the pod: %+v", live().ObjectMeta)
+		t.Fatalf("expected that only the finalizer keeps the pod: %+v", live().ObjectMeta)
 	}
 	if diff := cmp.Diff(requested, policy.DeletedAt(live())); diff != "" {
-		t.Errorf("the deletion was requested at another time (-want +got):\n%s", diff)
+		t.Errorf("the time of the deletion request changed (-want +got):\n%s", diff)
 	}
 	remove := func(version string) error {
 		patch := `{"metadata": {"resourceVersion": "` + version + `",
@@ -51,12 +51,12 @@ func TestPodWithAFinalizer(t *testing.T) {
 		return c.Client().Patch(t.Context(), live().DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 	}
 	if err := remove("1"); err == nil {
-		t.Error("a patch of an earlier version is accepted")
+		t.Error("a patch with an outdated resourceVersion is accepted, want a conflict")
 	}
 	if err := remove(live().ResourceVersion); err != nil {
 		t.Fatal(err)
 	}
 	if left := ListOf[*corev1.Pod](c.Live()); len(left) > 0 {
-		t.Errorf("the pod stays without a finalizer: %+v", left[0].ObjectMeta)
+		t.Errorf("the pod still exists after its last finalizer was removed: %+v", left[0].ObjectMeta)
 	}
 }

@@ -18,25 +18,25 @@ import (
 type Kind struct {
 	// Name of the kind.
 	Name string
-	// Scheme has the kind, and all kinds of objects that a job owns.
+	// Scheme contains the kind and the kinds of all objects that a job owns.
 	Scheme *runtime.Scheme
-	// MainContainer is the name that the main container of a replica has.
+	// MainContainer is the name of the main container of a replica.
 	MainContainer string
 	// SpecOf returns the spec of a job of the kind.
 	SpecOf func(framework.Job) framework.JobSpec
 	// NewReconciler returns the controller of the kind.
 	NewReconciler func(controller.Cluster, controller.Options) (reconcile.Reconciler, error)
 
-	// Admission of the cluster, which changes pods as they are created. Nil changes nothing.
+	// Admission changes pods as they are created in the cluster. Nil changes nothing.
 	Admission Admission
-	// HoldsLeaders is set if the controller of the kind holds the pods of leaders.
+	// HoldsLeaders reports whether the controller holds the pods of leaders with a finalizer.
 	HoldsLeaders bool
 
 	newJob func(Shape) framework.Job
 }
 
-// KindOf returns the kind of a controller. The function makes a job of a shape, without a name. KindOf returns an error
-// if the types of the controller do not go into one scheme.
+// KindOf returns the kind of a controller. The function newJob returns a job of the given shape, without a name. KindOf
+// returns an error if the types of the controller cannot be registered in one scheme.
 func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J) (Kind, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), ofKind.AddToScheme(scheme))
@@ -61,8 +61,8 @@ func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J)
 	}, nil
 }
 
-// Runs reports whether jobs of the kind can be of a shape: whether they have a TensorBoard, if it wants one, and
-// whether they scale, if it is elastic. An elastic shape without a restart scope also needs a rendezvous.
+// Runs reports whether the kind supports a shape. A shape with a TensorBoard needs a kind that has TensorBoards. An
+// elastic shape needs a kind that scales, and also a rendezvous if the shape has no restart scope.
 func (k Kind) Runs(s Shape) bool {
 	job := k.newJob(s)
 	if _, ok := job.(framework.TensorBoardJob); s.TensorBoard != nil && !ok {
@@ -75,12 +75,13 @@ func (k Kind) Runs(s Shape) bool {
 	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 
-// ServesLeader reports whether the peers of the leader only serve it, so that they go when it has succeeded.
+// ServesLeader reports whether the peers of the leader only serve the leader. Such peers are deleted when the leader
+// has succeeded.
 func (k Kind) ServesLeader() bool {
 	return k.SpecOf(k.newJob(Shape{Replicas: 1})).Roles[0].Serves
 }
 
-// Job returns a job of a shape as its user writes it.
+// Job returns a job of a shape as a user writes it.
 func (k Kind) Job(s Shape) framework.Job {
 	if s.Template.Spec.Containers == nil {
 		s.Template.Spec.Containers = []corev1.Container{{Name: k.MainContainer, Image: "training"}}
@@ -91,7 +92,7 @@ func (k Kind) Job(s Shape) framework.Job {
 	return job
 }
 
-// edited returns a job once its user has given it another shape.
+// edited returns a copy of a job after its user has changed its shape.
 func (k Kind) edited(job framework.Job, s Shape) framework.Job {
 	edited := k.Job(s)
 	edited.SetUID(job.GetUID())
@@ -102,7 +103,7 @@ func (k Kind) edited(job framework.Job, s Shape) framework.Job {
 	return edited
 }
 
-// CountReplicas returns how many replicas a spec asks for.
+// CountReplicas returns the number of replicas in a spec.
 func CountReplicas(spec framework.JobSpec) int {
 	sum := 0
 	for _, role := range spec.Roles {

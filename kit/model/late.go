@@ -8,32 +8,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LateAnnotation marks what the API server created late. The controller does not know it.
+// LateAnnotation marks an object that a delayed write created. The controller does not read the annotation.
 const LateAnnotation = "conformance/late"
 
-// Write is what a controller asks the API server to change.
+// Write is a write request of a controller.
 type Write struct {
-	// Object that is sent.
+	// Object is the object in the request.
 	Object client.Object
 	// Options of a deletion.
 	Options client.DeleteOptions
-	// Do makes the write on a cluster. It may change the object.
+	// Do makes the write on a cluster. It can change the object.
 	Do func(*Cluster) error
 }
 
-// LateWrite is a write that the API server carries out late. The controller got a timeout for it.
+// LateWrite is a delayed write: the API server makes it after the controller got a timeout.
 type LateWrite struct {
 	Write
 
 	Call Call
 }
 
-// Late returns the write as one that the API server carries out later.
+// Late returns the write as a delayed write.
 func (w Write) Late(call Call) *LateWrite {
 	if call.Verb == "create" {
 		sent := deepCopyOf(w.Object)
 		w.Do = func(c *Cluster) error {
-			object := deepCopyOf(sent) // it may be carried out in many lives
+			object := deepCopyOf(sent) // several executions can make the write
 			annotations := map[string]string{LateAnnotation: "true"}
 			maps.Copy(annotations, object.GetAnnotations())
 			object.SetAnnotations(annotations)
@@ -43,8 +43,8 @@ func (w Write) Late(call Call) *LateWrite {
 	return &LateWrite{Write: w, Call: call}
 }
 
-// CarryOut makes the write, unless its preconditions do not hold any more. It returns the UID of a pod that the write
-// created, empty for none.
+// CarryOut makes the write unless its preconditions no longer hold. It returns the UID of the pod that the write
+// created. Empty means none.
 func (w *LateWrite) CarryOut(c *Cluster) types.UID {
 	if err := w.Do(c); err != nil || w.Call.Verb != "create" || w.Call.Resource != Pods {
 		return ""
@@ -56,15 +56,15 @@ func deepCopyOf(object client.Object) client.Object {
 	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
 }
 
-// IsLate reports whether the API server created an object late. No law about the moment of a creation holds for it.
+// IsLate reports whether a delayed write created the object. The laws about the time of a creation do not apply to it.
 func IsLate(object metav1.Object) bool { return object.GetAnnotations()[LateAnnotation] != "" }
 
-// Writer is who makes a write.
+// Writer describes who makes a write.
 type Writer struct {
-	// IsController reports whether it is the controller.
+	// IsController reports whether the controller makes the write.
 	IsController bool
-	// Unseen is the pod that the API server created late, since the controller began to look at the job last. It may be
-	// of an earlier attempt, and a new peer may meet it: no controller can prevent that. This is the window of the laws
-	// about pods that meet. It ends with the next reconcile, which must see the pod. Empty means none.
+	// Unseen is the pod that a delayed write created since the last reconcile began. Empty means none. The pod can belong
+	// to an earlier attempt, and a new peer can meet it. No controller can prevent that, so the laws about pods that meet
+	// exempt the pod. The exemption ends with the next reconcile, which must see the pod.
 	Unseen types.UID
 }

@@ -20,14 +20,14 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Reporter is told what is wrong.
+// Reporter receives the violations of laws. A testing.TB is a Reporter.
 type Reporter interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-// CheckLaws checks what no write may do, whatever went wrong before, and what no write of the controller may do. The
-// objects are those after the write.
+// CheckLaws reports the laws that a write violates. Laws are invariants that hold for every write, whatever faults came
+// before. Some laws apply only to writes of the controller. The objects are the state after the write.
 func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	t.Helper()
 	if by.IsController {
@@ -37,7 +37,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	}
 	before, after := change.Before, change.After
 	if before == nil && IsLate(after) {
-		return // the controller decided it earlier, and cannot have it undecided
+		return // the controller decided on the creation earlier and cannot cancel it
 	}
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
 		checkCreation(t, k, now, pod, by.Unseen)
@@ -58,40 +58,40 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	becomesTrue := func(condition string) bool { return IsTrue(status, condition) && !IsTrue(*old.JobStatus(), condition) }
 	isSeen := func(pod *corev1.Pod) bool { return pod.UID != by.Unseen && !IsRelabelled(pod) }
 	if becomesTrue(batchv1beta1.ConditionPaused) && slices.ContainsFunc(now.Pods(), isSeen) {
-		t.Errorf("the job is said to be paused, but there are pods: %s", now.Describe())
+		t.Errorf("the job becomes Paused while it has pods: %s", now.Describe())
 	}
 	if status.Finished() && !old.JobStatus().Finished() {
 		checkFinish(t, k, now, job, isSeen)
 	}
 	if a := status.Aggregate; becomesTrue(batchv1beta1.ConditionRunning) && k.SpecOf(job).Elastic == nil &&
 		a.Creating+a.Pending+a.Deleted+a.Unknown > 0 {
-		t.Errorf("the job is said to run, but its aggregate is %+v", *a)
+		t.Errorf("the job becomes Running, but its aggregate is %+v", *a)
 	}
 }
 
-// checkCreation checks that a pod may be created. The controller cannot have seen one of the pods.
+// checkCreation checks that the creation of a pod is allowed. The controller cannot know about the unseen pod.
 func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	job := now.Job()
 	if job == nil {
-		return // it was deleted just now, and the pod will be
+		return // the job was just deleted, and the garbage collector deletes the pod
 	}
 	status := *job.JobStatus()
 	if status.Decided() {
-		t.Errorf("pod %s is created for a job that is %s and whose end is decided", pod.Name, status.Phase)
+		t.Errorf("pod %s is created although the end of the job is decided (phase %s)", pod.Name, status.Phase)
 	}
 	spec := k.SpecOf(job)
 	if spec.RunMode.Pausing() {
-		t.Errorf("pod %s is created for a job that is to be paused", pod.Name)
+		t.Errorf("pod %s is created although the job must pause", pod.Name)
 	}
-	// The first status of these waits for their replicas to run.
+	// The first status of such a job can be delayed until its replicas run.
 	firstMayWait := spec.Elastic == nil && spec.Scheduler == nil && spec.RunPolicy.ActiveDeadlineSeconds == nil
 	if !isListed(status, pod.Name) && (status.ObservedGeneration > 0 || !firstMayWait) {
-		t.Errorf("pod %s is created, but its replica is not in the status", pod.Name)
+		t.Errorf("pod %s is created before its replica is in the status", pod.Name)
 	}
 	asked := cmp.Or(pod.Annotations[AskedAnnotation], AttemptLabel(pod))
 	if want := AttemptOf(status, pod.Name); asked != want {
-		t.Errorf("pod %s is created for attempt %s, but the job is at %s", pod.Name, asked, want)
+		t.Errorf("pod %s is created for attempt %s, but the current attempt is %s", pod.Name, asked, want)
 	}
 	if spec.Scheduler != nil {
 		checkMembership(t, now, job, pod)
@@ -100,41 +100,42 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen type
 		if IsRelabelled(other) || other.UID == pod.UID || other.UID == unseen {
 			continue
 		}
-		// A pod that lost the label is of the attempt that it had. A cache that lags shows it so.
+		// A pod without the attempt label still belongs to its attempt. A stale cache shows the pod with the label.
 		made := cmp.Or(other.Annotations[AskedAnnotation], AttemptLabel(other))
 		if of, _, _ := strings.Cut(made, "."); of != "" && of != fmt.Sprint(status.Attempt+status.Pauses) {
-			t.Errorf("pod %s is created while %s is there, of an earlier attempt of all replicas, which it could meet: %s",
+			t.Errorf("pod %s is created while pod %s of an earlier attempt of the whole job exists: %s",
 				pod.Name, other.Name, now.Describe())
 		}
 		before := other.Annotations[MembersAnnotation]
 		if spec.Elastic == nil && before != pod.Annotations[MembersAnnotation] {
-			t.Errorf("pod %s is created in a job of %s replicas, but %s was when they were %s",
+			t.Errorf("pod %s is created for a job of %s replicas, but pod %s was created for a job of %s replicas",
 				pod.Name, pod.Annotations[MembersAnnotation], other.Name, before)
 		}
 	}
 }
 
-// IsRelabelled reports whether somebody changed the labels by which the controller finds a pod. Nobody finds it before
-// its name is needed.
+// IsRelabelled reports whether a user or admission changed the labels by which the controller finds a pod. The
+// controller finds such a pod only when it needs the name of the pod.
 func IsRelabelled(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return pod.Labels[batchv1beta1.LabelJobKind] != owner.Kind || pod.Labels[batchv1beta1.LabelJobName] != owner.Name
 }
 
-// checkMembership checks that a pod is created in the job's own PodGroup, which may have pods as it is now, and does
-// not wait there for replicas that are done.
+// checkMembership checks that a pod is created in the job's own PodGroup, that the current generation of the PodGroup
+// is admitted, and that the PodGroup does not wait for replicas that have ended.
 func checkMembership(t Reporter, now Objects, job framework.Job, pod *corev1.Pod) {
 	t.Helper()
 	group := now.PodGroup()
 	if group == nil || !metav1.IsControlledBy(group, job) || group.DeletionTimestamp != nil ||
 		group.Status.ObservedGeneration != group.Generation ||
 		!meta.IsStatusConditionTrue(group.Status.Conditions, schedulerv1beta1.ConditionAdmitted) {
-		t.Errorf("pod %s is created while its job has no PodGroup that is admitted as it is: %+v", pod.Name, group)
+		t.Errorf("pod %s is created, but its job has no PodGroup whose current generation is admitted: %+v",
+			pod.Name, group)
 		return
 	}
 	if pod.Labels[schedulerv1beta1.LabelGroupName] != group.Name ||
 		pod.Spec.SchedulerName != schedulerv1beta1.SchedulerName {
-		t.Errorf("pod %s is no member of the PodGroup", pod.Name)
+		t.Errorf("pod %s is not a member of the PodGroup", pod.Name)
 	}
 	left := int32(0)
 	for _, task := range job.JobStatus().Tasks {
@@ -145,28 +146,28 @@ func checkMembership(t Reporter, now Objects, job framework.Job, pod *corev1.Pod
 		}
 	}
 	if group.Spec.MinMember > left {
-		t.Errorf("pod %s waits for %d pods, but no more than %d replicas are not done: %s",
+		t.Errorf("pod %s waits for a gang of %d pods, but only %d replicas have not ended: %s",
 			pod.Name, group.Spec.MinMember, left, now.Describe())
 	}
 }
 
-// checkGroupCreation checks that a PodGroup may be created: for a job whose end is not decided and that is not paused,
-// and before its pods unless somebody deleted an earlier one.
+// checkGroupCreation checks that a PodGroup is created only for a job that names a queue, that is not pausing, and
+// whose end is not decided.
 func checkGroupCreation(t Reporter, k Kind, now Objects) {
 	t.Helper()
 	job := now.Job()
 	switch {
-	case job == nil: // it was deleted just now
+	case job == nil: // the job was just deleted
 	case k.SpecOf(job).Scheduler == nil:
-		t.Errorf("a PodGroup is created for a job in no queue")
+		t.Errorf("a PodGroup is created for a job without a queue")
 	case job.JobStatus().Decided() || k.SpecOf(job).RunMode.Pausing():
-		t.Errorf("a PodGroup is created for a job that is %s, whose end is decided: %t, and paused: %t",
+		t.Errorf("a PodGroup is created for a job in phase %s (its end is decided: %t, it must pause: %t)",
 			job.JobStatus().Phase, job.JobStatus().Decided(), k.SpecOf(job).RunMode.Pausing())
 	}
 }
 
-// checkDeletion checks that a write of the controller deletes no pod that does its work, or that a job whose end is
-// decided has to keep, with its logs. The objects are those after the write.
+// checkDeletion checks that the controller does not delete a pod of the current attempt. Once the end of the job is
+// decided, it checks that the controller deletes only pods that the cleanUpPolicy does not keep for their logs.
 func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
@@ -177,16 +178,17 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	switch status := *job.JobStatus(); {
 	case status.Decided():
 		if !policy.CleansUp(k.SpecOf(job).RunPolicy, pod) {
-			t.Errorf("the clean-up deletes pod %s, which is %s", pod.Name, pod.Status.Phase)
+			t.Errorf("the clean-up deletes pod %s in phase %s, but the cleanUpPolicy keeps it", pod.Name, pod.Status.Phase)
 		}
-	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // no attempt began since
+	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // no attempt has begun since the pause
 	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
-		t.Errorf("the controller deletes pod %s, which is of the current attempt", pod.Name)
+		t.Errorf("the controller deletes pod %s of the current attempt", pod.Name)
 	}
 }
 
-// checkSecretDeletion checks that the Secret that the replicas share is deleted only once none of them runs any more.
-// Pods that are being deleted may run: they have read it. So may those that an elastic job gives up as it ends.
+// checkSecretDeletion checks that the Secret that the replicas share is deleted only when no replica runs. Pods that
+// are being deleted are exempt, because they have already read the Secret. Elastic jobs are exempt, because replicas
+// that an elastic job has given up can still run when the job ends.
 func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	_, isSecret := change.Before.(*corev1.Secret)
@@ -195,29 +197,29 @@ func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	}
 	for _, pod := range now.Pods() {
 		if !policy.Ended(pod) && !kubelet.HasEnded(pod) && pod.DeletionTimestamp == nil {
-			t.Errorf("the controller deletes the Secret of the job, but pod %s is %s", pod.Name, pod.Status.Phase)
+			t.Errorf("the controller deletes the Secret of the job while pod %s is %s", pod.Name, pod.Status.Phase)
 		}
 	}
 }
 
-// checkTensorBoardCreation checks that a TensorBoard may be created: for a job that wants it and whose end is not
-// decided. The status must name it before, so that it is found again whatever happens next.
+// checkTensorBoardCreation checks that a TensorBoard is created only for a job that specifies one and whose end is not
+// decided. The status must mention the TensorBoard first, so that the controller finds it again after any fault.
 func checkTensorBoardCreation(t Reporter, now Objects) {
 	t.Helper()
 	job, ok := now.Job().(framework.TensorBoardJob)
 	switch {
-	case !ok: // it was deleted just now
+	case !ok: // the job was just deleted
 	case job.JobStatus().Decided():
-		t.Errorf("a TensorBoard is created for a job that is %s and whose end is decided", job.JobStatus().Phase)
+		t.Errorf("a TensorBoard is created although the end of the job is decided (phase %s)", job.JobStatus().Phase)
 	case job.TensorBoardSpec() == nil:
-		t.Errorf("a TensorBoard is created for a job that wants none")
+		t.Errorf("a TensorBoard is created for a job that does not specify one")
 	case job.TensorBoardStatus() == nil:
-		t.Errorf("a TensorBoard is created, but it is not in the status")
+		t.Errorf("a TensorBoard is created before it is in the status")
 	}
 }
 
-// checkFinish checks that a job may finish: its end is decided in the same way, and none of its pods runs any more that
-// the controller could have seen.
+// checkFinish checks that a finished job has the end that was decided, and that no pod runs that the controller could
+// have seen.
 func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func(*corev1.Pod) bool) {
 	t.Helper()
 	status := *job.JobStatus()
@@ -229,7 +231,7 @@ func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func
 		batchv1beta1.ConditionFailed:             hasFailed,
 	} {
 		if IsTrue(status, condition) != want {
-			t.Errorf("a job is %s, but its condition %s is %t", status.Phase, condition, !want)
+			t.Errorf("the job becomes %s, but its condition %s is %t", status.Phase, condition, !want)
 		}
 	}
 	if k.SpecOf(job).RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone {
@@ -237,7 +239,7 @@ func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func
 	}
 	for _, pod := range now.Pods() {
 		if policy.MayRun(pod) && isSeen(pod) {
-			t.Errorf("the job is said to be %s, but pod %s runs: %s", status.Phase, pod.Name, now.Describe())
+			t.Errorf("the job becomes %s while pod %s runs: %s", status.Phase, pod.Name, now.Describe())
 		}
 	}
 }
@@ -247,19 +249,19 @@ func IsTrue(status batchv1beta1.JobStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, condition)
 }
 
-// AttemptLabel returns the attempt that a pod was made for.
+// AttemptLabel returns the attempt in the labels of a pod.
 func AttemptLabel(pod *corev1.Pod) string { return pod.Labels[batchv1beta1.LabelAttempt] }
 
 func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	t.Helper()
 	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses {
-		t.Errorf("backoffCount, attempt or pauses falls from %d, %d, %d to %d, %d, %d", before.BackoffCount, before.Attempt,
-			before.Pauses, after.BackoffCount, after.Attempt, after.Pauses)
+		t.Errorf("backoffCount, attempt or pauses decreases: from %d, %d, %d to %d, %d, %d",
+			before.BackoffCount, before.Attempt, before.Pauses, after.BackoffCount, after.Attempt, after.Pauses)
 	}
 	if after.ObservedGeneration > 0 && (after.Phase == "" || after.Reason == "" ||
 		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionInitialized) == nil ||
 		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionRunning) == nil) {
-		t.Errorf("a status says neither whether the job is accepted nor whether it runs: %+v", after)
+		t.Errorf("the status lacks a phase, a reason, or the condition Initialized or Running: %+v", after)
 	}
 	if a := after.Aggregate; a != nil {
 		replicas := 0
@@ -267,7 +269,7 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 			replicas += len(task.Replicas)
 		}
 		if sum := a.Creating + a.Pending + a.Running + a.Succeeded + a.Failed + a.Unknown + a.Deleted; int(sum) != replicas {
-			t.Errorf("the aggregate of %d replicas sums up to %d", replicas, sum)
+			t.Errorf("the status lists %d replicas, but its aggregate adds up to %d", replicas, sum)
 		}
 	}
 	if before.Decided() && !before.Finished() {
@@ -285,7 +287,7 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	}
 }
 
-// checkDecided checks that a status keeps how it was decided that the job ends, and what was counted.
+// checkDecided checks that a status keeps the decided end of the job and all counts.
 func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
 	t.Helper()
 	for _, condition := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionFailureTarget} {
@@ -296,11 +298,11 @@ func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
 	}
 	if diff := gocmp.Diff(before.Failures, after.Failures); diff != "" || before.BackoffCount != after.BackoffCount ||
 		before.Attempt != after.Attempt || before.Pauses != after.Pauses {
-		t.Errorf("something is counted after the end of a job is decided: %+v, then %+v", before, after)
+		t.Errorf("a count changes after the end of the job is decided: from %+v to %+v", before, after)
 	}
 }
 
-// AttemptOf returns the attempt that the status says a replica is at, as the label of its pod has it.
+// AttemptOf returns the current attempt of a replica according to the status, in the format of the attempt label.
 func AttemptOf(status batchv1beta1.JobStatus, name string) string {
 	all := fmt.Sprint(status.Attempt + status.Pauses)
 	for _, task := range status.Tasks {
@@ -313,7 +315,7 @@ func AttemptOf(status batchv1beta1.JobStatus, name string) string {
 	return all
 }
 
-// isListed reports whether the status has a replica of the name.
+// isListed reports whether the status lists a replica of the name.
 func isListed(status batchv1beta1.JobStatus, name string) bool {
 	return slices.ContainsFunc(status.Tasks, func(task batchv1beta1.TaskStatus) bool {
 		return slices.ContainsFunc(task.Replicas, func(r batchv1beta1.ReplicaStatus) bool { return r.Name == name })

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/kubelet"
 )
 
-// Mishap is what may happen to a pod. It returns an error if the API server refuses it.
+// Mishap is an event that can happen to a pod. It returns an error if the API server rejects the change.
 type Mishap func(*Cluster, *corev1.Pod) error
 
 // changes returns a mishap that changes the status of the pod.
@@ -22,7 +22,7 @@ func changes(how func(*corev1.Pod, time.Time)) Mishap {
 	}
 }
 
-// then returns a mishap that is followed by another.
+// then returns a mishap that is followed by the next one.
 func (m Mishap) then(next Mishap) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error {
 		if err := m(c, pod); err != nil {
@@ -36,7 +36,7 @@ func removes(options client.DeleteOptions) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error { return c.Remove(pod, options) }
 }
 
-// Exits ends the main container, which has printed some output.
+// Exits ends the main container with an exit code and the output that it printed.
 func Exits(code int32, output string) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, output, at) })
 }
@@ -46,17 +46,17 @@ func stops(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Stop(p, code, at) })
 }
 
-// EndsSidecars ends what runs beside the main container, with an exit code.
+// EndsSidecars ends the other containers of the pod with an exit code.
 func EndsSidecars(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.EndSidecars(p, code, at) })
 }
 
-// RestartsInPlace ends the main container, and runs it again in the same pod.
+// RestartsInPlace ends the main container with an exit code and restarts it in the same pod.
 func RestartsInPlace(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Restart(p, code, at) })
 }
 
-// LosesLabel lets somebody take a label off the pod.
+// LosesLabel removes a label from the pod, as a user can do.
 func LosesLabel(label string) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error {
 		changed := pod.DeepCopy()
@@ -67,30 +67,30 @@ func LosesLabel(label string) Mishap {
 }
 
 var (
-	// Runs binds the pod to a node of its own, and runs it there.
+	// Runs binds the pod to a separate node and starts its containers.
 	Runs = changes(func(p *corev1.Pod, at time.Time) { kubelet.Run(p, nodeOf(p), at) })
-	// IsRejected lets the node refuse the pod, which was about to start.
+	// IsRejected makes the kubelet reject the pod before its containers start.
 	IsRejected = changes(func(p *corev1.Pod, _ time.Time) { kubelet.Reject(p, nodeOf(p)) })
-	// RunsOutOfMemory ends the main container for its memory.
+	// RunsOutOfMemory makes the kernel kill the main container because of its memory limit.
 	RunsOutOfMemory = changes(kubelet.KillForMemory)
-	// RunsOutOfStorage evicts the pod for its own use of storage.
+	// RunsOutOfStorage evicts the pod because it exceeds its ephemeral-storage limit.
 	RunsOutOfStorage = changes(kubelet.EvictForStorage)
-	// IsShutDown lets the node shut down, at which the program saves its work and exits with 0.
+	// IsShutDown shuts down the node. The program saves its work and exits with 0.
 	IsShutDown = changes(kubelet.ShutDownNode)
-	// IsDeleted lets somebody delete the pod.
+	// IsDeleted deletes the pod gracefully, as a user can do.
 	IsDeleted = removes(client.DeleteOptions{})
-	// Vanishes lets somebody delete the pod by force, so that nothing is left to be seen of it.
+	// Vanishes deletes the pod by force, so that the controller sees no trace of it.
 	Vanishes = removes(client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-	// IsPreempted lets the scheduler take the place of the pod.
+	// IsPreempted makes the scheduler preempt the pod.
 	IsPreempted = changes(kubelet.Preempt).then(IsDeleted)
-	// LosesItsNode lets the node stop to answer.
+	// LosesItsNode makes the node of the pod unreachable.
 	LosesItsNode = changes(kubelet.LoseNode).then(IsDeleted)
 )
 
 func nodeOf(pod *corev1.Pod) string { return "node-of-" + pod.Name }
 
-// Ends returns what a kubelet does next about a pod that is being deleted, nil for nothing: it ends the containers, and
-// then lets go of the pod. A node that does not answer does neither.
+// Ends returns the next step of a kubelet for a pod that is being deleted: it stops the containers, and then removes
+// the pod. Ends returns nil if the kubelet has nothing to do or the node is unreachable.
 func Ends(pod *corev1.Pod) Mishap {
 	switch {
 	case pod.DeletionTimestamp == nil || IsHeldByLostNode(pod):
@@ -100,13 +100,13 @@ func Ends(pod *corev1.Pod) Mishap {
 	case pod.Status.Phase != corev1.PodRunning:
 		return Vanishes
 	case pod.Labels[batchv1beta1.LabelReplicaIndex] == "0":
-		return stops(0) // one program saves its work,
+		return stops(0) // this program handles SIGTERM and saves its work
 	default:
-		return stops(kubelet.ExitTerminated) // the next does not know the signal
+		return stops(kubelet.ExitTerminated) // the other programs do not handle SIGTERM
 	}
 }
 
-// IsHeldByLostNode reports whether an object is a pod that is to go, and whose node does not answer.
+// IsHeldByLostNode reports whether an object is a pod that is being deleted and whose node is unreachable.
 func IsHeldByLostNode(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || pod.DeletionTimestamp == nil {

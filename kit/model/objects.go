@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Objects are what a cluster holds, by Key.
+// Objects are the objects of a cluster by Key.
 type Objects map[string]client.Object
 
 // Key returns the key of an object by its kind and name.
@@ -40,7 +40,7 @@ func (o Objects) Pods() []*corev1.Pod {
 	return slices.DeleteFunc(ListOf[*corev1.Pod](o), func(p *corev1.Pod) bool { return !owned(p) })
 }
 
-// PodGroup returns the PodGroup of the job's name, nil if there is none.
+// PodGroup returns the PodGroup with the name of the job, or nil if there is none.
 func (o Objects) PodGroup() *schedulerv1beta1.PodGroup {
 	if groups := ListOf[*schedulerv1beta1.PodGroup](o); len(groups) > 0 {
 		return groups[0]
@@ -59,7 +59,7 @@ func (o Objects) Of(resources Resources) Objects {
 	return found
 }
 
-// with returns the objects with another in the place of the one of a key; nil removes it.
+// with returns a copy of the objects in which a key has another object. A nil object removes the key.
 func (o Objects) with(key string, object client.Object) Objects {
 	changed := maps.Clone(o)
 	if object == nil {
@@ -70,7 +70,7 @@ func (o Objects) with(key string, object client.Object) Objects {
 	return changed
 }
 
-// ListOf returns the objects of a type, by name.
+// ListOf returns the objects of a type, sorted by name.
 func ListOf[T client.Object](o Objects) []T {
 	var found []T
 	for _, key := range slices.Sorted(maps.Keys(o)) {
@@ -92,7 +92,7 @@ const (
 	PodGroups
 	TensorBoards
 	NetworkPolicies
-	// Secrets are written by the controller, which never reads one.
+	// Secrets are written by the controller but never read.
 	Secrets
 )
 
@@ -110,7 +110,7 @@ func (r Resources) String() string {
 // Cached are the resources that the controller reads from its cache.
 const Cached = Jobs | Pods | Services | PodGroups | TensorBoards | NetworkPolicies
 
-// All are all resources.
+// All contains all resources.
 const All = Cached | Secrets
 
 func resourceOf(object client.Object) Resources {
@@ -143,7 +143,7 @@ func resourceOfKind(kind string) Resources {
 	return Jobs
 }
 
-// kindNames are the kinds of what a job owns.
+// kindNames are the kinds of the objects that a job owns.
 var kindNames = map[Resources]string{
 	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard",
 	NetworkPolicies: "NetworkPolicy", Secrets: "Secret",
@@ -158,7 +158,7 @@ func kindOf(scheme *runtime.Scheme, object runtime.Object) string {
 	}
 	gvk, err := apiutil.GVKForObject(object, scheme)
 	if err != nil {
-		panic(err) // a test passes an object of a kind that it did not register
+		panic(err) // a test uses an object of a kind that is not in the scheme
 	}
 	return gvk.Kind
 }

@@ -10,15 +10,15 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// somebodyElse is the owner of objects that are not the job's.
+// somebodyElse is the owner of objects that the job does not own.
 var somebodyElse = metav1.OwnerReference{
 	APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "other", Controller: new(true),
 }
 
-// SomebodyElse is what the message of NameConflict calls the owner of objects that are not the job's.
+// SomebodyElse is the text for the other owner in messages of the reason NameConflict.
 const SomebodyElse = "Deployment other (UID other)"
 
-// Foreign returns an object of a resource, with a name that a job may need, that somebody else owns.
+// Foreign returns an object of a resource that has the given name and another owner than the job.
 func Foreign(of Resources, name string) client.Object {
 	var object client.Object
 	switch of {
@@ -39,7 +39,7 @@ func Foreign(of Resources, name string) client.Object {
 	return object
 }
 
-// Foreign returns the objects of a resource that somebody else owns.
+// Foreign returns the objects of a resource that have another owner than the job.
 func (o Objects) Foreign(of Resources) []client.Object {
 	var found []client.Object
 	for _, object := range ListOf[client.Object](o.Of(of)) {
@@ -55,16 +55,16 @@ func owned(object client.Object) bool {
 	return metav1.GetControllerOf(object) != nil && !isForeign(object)
 }
 
-// isForeign reports whether somebody else owns an object.
+// isForeign reports whether an object has another owner than the job.
 func isForeign(object client.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID == somebodyElse.UID
 }
 
-// checkOwner checks that a write of the controller does not change what somebody else owns.
+// checkOwner checks that the controller does not change an object that has another owner.
 func checkOwner(t Reporter, change Change) {
 	t.Helper()
 	if change.Before != nil && isForeign(change.Before) {
-		t.Errorf("the controller changes %s, which belongs to %s", change.Key, SomebodyElse)
+		t.Errorf("the controller changes %s, which is owned by %s", change.Key, SomebodyElse)
 	}
 }

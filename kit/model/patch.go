@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// patchStatus applies a merge patch to the status of a job. It returns NotFound, or Conflict if the
-// patch carries another resourceVersion than the job.
+// patchStatus applies a merge patch to the status of a job. It returns NotFound if the job does not exist, and Conflict
+// if the resourceVersion in the patch is not the current one.
 func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	current, ok := c.Live()[c.keyOf(object)].(framework.Job)
 	if !ok {
@@ -45,7 +45,7 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	}
 	patched := copyOf(current)
 	*patched.JobStatus() = status
-	// It is beside the JobStatus, under a name of its own.
+	// The status of the TensorBoard is a separate field next to the JobStatus.
 	type beside struct {
 		TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
 	}
@@ -63,9 +63,8 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	return nil
 }
 
-// merged returns a value with a JSON merge patch (RFC 7386) applied: what the patch names is replaced, and objects are
-// merged. Keys that the value does not have are left out. Only the fields that change are decoded, since the tests
-// spend most of their time here.
+// merged returns a value with a JSON merge patch (RFC 7386) applied. Keys that the value does not have are ignored.
+// Only the fields that change are decoded, since the tests spend most of their time here.
 func merged[T any](value T, changes map[string]json.RawMessage) (T, error) {
 	for key, change := range changes {
 		field := fieldOf(reflect.ValueOf(&value).Elem(), key)
@@ -84,7 +83,7 @@ func merged[T any](value T, changes map[string]json.RawMessage) (T, error) {
 				return value, err
 			}
 		}
-		field.SetZero() // what it refers to is shared with other states
+		field.SetZero() // the old pointer or slice is shared with other states
 		if string(change) == "null" {
 			continue
 		}
@@ -95,7 +94,7 @@ func merged[T any](value T, changes map[string]json.RawMessage) (T, error) {
 	return value, nil
 }
 
-// fieldOf returns the field of a struct that JSON has under a key, and no value if there is none.
+// fieldOf returns the field of a struct that has the given JSON key, or the zero Value if there is none.
 func fieldOf(value reflect.Value, key string) reflect.Value {
 	for i := range value.NumField() {
 		field := value.Type().Field(i)
@@ -112,8 +111,8 @@ func fieldOf(value reflect.Value, key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// patchDependent applies a merge patch to a TensorBoard, a PodGroup or a NetworkPolicy. It returns NotFound, or
-// Conflict if the patch carries another resourceVersion than the object.
+// patchDependent applies a merge patch to a TensorBoard, a PodGroup or a NetworkPolicy. It returns NotFound if the
+// object does not exist, and Conflict if the resourceVersion in the patch is not the current one.
 func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {

@@ -37,17 +37,17 @@ func TestMergedIsAMergePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, patch := range map[string]string{
-		"nothing":                  `{}`,
-		"a number":                 `{"number": 2}`,
-		"a number is removed":      `{"number": null}`,
-		"a list is replaced":       `{"list": [{"a": 3}]}`,
-		"a list is removed":        `{"list": null}`,
-		"an object is merged":      `{"object": {"a": null, "b": "c"}}`,
-		"a pointer's object":       `{"pointer": {"b": null}}`,
-		"a pointer is removed":     `{"pointer": null}`,
-		"an inlined field":         `{"kind": "l"}`,
-		"a key that is not known":  `{"other": {"a": 1}}`,
-		"several fields, all ways": `{"number": null, "list": [], "object": {"b": "c"}, "pointer": {"a": 7}}`,
+		"an empty patch changes nothing":          `{}`,
+		"a number is replaced":                    `{"number": 2}`,
+		"a number is removed":                     `{"number": null}`,
+		"a list is replaced":                      `{"list": [{"a": 3}]}`,
+		"a list is removed":                       `{"list": null}`,
+		"an object is merged":                     `{"object": {"a": null, "b": "c"}}`,
+		"the object behind a pointer is merged":   `{"pointer": {"b": null}}`,
+		"a pointer is removed":                    `{"pointer": null}`,
+		"an inlined field is replaced":            `{"kind": "l"}`,
+		"an unknown key is ignored":               `{"other": {"a": 1}}`,
+		"several fields change in different ways": `{"number": null, "list": [], "object": {"b": "c"}, "pointer": {"a": 7}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestMergedIsAMergePatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(patched{})); diff != "" {
-				t.Errorf("unexpected value (-want +got):\n%s", diff)
+				t.Errorf("the patched value is not as expected (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -77,6 +77,6 @@ func TestMergedIsAMergePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(after) != string(before) {
-		t.Errorf("the value itself is changed from %s to %s", before, after)
+		t.Errorf("the patch changes the original value from %s to %s", before, after)
 	}
 }

@@ -13,18 +13,18 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// Remains is all that is left when a world has come to rest, in a form that can be compared with another's.
+// Remains summarizes the objects of a cluster, so that the final states of two runs can be compared.
 type Remains struct {
-	// Status of the job, nil if it is gone. A UID is only whether the pod is there.
+	// Status of the job, or nil if the job is gone. UIDs of pods are replaced by whether the pod exists.
 	Status *batchv1beta1.JobStatus
-	// Pods, Services, NetworkPolicies, Secrets, TensorBoards and PodGroups by name; of pods also the attempt and the
-	// phase, of NetworkPolicies how many they let in, of TensorBoards the image, of PodGroups how many pods they need.
+	// The names of the objects of each resource, with some details. A pod has its attempt and phase, a NetworkPolicy the
+	// number of peers that it admits, a TensorBoard its image, and a PodGroup the number of pods that it needs.
 	Pods, Services, NetworkPolicies, Secrets, TensorBoards, PodGroups []string
-	// TensorBoard is the status of the TensorBoard of the job. Its UID is only whether the TensorBoard is there.
+	// TensorBoard is the status of the job's TensorBoard. The UID is replaced by whether the TensorBoard exists.
 	TensorBoard *batchv1beta1.DependentStatus
 }
 
-// Remains returns what there is, without what tells one run from another.
+// Remains returns a summary of the objects without the values that differ from run to run, such as UIDs.
 func (o Objects) Remains() Remains {
 	var r Remains
 	uids := map[string]bool{}
@@ -40,7 +40,7 @@ func (o Objects) Remains() Remains {
 		for _, rule := range policy.Spec.Ingress {
 			peers += len(rule.From)
 		}
-		r.NetworkPolicies = append(r.NetworkPolicies, fmt.Sprintf("%s lets in %d", policy.Name, peers))
+		r.NetworkPolicies = append(r.NetworkPolicies, fmt.Sprintf("%s allows %d peers", policy.Name, peers))
 	}
 	for _, secret := range ListOf[*corev1.Secret](o) {
 		r.Secrets = append(r.Secrets, secret.Name)
@@ -57,7 +57,7 @@ func (o Objects) Remains() Remains {
 		return r
 	}
 	if r.TensorBoard = TensorBoardStatus(job).DeepCopy(); r.TensorBoard != nil {
-		r.TensorBoard.Action = "" // to try in vain to create what a cache lacks is to do something
+		r.TensorBoard.Action = "" // with a stale cache, a failed attempt to create the TensorBoard sets an action
 		if r.TensorBoard.Dependent != nil {
 			r.TensorBoard.Dependent.UID = types.UID(fmt.Sprintf("present: %t", uids[string(r.TensorBoard.Dependent.UID)]))
 		}

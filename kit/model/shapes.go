@@ -9,7 +9,7 @@ import (
 
 // Shape is the part of a job that the tests vary.
 type Shape struct {
-	// Replicas of the one type that the job has. Index 0 leads.
+	// Replicas of the job, which are all of one type. Index 0 is the leader.
 	Replicas int32
 	// RestartPolicy of the replicas.
 	RestartPolicy batchv1beta1.RestartPolicy
@@ -17,17 +17,17 @@ type Shape struct {
 	Template corev1.PodTemplateSpec
 	// RunPolicy of the job.
 	RunPolicy batchv1beta1.RunPolicy
-	// RunMode of the job; nil is the plain one.
+	// RunMode of the job. Nil means that the job neither pauses nor debugs.
 	RunMode *batchv1beta1.RunMode
-	// Elastic scaling of the job; nil is none. A framework that does not scale leaves it out.
+	// Elastic scaling of the job. Nil means none. A framework that does not scale ignores it.
 	Elastic *batchv1beta1.ElasticConfig
-	// TensorBoard that the job wants; nil is none. A framework whose jobs have none leaves it out.
+	// TensorBoard of the job. Nil means none. A framework whose jobs have no TensorBoard ignores it.
 	TensorBoard *tensorboardv1beta1.TensorBoardSpec
-	// Scheduler of the job; nil is the cluster's default.
+	// Scheduler of the job. Nil means the default scheduler of the cluster.
 	Scheduler *batchv1beta1.SchedulePolicy
 }
 
-// The restart policies and scopes, by short names.
+// Short names for restart policies and restart scopes.
 const (
 	OnFailure = batchv1beta1.RestartPolicyOnFailure
 	Never     = batchv1beta1.RestartPolicyNever
@@ -57,7 +57,7 @@ func One(restart batchv1beta1.RestartPolicy, policies ...Policy) Shape {
 	return s
 }
 
-// Elastic returns the shape of a job that expects some replicas, of at most 4, and can run with fewer.
+// Elastic returns the shape of an elastic job with the given minimum and expected number of replicas. The maximum is 4.
 func Elastic(least, expected int32, scope batchv1beta1.RestartScope, policies ...Policy) Shape {
 	s := Two(OnFailure, scope, policies...)
 	s.Elastic = &batchv1beta1.ElasticConfig{
@@ -66,21 +66,20 @@ func Elastic(least, expected int32, scope batchv1beta1.RestartScope, policies ..
 	return s
 }
 
-// TwoWithTensorBoard returns the shape of a job of two replicas, which are a collective, with a TensorBoard of image
-// tb:1.
+// TwoWithTensorBoard returns the shape of a collective of two replicas with a TensorBoard of image tb:1.
 func TwoWithTensorBoard() Shape {
 	s := Two(OnFailure, ScopeJob)
 	s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: "tb:1"}
 	return s
 }
 
-// InQueue returns a shape with a job that is scheduled as a gang.
+// InQueue returns the shape with a queue, so that the job is scheduled as a gang.
 func InQueue(s Shape) Shape {
 	s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab"}}
 	return s
 }
 
-// Pausing returns a shape with a job that its user pauses.
+// Pausing returns the shape with a pause.
 func Pausing(s Shape) Shape {
 	Pause(&s)
 	return s

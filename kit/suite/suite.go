@@ -1,4 +1,4 @@
-// Package suite runs the specs of a package beside a controller, on a real API server. It is made for Ginkgo.
+// Package suite runs the Ginkgo specs of a package with a controller on a real API server.
 package suite
 
 import (
@@ -17,11 +17,11 @@ import (
 	"tensorstack.dev/jobs/kit/controlplane"
 )
 
-// Run runs all specs of a package. They are about the controller of that name. A short run skips them.
+// Run runs all specs of a package, which test the controller of the given name. With -short, it skips them.
 func Run(t *testing.T, controller string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("the specs take minutes")
+		t.Skip("the specs take minutes, and -short is set")
 	}
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	gomega.EnforceDefaultTimeoutsWhenUsingContexts()
@@ -30,22 +30,22 @@ func Run(t *testing.T, controller string) {
 	ginkgo.RunSpecs(t, controller)
 }
 
-// Controller is a program as it is shipped.
+// Controller is a controller program with its shipped configuration.
 type Controller struct {
 	manager.Program
-	// Namespace that the controller is installed in.
+	// Namespace in which the controller is installed.
 	Namespace string
-	// ConfigFolder has the CRD and the RBAC of the controller.
+	// ConfigFolder contains the CRD and the RBAC manifests of the controller.
 	ConfigFolder string
-	// Components are the folders, in ConfigFolder, of kustomize components whose rights the controller has, too.
+	// Components are subfolders of ConfigFolder with kustomize components. The controller also gets their permissions.
 	Components []string
-	// Options changes the options of the controller; nil for the defaults.
+	// Options changes the options of the controller. Nil means the defaults.
 	Options func(*manager.Options)
-	// Wrap is put around what the controller asks of the API server; nil for nothing.
+	// Wrap wraps the transport of the controller's requests to the API server. Nil means no wrapper.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
-// Start starts an API server, and the controller on it. Call it in BeforeSuite: both end with the suite.
+// Start starts an API server and the controller. Call it in BeforeSuite. Both stop at the end of the suite.
 func (c Controller) Start() *controlplane.ControlPlane {
 	ginkgo.GinkgoHelper()
 	logger := zap.New(zap.WriteTo(ginkgo.GinkgoWriter))

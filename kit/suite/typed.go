@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ExpectTypedUpdate expects that an object can be updated as a Go program does that reads all of it: that nothing
-// changes if the program changes nothing, and that its change is taken.
+// ExpectTypedUpdate checks that a Go program can read an object into its Go type and write the object back. An update
+// without a change must not change the spec, and an update with a change must take effect.
 func ExpectTypedUpdate[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) {
 	ginkgo.GinkgoHelper()
 	update := func(change func(T)) {
@@ -40,5 +40,5 @@ func ExpectTypedUpdate[T client.Object](ctx context.Context, c client.Client, ob
 	gomega.Expect(generation).To(gomega.Equal(first))
 	update(change)
 	_, generation = read()
-	gomega.Expect(generation).To(gomega.Equal(first+1), "the change is taken")
+	gomega.Expect(generation).To(gomega.Equal(first+1), "the generation after the update with a change")
 }
