@@ -1,4 +1,4 @@
-# The image of a controller, for those who build with Docker; `make images` makes the same without:
+# The image of a controller, built with Docker. `make images` builds the same image without Docker.
 #
 #	docker build --build-arg MODULE=pytorch --build-arg VERSION="$(hack/build.sh --version pytorch)" \
 #		--build-arg REVISION="$(hack/build.sh --revision pytorch)" --tag tensorstack/pytorch-controller:v0.1.0 .
@@ -9,7 +9,7 @@ WORKDIR /src
 COPY . .
 RUN GOOS=$TARGETOS GOARCH=$TARGETARCH hack/build.sh $MODULE /image
 
-# An entrypoint cannot have an argument in its name.
+# The name in ENTRYPOINT cannot be a build argument.
 # Written by make generate from versions.yaml, up to the next empty line.
 FROM scratch AS pytorch
 ENTRYPOINT ["/pytorch-controller"]

@@ -1,4 +1,4 @@
-# One screen; every target says what it does: make help.
+# `make help` describes the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -21,21 +21,21 @@ RECORD      ?= false
 KEY         ?=
 PLATFORMS   ?= linux/$(shell go env GOARCH)
 KUBERNETES  ?= kubernetes-1.34
-# Packages that are tested at a time: those with an API server mostly wait for it.
+# The number of packages that are tested at a time. Packages with an API server spend most of the time waiting for it.
 PACKAGES    ?= 4
 
-# Packages are compiled alike wherever the clone is and whoever builds them, so that Go's cache serves all clones, tests and images.
+# All clones, tests and images compile packages with the same settings, so they share Go's build cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
 export CGO_ENABLED := 0
 
 .PHONY: help
-help: ## Print what the targets do
+help: ## Print the targets
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Seconds, with warm caches
 
 .PHONY: demo
-demo: $(BIN)/localcluster $(BIN)/image ## Start a local Kubernetes and train on it (on a fresh machine: minutes)
+demo: $(BIN)/localcluster $(BIN)/image ## Start a local Kubernetes and train on it (minutes on a new machine)
 	hack/demo.sh
 
 .PHONY: quick
@@ -47,19 +47,19 @@ down: $(BIN)/localcluster ## Remove the local cluster
 	$(BIN)/localcluster down
 
 .PHONY: cache
-cache: $(BIN)/localcluster ## Print what is cached outside of the repository, and how large it is
+cache: $(BIN)/localcluster ## Print the folders of the cache outside of the repository, and their sizes
 	$(BIN)/localcluster cache
 
 .PHONY: clean-cache
-clean-cache: $(BIN)/localcluster ## Delete what is cached outside of the repository
+clean-cache: $(BIN)/localcluster ## Delete the cache outside of the repository
 	$(BIN)/localcluster cache --clear
 
 .PHONY: generate
-generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/kustomize $(BIN)/trimcrd $(BIN)/reference $(BIN)/registry ## Generate what is generated: deep copies, CRDs, references, lists of modules
+generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/kustomize $(BIN)/trimcrd $(BIN)/reference $(BIN)/registry ## Generate deep copies, CRDs, references and lists of modules
 	hack/generate.sh $(CONTROLLERS)
 
 .PHONY: new-framework
-new-framework: ## Write a framework to start from: a module, its installation and an example [NAME=jax KIND=JAXTrainingJob]
+new-framework: ## Create a module for a new framework, with manifests and an example [NAME=jax KIND=JAXTrainingJob]
 	cd hack/tools && GOWORK=off go run ./newframework -root $(CURDIR) -name "$(NAME)" -kind "$(KIND)"
 	$(MAKE) generate
 	hack/tidy.sh $$(hack/modules.sh library) $(NAME)
@@ -72,7 +72,7 @@ tidy: ## Tidy the go.mod of every module
 	cd hack/prose && GOWORK=off go mod tidy
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint $(BIN)/vale ## Lint every module, and the wording of comments and documents
+lint: $(BIN)/golangci-lint $(BIN)/vale ## Lint every module, and all texts against docs/style.md
 	hack/lint.sh $(MODULES)
 
 .PHONY: verify
@@ -85,22 +85,22 @@ images: $(BIN)/localcluster $(BIN)/image ## Build the controllers' images into b
 	hack/images.sh "$(PLATFORMS)" $(CONTROLLERS)
 
 .PHONY: charts
-charts: $(BIN)/helm $(BIN)/kustomize ## Make a Helm chart of each controller in bin/charts
+charts: $(BIN)/helm $(BIN)/kustomize ## Build a Helm chart of each controller in bin/charts
 	hack/charts.sh $(CONTROLLERS)
 
 .PHONY: release
-release: $(BIN)/helm $(BIN)/kustomize ## Show what a release of a module changes, or make it [MODULE=pytorch VERSION=v0.2.0 DRY_RUN=true]
+release: $(BIN)/helm $(BIN)/kustomize ## Show the changes of a release of a module, or make the release [MODULE=pytorch VERSION=v0.2.0 DRY_RUN=true]
 	cd hack/tools && GOWORK=off go run ./release -root $(CURDIR) -module "$(MODULE)" -version "$(VERSION)" -dry-run=$(DRY_RUN)
 
 .PHONY: sign
-sign: ## Sign the release of a module with a key of cosign: its files, its image and their provenance [MODULE=pytorch KEY=cosign.key]
+sign: ## Sign the files, the image and the provenance of a release with a cosign key [MODULE=pytorch KEY=cosign.key]
 	cd hack/tools && GOWORK=off go build -o $(BIN)/sign ./sign
 	$(BIN)/sign -module "$(MODULE)" -key "$(KEY)"
 
 ##@ Minutes
 
 .PHONY: test
-# The first three packages read files that Go's cache does not know of.
+# The first three packages read files that Go's test cache does not track.
 test: $(BIN)/localcluster $(BIN)/cosign charts ## Run the unit and integration tests of every module
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; \
 		go test -count=1 ./test/repository ./test/mutants ./test/upgrade & uncached=$$!; status=0; \
@@ -113,11 +113,11 @@ integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kube
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster --kubernetes $(KUBERNETES) assets)"; go test -p $(PACKAGES) -timeout 30m $(CONTROLLERS:%=./%/test) ./test/upgrade
 
 .PHONY: fuzz
-fuzz: ## Look for input that is handled wrongly: jobs, queues, and what others send [FUZZTIME=1m]
+fuzz: ## Fuzz jobs, queues and data from outside [FUZZTIME=1m]
 	FUZZTIME=$(FUZZTIME) hack/fuzz.sh
 
 .PHONY: fuzz-turn
-fuzz-turn: ## Fuzz one target, which the tree selects [FUZZTIME=1m]
+fuzz-turn: ## Fuzz one target, which the hash of the tree selects [FUZZTIME=1m]
 	FUZZTIME=$(FUZZTIME) hack/fuzz.sh turn
 
 .PHONY: tenants
@@ -125,11 +125,11 @@ tenants: ## Attack the controllers as a tenant of a shared cluster [ATTACKS="pyt
 	TENANTS=true go test -count=1 -timeout 60m -v ./test/tenants -ginkgo.label-filter="$(ATTACKS)"
 
 .PHONY: mutation
-mutation: ## Put small bugs into what decides, and print those that no unit test notices [PACKAGE=common/policy RECORD=false]
+mutation: ## Put small bugs into the packages that decide, and print those that no unit test detects [PACKAGE=common/policy RECORD=false]
 	go run ./test/cmd/mutation --record=$(RECORD) $(PACKAGE)
 
 .PHONY: outside
-outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module as others get it, from a module proxy
+outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module from a module proxy, like other projects
 	hack/outside.sh
 
 .PHONY: e2e
@@ -137,28 +137,28 @@ e2e: images charts $(BIN)/ginkgo ## Run the end-to-end tests on the local cluste
 	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
 
 .PHONY: ci
-ci: ## Run what each change must pass: the stages of each run, those that failed, and a turn that the tree selects (25 minutes)
+ci: ## Run the checks of a change: the stages of every run, failed ones, and some in turn (25 minutes)
 	go run ./test/cmd/stages once
 
 ##@ Up to hours
 
 .PHONY: explore
-explore: ## Explore all lives of small jobs, with everything that may go wrong
+explore: ## Explore all executions of small jobs, with every fault of the model
 	go test ./kit/conformance $(FRAMEWORKS:%=./%) -run '(PlainKind|Conformance)/small' -explore.everything -v -timeout 0
 
 .PHONY: mutants
-mutants: ## Check that the exploration of small jobs finds bugs that are put into the job controller [PART=1/6]
+mutants: ## Check that the exploration of small jobs finds known bugs in the job controller [PART=1/6]
 	MUTANTS=$(PART) go test -count=1 -timeout 60m -v ./test/mutants
 
 .PHONY: bench
-bench: ## Measure the controllers beside batch/v1 Job, for docs/performance.md [BENCH=--quick: a minute]
+bench: ## Measure the controllers and batch/v1 Job, for docs/performance.md [BENCH=--quick: a minute]
 	go run ./test/cmd/bench $(BENCH)
 
 .PHONY: test-all
-test-all: ## Run every check there is; run it again to repeat what has not passed
+test-all: ## Run all checks; run it again to repeat those that have not passed
 	go run ./test/cmd/stages all
 
-# go build finds out by itself what is up to date.
+# go build checks whether the program is up to date.
 .PHONY: FORCE
 $(BIN)/localcluster: FORCE
 	go build -o $@ ./test/cmd/localcluster
@@ -177,6 +177,6 @@ $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/golangci-lint $(BIN)/helm $(BIN
 $(BIN)/cosign: FORCE
 	cd hack/cosign && GOWORK=off go build -o $@ github.com/sigstore/cosign/v3/cmd/cosign
 
-# It parses Go with a library in C.
+# Vale parses Go with a C library.
 $(BIN)/vale: FORCE
 	cd hack/prose && GOWORK=off CGO_ENABLED=1 go build -o $@ github.com/vale-cli/vale/v3/cmd/vale

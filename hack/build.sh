@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the controller of a module into a folder, as its image holds it: the static binary, and sbom.cdx.json, which lists the Go
-# modules that are in it. `make images` and the Dockerfile both call it, so that both images hold the same. GOOS and GOARCH name the platform.
+# Builds the files of a controller's image into a folder: the static binary, and sbom.cdx.json, which lists its Go modules.
+# `make images` and the Dockerfile both call this script, so their images have the same content. GOOS and GOARCH name the platform.
 #
 #	hack/build.sh MODULE FOLDER
 #	hack/build.sh --version MODULE
@@ -12,8 +12,8 @@ cd "$(dirname "$0")/.."
 
 version() { sed -n "s/^  $1: {version: \(v[^,}]*\).*/\1/p" versions.yaml; }
 
-# The last commit that changed what the controller is built from: one that changed something else leaves the binary, and the digest
-# of the image, as they are.
+# The last commit that changed a file that the controller is built from. Other commits change neither the binary nor the digest
+# of the image.
 revision() {
 	if [ -n "${REVISION:-}" ]; then
 		echo "$REVISION"
@@ -37,12 +37,12 @@ revision=$(revision "$module")
 [ -n "$version" ] || { echo "Error: versions.yaml has no version of $module" >&2; exit 1; }
 manager=tensorstack.dev/jobs/common/manager
 mkdir -p "$output"
-# Nothing of the binary depends on who builds it: this is the Go of the Dockerfile, which the go command fetches if it is another one, and
-# what Go does by default.
+# The binary does not depend on the machine that builds it. The version of Go is the one in the Dockerfile, which the go command
+# downloads if necessary. All settings are the defaults of Go.
 GOTOOLCHAIN=go$(sed -n 's/^FROM .*golang:\([0-9.]*\)@sha256:.*/\1/p' Dockerfile)
 export GOTOOLCHAIN GOFLAGS='' GOEXPERIMENT='' GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
-# The versions that the module's own go.mod pins, whatever else is in go.work; of common, what is here. Only tests need
-# the kit.
+# Dependencies have the versions in the go.mod of the module, regardless of go.work. The module common is used from this tree.
+# Only tests need the module kit.
 pins=$(mktemp -d)
 trap 'rm -r "$pins"' EXIT
 cp "$module/go.mod" "$module/go.sum" "$pins"
@@ -54,5 +54,5 @@ GOWORK=off go mod edit -replace tensorstack.dev/jobs/common=../common -droprequi
 		-o "$output/$module-controller" "./cmd/$module-controller"
 )
 cd hack/tools
-# On this machine, whatever it builds for.
+# The tool runs on this machine, regardless of the target platform.
 GOOS='' GOARCH='' GOWORK=off go run ./sbom -binary "$output/$module-controller" -version "$version" -output "$output/sbom.cdx.json"

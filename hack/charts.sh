@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a Helm chart of each controller given, in $CHARTS, and packs it: the objects that kustomize makes of deploy/, and
-# the templates of deploy/chart, which let values change them. kustomize and helm are in $BIN.
+# Makes a Helm chart of each controller given, in $CHARTS, and packs it. A chart consists of the objects that kustomize builds
+# from deploy/, and of the templates of deploy/chart, which apply the values. kustomize and helm are in $BIN.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=${BIN:-bin}
@@ -34,7 +34,7 @@ for controller in "$@"; do
 		kubeVersion: ">=1.34.0-0"
 		home: https://tensorstack.dev/jobs
 	END
-	# The archive has the times of the files: the same chart must be the same bytes.
+	# The archive contains the times of the files. Fixed times make it reproducible.
 	find "$chart" -exec touch --date=@0 {} +
 	"$programs/helm" lint --quiet "$chart"
 	"$programs/helm" package "$chart" --destination "$charts"

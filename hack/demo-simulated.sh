@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The demo where no container can run: the same job on simulated nodes, with the controller as a process. Nothing trains.
+# The demo for machines that cannot run containers. It runs the same job on simulated nodes, with the controller as a process.
+# Nothing trains.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 job=digits-torchrun

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains on a local Kubernetes, from nothing to Succeeded: the cluster, the controller as a user would install it, an example
-# job, and its output as the training pods print it. It exits 0 only if the job succeeded.
+# Trains on a local Kubernetes: starts the cluster, installs the controller like a user, runs an example job, and prints the
+# output of the training pods. It exits with 0 only if the job succeeded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 job=digits-torchrun
 
 bin/localcluster build pytorch
-# Most packages of the controller are compiled by now, for Kubernetes.
+# The build of Kubernetes has compiled most packages of the controller.
 hack/images.sh "linux/$(go env GOARCH)" pytorch &
 bin/localcluster up
 bin/localcluster training-image pytorch
@@ -19,7 +19,7 @@ if [ "$(bin/localcluster kind)" = simulated ]; then
 fi
 
 hack/install.sh pytorch
-# The job of an earlier run, with its pods.
+# Delete the job of an earlier run, with its pods.
 kubectl delete ptjob "$job" --ignore-not-found --cascade=foreground >/dev/null
 step kubectl apply -k examples/pytorch/code
 step kubectl apply -f examples/pytorch/torchrun.yaml
@@ -35,7 +35,7 @@ step kubectl get ptjob "$job" -o wide
 phase=$(kubectl get ptjob "$job" -o jsonpath='{.status.phase}')
 if [ "$phase" != Succeeded ]; then
 	kubectl describe ptjob "$job" >&2
-	echo "Error: the job is $phase, not Succeeded; above is what it says" >&2
+	echo "Error: the job is $phase, not Succeeded; its status is printed above" >&2
 	exit 1
 fi
 cat <<END

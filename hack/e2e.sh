@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed, or else against the
-# local cluster, which it brings up and installs them into. The arguments are a label filter and the controllers. $E2E_PROCESSES (4) specs
-# run at a time, but for those that change what others use.
+# Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed. Without $KUBECONFIG, it
+# starts the local cluster and installs the controllers there. The arguments are a label filter and the controllers.
+# $E2E_PROCESSES (4) specs run at a time, except for serial ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ "$1" = scheduling ]; then # on control planes of their own, with simulated nodes
+if [ "$1" = scheduling ]; then # on separate control planes with simulated nodes
 	cd test
 	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m ./scheduling
 fi

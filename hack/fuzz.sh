@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes for $FUZZTIME (1m) each: all targets, or with the argument "turn" the one that the tree selects, so that the
-# same tree gets the same target wherever it is checked out.
+# Fuzzes each target for $FUZZTIME (1m). With the argument "turn", it fuzzes only one target, which the hash of the tree
+# selects. The same tree gets the same target in every clone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mapfile -t targets < <(git grep --untracked -o '^func Fuzz[A-Za-z]*' -- '*_test.go' ':!hack' | sort)

@@ -8,7 +8,7 @@ mkdir -p docs/api docs/reference
 "$bin/registry" -root .
 (cd common && "$bin/controller-gen" object paths=./api/...)
 for controller in "$@"; do
-	# An API that other modules use is in common, and its objects are generated there already.
+	# An API that other modules use is in common, which was generated before.
 	module=$controller
 	api=./api
 	if [ -d "common/api/$controller" ]; then
@@ -20,7 +20,7 @@ for controller in "$@"; do
 	(cd "$module" && "$bin/controller-gen" crd:generateEmbeddedObjectMeta=true paths="$api/..." output:crd:dir="$root/$controller/config/crd")
 	"$bin/trimcrd" "$controller"/config/crd/*_*.yaml
 	{
-		echo "# The objects of config/controller, written by make generate: the tests of a module read nothing outside of it."
+		echo "# The objects of config/controller, written by make generate. The tests of a module read only files of the module."
 		"$bin/kustomize" build "$controller/config/controller"
 	} >"$controller/config/controller.yaml"
 	if [ -d "$controller/config/pods" ]; then
@@ -29,20 +29,20 @@ for controller in "$@"; do
 			"$bin/kustomize" build "$controller/config/pods"
 		} >"$controller/config/pods.yaml"
 	fi
-	# A module is tested without its siblings and the examples, too.
+	# The module is also tested without its siblings and the examples.
 	if [ "$module" = common ]; then
 		mkdir -p "kit/controlplane/crds/$controller"
 		cp "$controller"/config/crd/*_*.yaml "kit/controlplane/crds/$controller"
 	elif [ -d "$controller/testdata" ]; then
 		{
-			echo "# Those of examples/$controller, written by make generate."
+			echo "# The objects of examples/$controller, written by make generate."
 			awk 'FNR == 1 && NR > 1 { print "---" } 1' "examples/$controller"/*.yaml
 		} >"$controller/testdata/examples.yaml"
 	fi
-	# Types of the same group and name, of two controllers, would be one in a common reference: each gets a workspace of its own.
+	# crd-ref-docs would merge types of two controllers with the same group and name, so each gets a separate workspace.
 	dir=$(mktemp -d)
 	cp -r common "$controller" "$dir"
-	# Nor does a reader look here for kinds of other controllers, which their APIs share some types with.
+	# Leave out kinds of other controllers that share types with this one.
 	case $controller in
 	scheduler) rm -r "$dir"/common/api/{batch,tensorboard} ;;
 	tensorboard)

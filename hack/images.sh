@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the images of the controllers given for the platforms given, without a container runtime. Of each it leaves in bin/
-# an OCI layout with all platforms (<controller>.oci), its digest in a registry (.digest), and of this machine's platform the archive
-# (.tar), the SBOM (.cdx.json), which is in the image too, and the binary. What was built from the same files before, in any clone, is
-# copied from the cache.
+# Builds the images of the controllers given for the platforms given, without a container runtime. For each controller it leaves
+# in bin/: an OCI layout with all platforms (<controller>.oci) and its digest in a registry (.digest); for the platform of this
+# machine also the archive (.tar), the binary, and the SBOM (.cdx.json), which the image contains too. Images that were built
+# from the same files before, in any clone, are copied from the cache.
 #
 #	hack/images.sh "linux/amd64 linux/arm64" pytorch tensorflow
 set -euo pipefail
@@ -11,7 +11,7 @@ native=linux/$(go env GOHOSTARCH)
 cache=${TENSORSTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensorstack-jobs}/controllers
 kept=3 # images of each controller in the cache
 
-# What an image is made of: the files of the module, of common and of what builds it, and what is written into it.
+# The inputs of an image: the files of the module, of common and of the build tools, and the values that are written into it.
 inputs() {
 	echo "$2 $(hack/build.sh --revision "$1")"
 	find common "$1" hack/build.sh hack/images.sh hack/tools Dockerfile versions.yaml -type f -print0 | sort -z | xargs -0 sha256sum
@@ -40,11 +40,11 @@ for module in "${@:2}"; do
 		new=$(mktemp -d "$cache/.$module-XXXXXX")
 		trap 'rm -rf "$new"' EXIT
 		build "$module" "$1" "$new"
-		mv -T "$new" "$cache/$key" 2>/dev/null || [ -d "$cache/$key" ] # another clone may have been faster
+		mv -T "$new" "$cache/$key" 2>/dev/null || [ -d "$cache/$key" ] # another clone built the same image first
 		find "$cache" -maxdepth 1 -name "$module-*" -printf '%T@ %p\0' | sort -zrn | tail -zn "+$((kept + 1))" | cut -zd' ' -f2- | xargs -0 rm -rf
 	fi
-	touch "$cache/$key" # it is in use, and the last to go
-	# What an earlier build has left there, of other platforms, would stay beside it.
+	touch "$cache/$key" # mark it as used, since the oldest are deleted first
+	# An earlier build can have left files of other platforms.
 	rm -rf bin/"$image" bin/"$image".{oci,digest,tar,cdx.json}
 	cp -r --reflink=auto "$cache/$key/." bin/
 	cat "bin/$image.digest"

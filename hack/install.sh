@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the controllers given into the local cluster, as a user would, from the images in bin/.
+# Installs the controllers given into the local cluster like a user, from the images in bin/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 eval "$(bin/localcluster env)"
@@ -9,9 +9,9 @@ for controller in "$@"; do
 	deployment=(-n "t9k-$controller" "deployment/$controller-controller")
 	installed=$(kubectl get "${deployment[@]}" --ignore-not-found -o name 2>/dev/null)
 	manifests=deploy/$controller
-	[ -d "$manifests/native" ] && manifests+=/native # the engine that is there already
+	[ -d "$manifests/native" ] && manifests+=/native # kube-scheduler, which every cluster has
 	step kubectl apply -k "$manifests"
-	# A cluster of an earlier run may run the image of an earlier build.
+	# A cluster of an earlier run can still run an older image.
 	[ -z "$installed" ] || kubectl rollout restart "${deployment[@]}"
 	step kubectl rollout status "${deployment[@]}" --timeout=120s
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Lints the modules given, hack/tools, the workflows of GitHub Actions, and the wording of comments and documents. The
-# linter of Go caches its results by the paths of the files, so it runs on a copy of the tree at a path that all clones
-# share. It prints paths relative to the module.
+# Lints the modules given, hack/tools, the workflows of GitHub Actions, and all texts against docs/style.md. golangci-lint
+# caches its results by the paths of the files, so it runs on a copy of the tree at a path that all clones share. It prints
+# paths relative to the module.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 linter=$PWD/bin/golangci-lint
@@ -19,7 +19,7 @@ done
 echo hack/tools
 (cd "$copy/hack/tools" && GOWORK=off "$linter" run ./...) || status=1
 echo .github/workflows
-# Its libraries do not agree with those of hack/tools, so it is built with its own.
+# The dependencies of actionlint conflict with the dependencies of hack/tools, so it is built separately.
 go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -shellcheck= -pyflakes= .github/workflows/*.yaml || status=1
 echo docs/style.md
 go test -count=1 ./test/style || status=1

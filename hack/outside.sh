@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Takes the modules as others do, from a module proxy: no go.work, no siblings, no repository around them, and of everything the versions
-# that a module's own go.mod pins. Each is built, vetted and tested by itself (without what takes long: go test -short), and a
-# program of somebody else's uses the API of them all.
+# Uses the modules like other projects do, from a module proxy: without go.work and the repository, and with the versions that
+# the go.mod of each module pins. Each module is built, vetted and tested alone, with go test -short. Then a program of
+# another module imports the APIs of all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 cache=${TENSORSTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensorstack-jobs}/outside
 KUBEBUILDER_ASSETS=$(bin/localcluster assets)
-# What is here has the version of what is released, and must not be taken for it by other builds: the modules get a cache of their
-# own. The proxies before the configured one save downloads.
+# The modules of the tree have the versions of released ones. They get a separate module cache, so that other builds do not use
+# them. The proxies before the configured one save downloads.
 GOPROXY=file://$cache/proxy,file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 GONOSUMDB=tensorstack.dev${GONOSUMDB:+,$GONOSUMDB}
 GOMODCACHE=$cache/modules
-# Go remembers which files a module of a version has, and here that changes: it is not to.
+# Go caches an index of the files of each version. Here the content of a version changes, so the index is turned off.
 GODEBUG=goindex=0${GODEBUG:+,$GODEBUG}
-# -mod=mod, since a go.sum in the repository cannot have the checksum of a sibling that is not released yet; -trimpath and no cgo, since
-# the images are built so too, and both then share what is compiled.
+# -mod=mod is needed because go.sum has no checksum of siblings that are not released yet. -trimpath and no cgo are the settings
+# of the images, so both builds share the compiled packages.
 GOWORK=off GOFLAGS="-mod=mod -modcacherw -trimpath" CGO_ENABLED=0
 export KUBEBUILDER_ASSETS GODEBUG GOPROXY GONOSUMDB GOMODCACHE GOWORK GOFLAGS CGO_ENABLED
 rm -rf "$cache"/{proxy,taken} "$GOMODCACHE"/{,cache/download/}tensorstack.dev
@@ -30,7 +30,7 @@ while read -r path version; do
 	cp go.mod "$cache/taken/$module.mod"
 	go build ./...
 	go test -short -vet=all -timeout 20m ./... </dev/null
-	diff "$cache/taken/$module.mod" go.mod || { echo "Error: the go.mod of $module lacks what is built: make tidy" >&2; exit 1; }
+	diff "$cache/taken/$module.mod" go.mod || { echo "Error: the go.mod of $module lacks dependencies: run make tidy" >&2; exit 1; }
 	if [ -d "cmd/$module-controller" ]; then
 		(cd / && GOBIN=$cache/taken/bin go install "$path/cmd/$module-controller@$version")
 		"$cache/taken/bin/$module-controller" --version | grep -F " version $version "
@@ -38,7 +38,7 @@ while read -r path version; do
 	echo "$path $version: $((SECONDS - started)) s"
 done <<<"$packed"
 
-# What a command says matters only if it fails.
+# Print the output of a command only if it fails.
 quietly() {
 	local said
 	said=$("$@" 2>&1) || { echo "$said" >&2; echo "Error: $* failed in $PWD" >&2; return 1; }
@@ -49,6 +49,6 @@ cd "$cache/taken/consumer"
 cp "$root"/hack/consumer/*.go .
 quietly go mod init example.com/consumer
 while read -r path version; do quietly go get "$path@$version"; done <<<"$packed"
-quietly go mod tidy # as everybody does; of tests of dependencies it needs the go.mod only
+quietly go mod tidy # it needs only the go.mod files of the tests of dependencies
 go run .
-echo "a program that uses all modules is built, and knows all kinds"
+echo "a program that imports all APIs builds and has all kinds"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tidies the go.mod of each module given. Siblings are required by version and never replaced in what is committed; while
-# tidying, a replacement lets them be read from the tree, whether or not that version is published.
+# Tidies the go.mod of each module given. Modules require their siblings by version, and committed go.mod files have no
+# replacements. While this script runs, a replacement points to the tree, because the version may not be published yet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for module in "$@"; do

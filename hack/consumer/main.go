@@ -1,4 +1,5 @@
-// The consumer is a program of somebody else's, who takes the modules from a module proxy: it knows all kinds.
+// The consumer is an example of a user's program that gets the modules from a module proxy. It prints all kinds of the
+// APIs.
 package main
 
 import (
@@ -20,7 +21,7 @@ func main() {
 	}
 	var kinds []string
 	for kind := range scheme.AllKnownTypes() {
-		// A list is an API type of the module; the others with its group and version are of Kubernetes.
+		// Each kind of a module has a list. The other types with the same group and version are from Kubernetes.
 		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList &&
 			strings.HasSuffix(kind.Group, "tensorstack.dev") {
 			kinds = append(kinds, kind.GroupVersion().WithKind(single).String())

@@ -12,7 +12,7 @@ import (
 	tensorflow "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// schemes add the kinds of each module with an API.
+// schemes are the functions that add the kinds of each API to a scheme.
 var schemes = []func(*runtime.Scheme) error{
 	scheduler.AddToScheme,
 	tensorboard.AddToScheme,

@@ -1,4 +1,4 @@
-// The program that verifies signatures, to test with. Its libraries do not agree with those of hack/tools.
+// cosign, with which the tests verify signatures. Its dependencies conflict with the dependencies of hack/tools.
 module tensorstack.dev/jobs/hack/cosign
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// The tools of development, pinned. They are outside go.work, so that they never decide a version of what is shipped.
+// The pinned development tools. They are outside go.work, so that they do not affect the versions in released modules.
 module tensorstack.dev/jobs/hack/tools
 
 go 1.26.0

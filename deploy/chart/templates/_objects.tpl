@@ -1,7 +1,8 @@
 {{- /*
-The objects of a file, as the release has them. The files are what kustomize makes of deploy/, so that a chart installs what
-`kubectl apply -k` does; here is all that the values change in it.
-Takes a dict of root, file and clusterScoped: whether the objects belong to the cluster even if the controller is confined to a namespace.
+Renders the objects of a file for the release. kustomize builds the files from deploy/, so a chart installs the same objects as
+`kubectl apply -k`. All changes by the values are in this template.
+The argument is a dict of root, file and clusterScoped. If clusterScoped is true, the objects stay cluster-scoped even if the controller is limited
+to a namespace.
 */ -}}
 {{- define "objects" -}}
 {{- $root := .root }}
@@ -21,7 +22,7 @@ Takes a dict of root, file and clusterScoped: whether the objects belong to the 
 {{- end }}
 {{- end }}
 
-{{- /* Whether the values want an object of the kind. A release has the namespace that Helm is told. */ -}}
+{{- /* Returns whether to install objects of the kind. Helm creates the namespace of a release itself. */ -}}
 {{- define "wanted" -}}
 {{- if eq .kind "Namespace" }}false
 {{- else if eq .kind "PodDisruptionBudget" }}{{ .values.podDisruptionBudget.enabled }}
@@ -31,7 +32,7 @@ Takes a dict of root, file and clusterScoped: whether the objects belong to the 
 {{- end }}
 {{- end }}
 
-{{- /* Rights in the cluster become rights in the namespace. */ -}}
+{{- /* Turns ClusterRoles and their bindings into Roles and RoleBindings. */ -}}
 {{- define "namespaced" -}}
 {{- with .object }}
 {{- if hasPrefix "ClusterRole" .kind }}
@@ -42,14 +43,14 @@ Takes a dict of root, file and clusterScoped: whether the objects belong to the 
 {{- end }}
 {{- end }}
 
-{{- /* Objects of the cluster have the namespace in their name, so that releases in several namespaces do not share them. */ -}}
+{{- /* Appends the namespace to the names of cluster-scoped objects, so that releases in several namespaces do not share them. */ -}}
 {{- define "ofrelease" -}}
 {{- $suffix := printf "-%s" .root.Release.Namespace }}
 {{- $_ := set .object.metadata "name" (print .object.metadata.name $suffix) }}
 {{- with .object.roleRef }}{{ $_ := set . "name" (print .name $suffix) }}{{ end }}
 {{- end }}
 
-{{- /* Rights that only some values need. The binding has no rules. */ -}}
+{{- /* Adds the permissions that only some values need. The binding has the same name, but no rules. */ -}}
 {{- define "role" -}}
 {{- if and .object.rules (.values.networkPolicies | default dict).enabled }}
 {{- $verbs := list "get" "list" "watch" "create" "patch" }}

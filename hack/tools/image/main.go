@@ -1,9 +1,10 @@
-// Image packs what a controller is into a container image, without a container runtime: one layer, a user that is not
-// root, and the same bytes for the same input. Each folder holds what hack/build.sh writes for a platform.
+// Image packs a controller into a container image, without a container runtime. The image has one layer and runs as a
+// user other than root. The same input gives the same bytes. Each folder contains the files that hack/build.sh writes
+// for a platform.
 //
 //	image -name NAME:TAG -revision REVISION -folders linux/amd64=DIR,linux/arm64=DIR -layout DIR -archive FILE.tar
 //
-// It prints the digest that the image has in a registry: of the image, or of the index if there are several platforms.
+// It prints the digest of the image in a registry. With several platforms, this is the digest of the index.
 package main
 
 import (
@@ -37,16 +38,12 @@ const (
 func main() {
 	o := options{}
 	flag.StringVar(&o.name, "name", "",
-		"name and tag of the image; the last part of the name is that of the binary, which becomes the entrypoint")
+		"name and tag of the image; the last part of the name is the name of the binary, which becomes the entrypoint")
 	flag.StringVar(&o.revision, "revision", "", "commit that the binary was built from")
-	folders := flag.String("folders", "", "what to pack: PLATFORM=FOLDER, separated by commas")
-	flag.StringVar(&o.layout, "layout", "", "OCI layout to write, with all platforms")
-	flag.StringVar(
-		&o.archive,
-		"archive",
-		"",
-		"archive to write, as `docker load` and `ctr images import` read it, of the platform of this machine if that is among them",
-	)
+	folders := flag.String("folders", "", "comma-separated folders to pack, as PLATFORM=FOLDER")
+	flag.StringVar(&o.layout, "layout", "", "OCI layout to write, with the images of all platforms")
+	flag.StringVar(&o.archive, "archive", "", "archive to write for docker load and ctr images import, "+
+		"with the image of this machine's platform; not written if no folder has this platform")
 	flag.Parse()
 	for folder := range strings.SplitSeq(*folders, ",") {
 		o.folders = append(o.folders, folder)
@@ -61,7 +58,7 @@ func main() {
 
 type options struct {
 	name, revision, layout, archive string
-	// folders are PLATFORM=FOLDER.
+	// folders are the folders to pack, each as PLATFORM=FOLDER.
 	folders []string
 }
 
@@ -81,7 +78,7 @@ func build(o options) (digest v1.Hash, err error) {
 	for _, f := range o.folders {
 		given, folder, ok := strings.Cut(f, "=")
 		if !ok {
-			return digest, fmt.Errorf("%q is no PLATFORM=FOLDER, such as linux/amd64=bin/build/pytorch", f)
+			return digest, fmt.Errorf("%q is not in the form PLATFORM=FOLDER, for example linux/amd64=bin/build/pytorch", f)
 		}
 		platform, err := v1.ParsePlatform(given)
 		if err != nil {
@@ -101,9 +98,9 @@ func build(o options) (digest v1.Hash, err error) {
 	return writeLayout(o.layout, tag, images)
 }
 
-// writeLayout writes an OCI layout with one image, or one index of the images of several platforms.
+// writeLayout writes an OCI layout with one image, or with one index of the images of several platforms.
 func writeLayout(folder string, tag name.Tag, images []mutate.IndexAddendum) (digest v1.Hash, err error) {
-	// What an earlier build has left there would stay beside it.
+	// Remove the images of earlier builds.
 	if err := os.RemoveAll(folder); err != nil {
 		return digest, err
 	}
@@ -113,7 +110,7 @@ func writeLayout(folder string, tag name.Tag, images []mutate.IndexAddendum) (di
 	}
 	named := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag.TagStr()})
 	if len(images) == 1 {
-		image := images[0].Add.(v1.Image) //nolint:forcetypeassert // it was made as one
+		image := images[0].Add.(v1.Image) //nolint:forcetypeassert // build adds only images
 		if digest, err = image.Digest(); err != nil {
 			return digest, err
 		}
@@ -146,7 +143,7 @@ func imageOf(folder string, platform v1.Platform, labels map[string]string) (v1.
 	return mutate.ConfigFile(image, config)
 }
 
-// layerOf packs the files of a folder. The binary can be executed, and nothing else.
+// layerOf packs the files of a folder into a layer. Only the binary is executable.
 func layerOf(folder, binary string) (v1.Layer, error) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
@@ -175,7 +172,7 @@ func layerOf(folder, binary string) (v1.Layer, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, fmt.Errorf("it has no file %s, which the image is named after", binary)
+		return nil, fmt.Errorf("the folder has no file %s, which the name of the image requires", binary)
 	}
 	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil }
 	return tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer))

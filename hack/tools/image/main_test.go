@@ -21,7 +21,7 @@ const (
 	content   = "static binary"
 )
 
-// folder returns a new folder as hack/build.sh leaves it.
+// folder returns a new folder with the files that hack/build.sh writes.
 func folder(t *testing.T, content string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func folder(t *testing.T, content string) string {
 	return dir
 }
 
-// built builds an image of new copies of the binary, for each of the platforms.
+// built builds an image for the platforms, from a new copy of the binary for each.
 func built(t *testing.T, content string, platforms ...string) (options, v1.Hash) {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func digest(t *testing.T, image v1.Image) v1.Hash {
 	return hash
 }
 
-func TestImageRunsTheBinaryAsNobody(t *testing.T) {
+func TestImageRunsTheBinaryAsANonRootUser(t *testing.T) {
 	t.Parallel()
 	file, err := packed(t, content, "linux/arm64").ConfigFile()
 	if err != nil {
@@ -99,7 +99,7 @@ func TestImageRunsTheBinaryAsNobody(t *testing.T) {
 	}
 }
 
-func TestImageHoldsTheBinaryAndWhatIsInIt(t *testing.T) {
+func TestImageContainsTheBinaryAndItsSBOM(t *testing.T) {
 	t.Parallel()
 	layers, err := packed(t, content, "linux/amd64").Layers()
 	if err != nil {
@@ -136,7 +136,7 @@ func TestImageHoldsTheBinaryAndWhatIsInIt(t *testing.T) {
 		}
 		got = append(got, file{header.Name, string(held), header.Mode, header.ModTime.UTC(), header.Uid, header.Gid})
 	}
-	// It can be executed, whatever the mode that it was found with, and nobody but root may change it.
+	// The binary is executable, whatever its mode in the folder, and only root can change the files.
 	want := []file{
 		{Name: "pytorch-controller", Content: content, Mode: 0o755, ModTime: time.Unix(0, 0).UTC()},
 		{Name: "sbom.cdx.json", Content: "{}", Mode: 0o644, ModTime: time.Unix(0, 0).UTC()},
@@ -150,10 +150,10 @@ func TestImageIsReproducible(t *testing.T) {
 	t.Parallel()
 	once, again := digest(t, packed(t, content, "linux/amd64")), digest(t, packed(t, content, "linux/amd64"))
 	if once != again {
-		t.Errorf("the same binary makes %s and %s", once, again)
+		t.Errorf("the same binary gives the digests %s and %s", once, again)
 	}
 	if other := digest(t, packed(t, "another binary", "linux/amd64")); other == once {
-		t.Errorf("another binary makes %s too", other)
+		t.Errorf("another binary gives the same digest %s", other)
 	}
 }
 
@@ -184,18 +184,18 @@ func TestImageOfSeveralPlatformsIsAnIndex(t *testing.T) {
 		t.Errorf("unexpected platforms (-want +got):\n%s", diff)
 	}
 	if _, again := built(t, content, "linux/amd64", "linux/arm64"); again != digest {
-		t.Errorf("the same binaries make %s and %s", digest, again)
+		t.Errorf("the same binaries give the digests %s and %s", digest, again)
 	}
 }
 
-func TestArchiveIsOfThisMachine(t *testing.T) {
+func TestArchiveHasTheImageOfThisPlatform(t *testing.T) {
 	t.Parallel()
 	o, _ := built(t, content, "linux/s390x", "linux/"+runtime.GOARCH)
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(o.archive) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Under its name and no other.
+	// The image has only the given name.
 	if diff := cmp.Diff([]string{imageName}, manifest[0].RepoTags); diff != "" {
 		t.Errorf("unexpected tags (-want +got):\n%s", diff)
 	}
@@ -215,15 +215,15 @@ func TestArchiveIsOfThisMachine(t *testing.T) {
 func TestBuildRefuses(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*options){
-		"a folder that is not there": func(o *options) {
+		"a folder that does not exist": func(o *options) {
 			o.folders = []string{
 				"linux/amd64=" + filepath.Join(o.layout, "none"),
 			}
 		},
-		"a folder without its platform":           func(o *options) { o.folders = []string{folder(t, content)} },
-		"a folder without what it is named after": func(o *options) { o.name = "tensorstack/tensorflow-controller:v0.1.0" },
-		"a name that is none":                     func(o *options) { o.name = "Not A Name" },
-		"an archive that has no folder":           func(o *options) { o.archive = filepath.Join(o.archive, "none", "c.tar") },
+		"a folder without a platform":   func(o *options) { o.folders = []string{folder(t, content)} },
+		"a folder without the binary":   func(o *options) { o.name = "tensorstack/tensorflow-controller:v0.1.0" },
+		"an invalid name":               func(o *options) { o.name = "Not A Name" },
+		"an archive without its folder": func(o *options) { o.archive = filepath.Join(o.archive, "none", "c.tar") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +234,7 @@ func TestBuildRefuses(t *testing.T) {
 			}
 			change(&o)
 			if _, err := build(o); err == nil {
-				t.Error("no error")
+				t.Error("got no error, want one")
 			}
 		})
 	}

@@ -1,5 +1,5 @@
-// Newframework writes a framework that runs, for somebody to change: the module, its installation and an example. The
-// folder _template has them for a framework called zebra.
+// Newframework creates a framework that works, as a starting point: the module, its installation and an example. The
+// folder _template contains these files for a framework with the name zebra.
 //
 //	newframework -root FOLDER -name jax -kind JAXTrainingJob
 package main
@@ -31,14 +31,14 @@ var template embed.FS
 
 const templateFolder = "_template"
 
-// model is the framework whose go.mod and go.sum the new one gets: it needs what every framework needs.
+// model is the framework whose go.mod and go.sum are copied, because every framework has the same requirements.
 const model = "tensorflow"
 
 func main() {
 	f := framework{}
 	flag.StringVar(&f.root, "root", ".", "root of the repository")
 	flag.StringVar(&f.name, "name", "", "name of the module, the controller and the main container")
-	flag.StringVar(&f.kind, "kind", "", "kind of the jobs (default: the name, with TrainingJob)")
+	flag.StringVar(&f.kind, "kind", "", "kind of the jobs (default: the name with the suffix TrainingJob)")
 	flag.Parse()
 	if err := f.write(); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -46,13 +46,13 @@ func main() {
 	}
 }
 
-// framework is the one to write.
+// framework is the framework to create.
 type framework struct {
 	root, name, kind string
 }
 
-// write writes the files of the framework and adds its module to versions.yaml. It changes no other file. It returns an
-// error if there is something of that name already.
+// write writes the files of the framework and adds its module to versions.yaml. It does not change other files. It
+// returns an error if the name is already in use.
 func (f framework) write() error {
 	if f.kind == "" && f.name != "" {
 		f.kind = strings.ToUpper(f.name[:1]) + f.name[1:] + "TrainingJob"
@@ -81,28 +81,28 @@ var (
 	kinds = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,59}$`)
 )
 
-// check returns an error if the framework cannot have its name or its kind.
+// check returns an error if the name or the kind of the framework is invalid or in use.
 func (f framework) check() error {
 	reserved, err := reservedNames()
 	if err != nil {
 		return err
 	}
 	if !names.MatchString(f.name) || token.IsKeyword(f.name) || reserved[f.name] {
-		return fmt.Errorf("NAME is %q: it must be a name for a Go package that Go and the template do not use, "+
-			"of at most 30 lower case letters and digits, such as NAME=jax", f.name)
+		return fmt.Errorf("NAME is %q: it must be the name of a Go package that neither Go nor the template uses, "+
+			"with at most 30 lower case letters and digits, such as NAME=jax", f.name)
 	}
 	if !kinds.MatchString(f.kind) {
-		return fmt.Errorf("KIND is %q: it must be the kind of an object, such as KIND=JAXTrainingJob", f.kind)
+		return fmt.Errorf("KIND is %q: it must be a valid kind of at most 60 characters, such as KIND=JAXTrainingJob", f.kind)
 	}
 	for _, folder := range []string{f.name, "deploy/" + f.name, "examples/" + f.name} {
 		if _, err := os.Stat(filepath.Join(f.root, folder)); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is a folder %s already: choose another NAME, or remove it", folder)
+			return fmt.Errorf("the folder %s already exists: choose another NAME, or remove the folder", folder)
 		}
 	}
 	return f.checkCRDs()
 }
 
-// checkCRDs returns an error if an object of another controller has a name that kubectl would take for the new kind.
+// checkCRDs returns an error if the CRD of another controller uses a name that kubectl accepts for the new kind.
 func (f framework) checkCRDs() error {
 	files, err := filepath.Glob(filepath.Join(f.root, "*/config/crd/*_*.yaml"))
 	if err != nil {
@@ -128,15 +128,15 @@ func (f framework) checkCRDs() error {
 		taken := slices.Concat(crd.Spec.Names.ShortNames, []string{crd.Spec.Names.Plural, crd.Spec.Names.Singular})
 		for _, name := range []string{kind, kind + "s", f.name + "job"} {
 			if slices.Contains(taken, name) {
-				return fmt.Errorf("%s has the name %s already: choose another NAME or KIND", file, name)
+				return fmt.Errorf("%s already uses the name %s: choose another NAME or KIND", file, name)
 			}
 		}
 	}
 	return nil
 }
 
-// reservedNames returns the names that a package of the template cannot have: those of Go itself, and those that its
-// files import.
+// reservedNames returns the names that the package of a framework cannot have: names that have a meaning in Go, and
+// names of packages that the template imports.
 func reservedNames() (map[string]bool, error) {
 	reserved := map[string]bool{"init": true, "main": true}
 	for _, name := range types.Universe.Names() {
@@ -167,7 +167,7 @@ func reservedNames() (map[string]bool, error) {
 
 // files returns the files of the framework, by their paths from the root.
 func (f framework) files() (map[string][]byte, error) {
-	// The longer words first: they contain the shorter ones.
+	// Replace the longer words first, because they contain the shorter ones.
 	renamed := strings.NewReplacer(
 		"ZebraTrainingJob", f.kind, "zebratrainingjob", strings.ToLower(f.kind), "zebra", f.name,
 	)
@@ -181,7 +181,7 @@ func (f framework) files() (map[string][]byte, error) {
 			return err
 		}
 		content = []byte(renamed.Replace(string(content)))
-		if path.Ext(name) == ".go" { // the order of imports and the alignment of columns depend on names
+		if path.Ext(name) == ".go" { // the names change the order of imports and the alignment of columns
 			if content, err = format.Source(content); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -203,7 +203,7 @@ func (f framework) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// register adds the module to versions.yaml, after the last framework there.
+// register adds the module to versions.yaml, after the last framework.
 func (f framework) register() error {
 	file := filepath.Join(f.root, "versions.yaml")
 	modules, err := versions.Read(file)
@@ -220,7 +220,7 @@ func (f framework) register() error {
 	last := regexp.MustCompile(`(?m)^  ` + frameworks[len(frameworks)-1] + `: .*\n`)
 	at := last.FindIndex(content)
 	if at == nil {
-		return errors.New("versions.yaml has no framework on a line of its own")
+		return errors.New("versions.yaml has no framework on a separate line")
 	}
 	return os.WriteFile(file, append(content[:at[1]:at[1]], append([]byte(line), content[at[1]:]...)...), 0o644)
 }

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
 )
 
-// newRoot returns a repository that has what a new framework is made of.
+// newRoot returns a repository with the files that a new framework requires.
 func newRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -34,7 +34,7 @@ func newRoot(t *testing.T) string {
 	return root
 }
 
-func TestTheNewFrameworkIsRegisteredAfterTheLast(t *testing.T) {
+func TestTheNewFrameworkIsRegisteredAfterTheLastFramework(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	if err := (framework{root: root, name: "jax"}).write(); err != nil {
@@ -53,7 +53,7 @@ func TestTheNewFrameworkIsRegisteredAfterTheLast(t *testing.T) {
 	}
 }
 
-func TestNothingOfTheTemplateIsLeft(t *testing.T) {
+func TestNoNameOfTheTemplateIsLeft(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{"": "JaxTrainingJob", "JAXJob": "JAXJob"} {
 		root := newRoot(t)
@@ -66,7 +66,7 @@ func TestNothingOfTheTemplateIsLeft(t *testing.T) {
 			}
 			content, err := os.ReadFile(path)
 			if found := strings.ToLower(path + string(content)); strings.Contains(found, "zebra") {
-				t.Errorf("%s is still the template's", path)
+				t.Errorf("%s still contains the name of the template", path)
 			}
 			return err
 		})
@@ -75,7 +75,7 @@ func TestNothingOfTheTemplateIsLeft(t *testing.T) {
 		}
 		example, err := os.ReadFile(filepath.Join(root, "examples/jax/plain.yaml"))
 		if err != nil || !strings.Contains(string(example), "\nkind: "+want+"\n") {
-			t.Errorf("the example is no %s (%v):\n%s", want, err, example)
+			t.Errorf("the kind of the example is not %s (%v):\n%s", want, err, example)
 		}
 	}
 }
@@ -90,13 +90,13 @@ func TestLinesStayShortWithALongKind(t *testing.T) {
 		for line := range strings.Lines(string(content)) {
 			isMarker := strings.HasPrefix(strings.TrimSpace(line), "// +")
 			if strings.HasSuffix(name, ".go") && len(strings.TrimSuffix(line, "\n")) > 120 && !isMarker {
-				t.Errorf("a line of %s is too long:\n%s", name, line)
+				t.Errorf("a line of %s has more than 120 characters:\n%s", name, line)
 			}
 		}
 	}
 }
 
-func TestNamesThatCannotBeAreRefused(t *testing.T) {
+func TestNewFrameworkRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		framework framework
@@ -107,16 +107,16 @@ func TestNamesThatCannotBeAreRefused(t *testing.T) {
 		"a keyword":                  {framework{name: "func"}, `NAME is "func"`},
 		"a type of Go":               {framework{name: "string"}, `NAME is "string"`},
 		"a package of the template":  {framework{name: "framework"}, `NAME is "framework"`},
-		"a kind that there is":       {framework{name: "jax", kind: "TensorFlowTrainingJob"}, "trainingjob already"},
-		"a short name that there is": {framework{name: "tf"}, "tfjob already"},
+		"a kind that exists":         {framework{name: "jax", kind: "TensorFlowTrainingJob"}, "trainingjob: choose another"},
+		"a short name that exists":   {framework{name: "tf"}, "uses the name tfjob"},
 		"a kind in lower case":       {framework{name: "jax", kind: "jaxjob"}, `KIND is "jaxjob"`},
-		"the name of another module": {framework{name: "tensorflow"}, "there is a folder tensorflow already"},
+		"the name of another module": {framework{name: "tensorflow"}, "the folder tensorflow already exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.framework.root = newRoot(t)
 			if err := tc.framework.write(); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want one with %q", err, tc.want)
+				t.Errorf("got the error %v, want %q", err, tc.want)
 			}
 		})
 	}

@@ -1,9 +1,9 @@
-// Pack puts the modules of the repository into a folder as a module proxy serves them, with the versions of
-// versions.yaml: what is or would be committed of each, and the license.
+// Pack writes the modules of the repository into a folder, in the format of a module proxy and with the versions in
+// versions.yaml. A module consists of the license and its files that Git tracks or does not ignore.
 //
 //	GOPROXY=file://FOLDER go get tensorstack.dev/jobs/pytorch@v0.1.0
 //
-// It prints the path and the version of each.
+// It prints the path and the version of each module.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 
 func main() {
 	root := flag.String("root", ".", "root of the repository")
-	output := flag.String("output", "", "folder of the module proxy to write")
+	output := flag.String("output", "", "folder to write the modules to")
 	flag.Parse()
 	packed, err := pack(*root, *output)
 	if err != nil {
@@ -50,7 +50,7 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// As go.work has it, a library as it is here stands for every version of it that a module here requires.
+	// As in go.work, the current files of a library are used for every version of it that a module requires.
 	for _, required := range released.Modules {
 		for _, library := range versions.Libraries {
 			m := module.Version{Path: versions.Prefix + library, Version: required.Requires(library)}
@@ -65,7 +65,7 @@ func pack(root, output string) ([]module.Version, error) {
 	return packed, nil
 }
 
-// packModule writes the files of a version of a module, as the protocol of module proxies names them.
+// packModule writes the files of a module version, with the names that the GOPROXY protocol requires.
 func packModule(root, name string, m module.Version, output string) error {
 	escaped, err := module.EscapePath(m.Path)
 	if err != nil {
@@ -95,8 +95,6 @@ func packModule(root, name string, m module.Version, output string) error {
 	write := func(name string, content []byte) error {
 		return os.WriteFile(filepath.Join(folder, name), content, 0o644)
 	}
-	return errors.Join(
-		listed, list.Close(), write(m.Version+".info", info), write(m.Version+".mod", goMod),
-		write(m.Version+".zip", archive.Bytes()),
-	)
+	return errors.Join(listed, list.Close(), write(m.Version+".info", info), write(m.Version+".mod", goMod),
+		write(m.Version+".zip", archive.Bytes()))
 }

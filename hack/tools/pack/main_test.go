@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/module"
 )
 
-func TestPackTakesWhatGitDoes(t *testing.T) {
+func TestPackIncludesTheFilesThatGitDoesNotIgnore(t *testing.T) {
 	t.Parallel()
 	root, output := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{
@@ -27,7 +27,7 @@ func TestPackTakesWhatGitDoes(t *testing.T) {
 		"common/testdata/a.txt": "a\n",
 		"common/image.tar":      "ignored\n",
 		"kit/go.mod":            "module tensorstack.dev/jobs/kit\n",
-		"docs/metrics.md":       "of no module\n",
+		"docs/metrics.md":       "in no module\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestPackTakesWhatGitDoes(t *testing.T) {
 	if diff := cmp.Diff(want, packed); diff != "" {
 		t.Errorf("unexpected modules (-want +got):\n%s", diff)
 	}
-	// Libraries are there as the versions that pytorch requires, too.
+	// Libraries also have the versions that pytorch requires.
 	if _, err := os.Stat(filepath.Join(output, "tensorstack.dev/jobs/kit/@v/v0.2.0.zip")); err != nil {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-// Registry writes the modules of versions.yaml into the files of the repository that have to list them.
+// Registry updates the lists of modules in the files of the repository. The modules are registered in versions.yaml.
 //
 //	registry -root FOLDER
 package main
@@ -25,21 +25,21 @@ func main() {
 	}
 }
 
-// list is a part of a file that lists modules.
+// list is the part of a file that lists modules.
 type list struct {
 	file string
-	// pattern matches the list. A list with no items is not matched, and is then reported as missing.
+	// pattern matches the list. It does not match a list without items, so such a list is reported as missing.
 	pattern string
-	// many reports whether the file may have the list more than once.
+	// many is true if the file can contain the list more than once.
 	many bool
-	// content returns the list of the modules.
+	// content returns the list for the modules.
 	content func(modules versions.File) string
 }
 
-// marker is the line before a list that ends at the next empty line.
+// marker is the line before a list. The list ends at the next empty line.
 const marker = "# Written by make generate from versions.yaml, up to the next empty line.\n"
 
-// lists are all of them. The Makefile, the scripts and the tests read versions.yaml instead.
+// lists are all lists of modules. The Makefile, the scripts and the tests read versions.yaml instead.
 var lists = []list{
 	{file: "go.work", pattern: `(?m)^use \(\n(?:\t\./\S+\n)+\)$`, content: usedModules},
 	{file: "deploy/all/kustomization.yaml", pattern: marker + `(?:.+\n)+`, content: installedControllers},
@@ -50,7 +50,7 @@ var lists = []list{
 	{file: "hack/consumer/schemes.go", pattern: `(?s)^.+$`, content: schemes},
 }
 
-// write brings all lists up to date. It returns an error if a file does not have its list, or has it twice.
+// write updates all lists. It returns an error if a file does not contain its list, or contains it twice.
 func write(root string) error {
 	modules, err := versions.Read(filepath.Join(root, "versions.yaml"))
 	if err != nil {
@@ -66,7 +66,8 @@ func write(root string) error {
 		}
 		pattern := regexp.MustCompile(l.pattern)
 		if found := len(pattern.FindAllIndex(before, -1)); found == 0 || found > 1 && !l.many {
-			errs = append(errs, fmt.Errorf("%s has %d lists of modules, want one:\n%s", l.file, found, l.content(modules)))
+			errs = append(errs, fmt.Errorf("%s has %d lists of modules, want one such as:\n%s",
+				l.file, found, l.content(modules)))
 			continue
 		}
 		after := pattern.ReplaceAllLiteralString(string(before), l.content(modules))
@@ -94,7 +95,7 @@ func installedControllers(modules versions.File) string {
 	var resources strings.Builder
 	resources.WriteString(marker + "resources:\n")
 	for _, name := range controllersOf(modules) {
-		if name == "scheduler" { // on the scheduler that every cluster has
+		if name == "scheduler" { // for kube-scheduler, which every cluster has
 			name += "/native"
 		}
 		fmt.Fprintf(&resources, "  - ../%s\n", name)
@@ -102,7 +103,7 @@ func installedControllers(modules versions.File) string {
 	return resources.String()
 }
 
-// imageStages returns the stages of the Dockerfile that set an entrypoint, one for each controller.
+// imageStages returns the stages of the Dockerfile that set the entrypoint of a controller.
 func imageStages(modules versions.File) string {
 	var stages strings.Builder
 	stages.WriteString(marker)
@@ -130,15 +131,16 @@ func codeOwners(modules versions.File) string {
 	return owners.String()
 }
 
-// scrapedJobs matches the selector of the jobs of Prometheus that scrape the controllers.
+// scrapedJobs matches the selector of the Prometheus jobs that scrape the controllers.
 const scrapedJobs = `\([a-z0-9|-]+\)-controller-metrics`
 
-// scrapeSelector returns that selector.
+// scrapeSelector returns the selector of the Prometheus jobs that scrape the controllers.
 func scrapeSelector(modules versions.File) string {
 	return "(" + strings.Join(controllersOf(modules), "|") + ")-controller-metrics"
 }
 
-// schemes returns a file of the program that uses all modules. The types that several modules use are in common.
+// schemes returns the file of hack/consumer that imports the API packages. API types that several modules use are in
+// common.
 func schemes(modules versions.File) string {
 	paths := map[string]string{}
 	for _, name := range modules.Names(versions.Framework) {
@@ -163,7 +165,7 @@ import (
 
 %s)
 
-// schemes add the kinds of each module with an API.
+// schemes are the functions that add the kinds of each API to a scheme.
 var schemes = []func(*runtime.Scheme) error{
 %s}
 `, imports.String(), calls.String())

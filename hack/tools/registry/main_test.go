@@ -11,7 +11,8 @@ import (
 
 const root = "../../.."
 
-// copyLists copies versions.yaml and the files with lists into a folder, and returns what is in them by name.
+// copyLists copies versions.yaml and the files with lists into a folder. It returns the contents by the names of the
+// files.
 func copyLists(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	contents := map[string]string{}
@@ -35,7 +36,7 @@ func copyLists(t *testing.T, folder string) map[string]string {
 	return contents
 }
 
-// addedLines returns the lines of a file that were not in it before.
+// addedLines returns the lines of a file that are not in its earlier content.
 func addedLines(t *testing.T, file, before string) string {
 	t.Helper()
 	after, err := os.ReadFile(file)
@@ -64,7 +65,7 @@ func TestEveryListIsUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(after), content); diff != "" {
-			t.Errorf("%s is not up to date, run make generate (-want +got):\n%s", name, diff)
+			t.Errorf("%s is not up to date: run make generate (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -102,7 +103,7 @@ func TestANewFrameworkIsInEveryList(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeBroughtUpToDateAreRefused(t *testing.T) {
+func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		file string
@@ -112,7 +113,7 @@ func TestFilesThatCannotBeBroughtUpToDateAreRefused(t *testing.T) {
 		"a file without its list": {
 			"Dockerfile", func(string) string { return "FROM scratch\n" }, "Dockerfile has 0 lists of modules",
 		},
-		"a file with two": {
+		"a file with two lists": {
 			".github/CODEOWNERS", func(before string) string { return before + "\n" + before },
 			"CODEOWNERS has 2 lists of modules",
 		},
@@ -130,13 +131,13 @@ func TestFilesThatCannotBeBroughtUpToDateAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := write(folder); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want one with %q", err, tc.want)
+				t.Errorf("got the error %v, want %q", err, tc.want)
 			}
 		})
 	}
 }
 
-func TestOtherLinesStay(t *testing.T) {
+func TestOtherLinesDoNotChange(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	before := copyLists(t, folder)[".github/CODEOWNERS"] + "\n/docs/ @tensorstack/writers\n"

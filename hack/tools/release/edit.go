@@ -16,15 +16,16 @@ import (
 
 var (
 	heading = regexp.MustCompile(`(?m)^## .*$`)
-	// next is the heading of what is not released yet. Its version is a guess.
+	// next is the heading of the section that is not released yet. Its version is a guess.
 	next = regexp.MustCompile(`^## (v\S+) \(unreleased\)$`)
 )
 
-// datedChangelog gives the unreleased section of a changelog its version and date, and returns the entries of it too.
+// datedChangelog sets the version and date of the unreleased section of a changelog. It also returns the entries of
+// this section.
 func datedChangelog(content, version, date string) (dated, entries string, err error) {
 	found := heading.FindAllStringIndex(content, 2)
 	if len(found) == 0 || !next.MatchString(content[found[0][0]:found[0][1]]) {
-		return "", "", fmt.Errorf("the changelog does not begin with a section `## %s (unreleased)`: write there what is new",
+		return "", "", fmt.Errorf("the changelog does not begin with a section `## %s (unreleased)`: add it, with an entry",
 			version)
 	}
 	start, end := found[0][1], len(content)
@@ -33,12 +34,12 @@ func datedChangelog(content, version, date string) (dated, entries string, err e
 	}
 	entries = strings.TrimSpace(content[start:end])
 	if !strings.HasPrefix(entries, "- ") {
-		return "", "", errors.New("the unreleased section of the changelog has no entry: write there what is new")
+		return "", "", errors.New("the unreleased section of the changelog has no entry: add one")
 	}
 	return content[:found[0][0]] + fmt.Sprintf("## %s (%s)", version, date) + content[start:], entries, nil
 }
 
-// pinned writes the versions of a module into versions.yaml, and leaves everything else there as it is.
+// pinned sets the versions of a module in versions.yaml. It does not change anything else in the file.
 func pinned(content, module string, to versions.Module) (string, error) {
 	values := map[string]string{"version": to.Version}
 	for _, library := range versions.Libraries {
@@ -69,7 +70,7 @@ func pinned(content, module string, to versions.Module) (string, error) {
 	return content, nil
 }
 
-// child returns the value of a key of a mapping, nil if there is none.
+// child returns the value of a key in a mapping, or nil if the key does not exist.
 func child(node *yaml.Node, key string) *yaml.Node {
 	if node.Kind != yaml.MappingNode {
 		return nil
@@ -82,16 +83,16 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// tagged writes the version of a controller into a manifest or a kustomization, which name the image once.
+// tagged sets the version of a controller's image in a manifest or a kustomization, which must contain the image once.
 func tagged(manifest, module, version string) (string, error) {
 	image := regexp.MustCompile(`(\btensorstack/` + regexp.QuoteMeta(module) + `-controller(?::|, newTag: ))v[^\s}]+`)
 	if n := len(image.FindAllString(manifest, -1)); n != 1 {
-		return "", fmt.Errorf("the image of %s-controller is named %d times, want once", module, n)
+		return "", fmt.Errorf("the image of %s-controller occurs %d times, want once", module, n)
 	}
 	return image.ReplaceAllString(manifest, "${1}"+version), nil
 }
 
-// requiring makes a go.mod require the libraries in the versions of a module.
+// requiring sets the versions of libraries in a go.mod to the versions that a module requires.
 func requiring(goMod string, to versions.Module) (string, error) {
 	file, err := modfile.Parse("go.mod", []byte(goMod), nil)
 	if err != nil {
@@ -108,7 +109,7 @@ func requiring(goMod string, to versions.Module) (string, error) {
 	return string(formatted), err
 }
 
-// required returns the version of a library that a go.mod requires, empty for none.
+// required returns the version of a library that a go.mod requires. It is empty if go.mod does not require the library.
 func required(goMod, library string) (string, error) {
 	file, err := modfile.ParseLax("go.mod", []byte(goMod), nil)
 	if err != nil {
@@ -122,7 +123,7 @@ func required(goMod, library string) (string, error) {
 	return "", nil
 }
 
-// replacing makes go.work take a library from its folder for each of the versions that modules require.
+// replacing makes go.work replace the required versions of a library with its folder, and no other versions.
 func replacing(goWork, library string, required map[string]bool) (string, error) {
 	file, err := modfile.ParseWork("go.work", []byte(goWork), nil)
 	if err != nil {
@@ -138,7 +139,7 @@ func replacing(goWork, library string, required map[string]bool) (string, error)
 	if len(old) == 0 {
 		return "", fmt.Errorf("go.work does not replace %s", library)
 	}
-	// What is added goes after what is there already: that is dropped last.
+	// New lines are added after existing lines of the library, so drop old lines last.
 	for _, version := range slices.Sorted(maps.Keys(required)) {
 		if err := file.AddReplace(path, version, "./"+library, ""); err != nil {
 			return "", err

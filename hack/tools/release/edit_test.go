@@ -9,12 +9,12 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
 )
 
-// outcome compares what an edit made with what it should have made.
+// outcome compares the result of an edit with the wanted one.
 func outcome(t *testing.T, got string, err error, want, wantError string) {
 	t.Helper()
 	if wantError != "" {
 		if err == nil || !strings.Contains(err.Error(), wantError) {
-			t.Errorf("the error is %v, want %q", err, wantError)
+			t.Errorf("got the error %v, want %q", err, wantError)
 		}
 		return
 	}
@@ -30,17 +30,23 @@ func TestDatedChangelog(t *testing.T) {
 	t.Parallel()
 	const older = "## v0.1.0 (2026-11-22)\n\n- The first.\n"
 	for name, tc := range map[string]struct{ content, want, wantEntries, wantError string }{
-		"the first section gets its version and date, whatever was guessed": {
+		"the unreleased section gets the version and the date, whatever its version": {
 			content: "# Changelog\n\n## v0.1.1 (unreleased)\n\n- One.\n- Two.\n\n" + older,
 			want:    "# Changelog\n\n## v0.2.0 (2026-12-24)\n\n- One.\n- Two.\n\n" + older, wantEntries: "- One.\n- Two.",
 		},
-		"it may be the only one": {
+		"the unreleased section can be the only one": {
 			content: "# Changelog\n\n## v0.1.0 (unreleased)\n\n- One.\n",
 			want:    "# Changelog\n\n## v0.2.0 (2026-12-24)\n\n- One.\n", wantEntries: "- One.",
 		},
-		"nothing is new":         {content: "# Changelog\n\n" + older, wantError: "write there what is new"},
-		"a section has no entry": {content: "# Changelog\n\n## v0.2.0 (unreleased)\n\n" + older, wantError: "has no entry"},
-		"there is no section":    {content: "# Changelog\n", wantError: "write there what is new"},
+		"a changelog without an unreleased section is refused": {
+			content: "# Changelog\n\n" + older, wantError: "does not begin with a section",
+		},
+		"an unreleased section without an entry is refused": {
+			content: "# Changelog\n\n## v0.2.0 (unreleased)\n\n" + older, wantError: "has no entry",
+		},
+		"a changelog without sections is refused": {
+			content: "# Changelog\n", wantError: "does not begin with a section",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +61,8 @@ func TestDatedChangelog(t *testing.T) {
 
 func TestPinned(t *testing.T) {
 	t.Parallel()
-	const content = "# Who needs what.\nmodules:\n  common: {version: v0.1.0}\n  pytorch: {version: v0.1.0, common: v0.1.0} # the first\nkubernetes: {oldest: \"1.34\"}\n"
+	const content = "# The modules.\nmodules:\n  common: {version: v0.1.0}\n" +
+		"  pytorch: {version: v0.1.0, common: v0.1.0} # the first\nkubernetes: {oldest: \"1.34\"}\n"
 	const pytorch = "{version: v0.1.0, common: v0.1.0, kit: v0.1.0}"
 	const withKit = "modules:\n  kit: {version: v0.1.0, common: v0.1.0}\n  pytorch: " + pytorch + "\n"
 	for name, tc := range map[string]struct {
@@ -63,26 +70,26 @@ func TestPinned(t *testing.T) {
 		to              versions.Module
 		want, wantError string
 	}{
-		"a module, with what it is built with": {
+		"a module gets its version and the version of common": {
 			content: content, module: "pytorch", to: versions.Module{Version: "v0.10.0", Common: "v0.2.0"},
 			want: strings.Replace(content, "{version: v0.1.0, common: v0.1.0}", "{version: v0.10.0, common: v0.2.0}", 1),
 		},
-		"a module that is tested with the kit": {
+		"a module that is tested with kit also gets the version of kit": {
 			content: withKit, module: "pytorch", to: versions.Module{Version: "v0.10.0", Common: "v0.2.0", Kit: "v0.3.0"},
 			want: strings.Replace(withKit, pytorch, "{version: v0.10.0, common: v0.2.0, kit: v0.3.0}", 1),
 		},
-		"common": {
+		"common gets only its version": {
 			content: content, module: "common", to: versions.Module{Version: "v0.2.0"},
 			want: strings.Replace(content, "{version: v0.1.0}", "{version: v0.2.0}", 1),
 		},
-		"each on its line": {
+		"a module with each key on a separate line gets its version": {
 			content: "modules:\n  common:\n    version: v0.1.0\n", module: "common", to: versions.Module{Version: "v0.2.0"},
 			want: "modules:\n  common:\n    version: v0.2.0\n",
 		},
-		"a module that is not there": {
+		"a module that does not exist is refused": {
 			content: content, module: "jax", to: versions.Module{Version: "v0.1.0"}, wantError: "no modules.jax.version",
 		},
-		"what is no YAML": {
+		"a file that is not YAML is refused": {
 			content: "{", module: "common", to: versions.Module{Version: "v0.1.0"}, wantError: "reading versions.yaml",
 		},
 	} {
@@ -98,13 +105,17 @@ func TestTagged(t *testing.T) {
 	t.Parallel()
 	const manifest = "containers:\n  - name: controller\n    image: tensorstack/pytorch-controller:v0.1.0\n    env: []\n"
 	for name, tc := range map[string]struct{ manifest, want, wantError string }{
-		"the tag becomes the version": {manifest: manifest, want: strings.Replace(manifest, "v0.1.0", "v0.2.0", 1)},
-		"that of a kustomization, too": {
+		"a manifest gets the version as the tag": {
+			manifest: manifest, want: strings.Replace(manifest, "v0.1.0", "v0.2.0", 1),
+		},
+		"a kustomization gets the version as the new tag": {
 			manifest: "images:\n  - {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.1.0}\n",
 			want:     "images:\n  - {name: controller, newName: tensorstack/pytorch-controller, newTag: v0.2.0}\n",
 		},
-		"another image": {manifest: strings.Replace(manifest, "pytorch", "jax", 1), wantError: "0 times"},
-		"two of them":   {manifest: manifest + manifest, wantError: "2 times"},
+		"a manifest of another image is refused": {
+			manifest: strings.Replace(manifest, "pytorch", "jax", 1), wantError: "0 times",
+		},
+		"a manifest with the image twice is refused": {manifest: manifest + manifest, wantError: "2 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,26 +153,26 @@ func TestReplacing(t *testing.T) {
 		common          map[string]bool
 		want, wantError string
 	}{
-		"a module requires a newer one": {
+		"a newer version is added if a module requires it": {
 			goWork: before + v1 + after, common: map[string]bool{"v0.1.0": true, "v0.2.0": true}, want: before + v1 + v2 + after,
 		},
-		"none requires the old one more": {
+		"an old version is removed if no module requires it": {
 			goWork: before + v1 + v2 + after, common: map[string]bool{"v0.2.0": true}, want: before + v2 + after,
 		},
-		"the new one is instead of the old": {
+		"a new version replaces the old one": {
 			goWork: before + v1 + after, common: map[string]bool{"v0.2.0": true}, want: before + v2 + after,
 		},
-		"nothing changes": {
+		"required versions stay": {
 			goWork: before + v1 + after, common: map[string]bool{"v0.1.0": true}, want: before + v1 + after,
 		},
-		"it is a line by itself": {
+		"a replace directive outside a block is changed": {
 			goWork: use + "replace tensorstack.dev/jobs/common v0.1.0 => ./common\n", common: map[string]bool{"v0.2.0": true},
 			want: use + "replace tensorstack.dev/jobs/common v0.2.0 => ./common\n",
 		},
-		"common is not replaced": {
+		"a go.work that does not replace common is refused": {
 			goWork: before + after, common: map[string]bool{"v0.1.0": true}, wantError: "does not replace common",
 		},
-		"what is no go.work": {goWork: "require", wantError: "go.work:1"},
+		"a file that is not a go.work is refused": {goWork: "require", wantError: "go.work:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

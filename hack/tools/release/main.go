@@ -1,10 +1,11 @@
-// Release makes a release of one module: it dates the changelog, pins the versions, renders what is installed, commits
-// and tags. It pushes nothing. A dry run, which is the default, only shows it.
+// Release makes a release of one module: it dates the changelog, pins the versions, renders the manifests and the
+// chart, commits and tags. It does not push. A dry run, which is the default, only shows the changes and renders the
+// files.
 //
 //	release -module pytorch -version v0.2.0 -dry-run=false
 //
-// All is done in a work tree of its own, from what is committed, so that a release that fails leaves nothing behind.
-// docs/releasing.md describes it for those who make one.
+// Release works on the committed files, in a separate Git worktree, so that a release that fails changes nothing in the
+// repository. docs/releasing.md describes how to make a release.
 package main
 
 import (
@@ -38,8 +39,8 @@ func main() {
 	r := release{out: os.Stdout, warnings: os.Stderr, date: time.Now().UTC().Format(time.DateOnly)}
 	flag.StringVar(&r.root, "root", ".", "root of the repository")
 	flag.StringVar(&r.module, "module", "", "module to release")
-	flag.StringVar(&r.version, "version", "", "version to give it")
-	flag.BoolVar(&r.dry, "dry-run", true, "only show what the release changes")
+	flag.StringVar(&r.version, "version", "", "version of the release")
+	flag.BoolVar(&r.dry, "dry-run", true, "only show the changes of the release")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := r.run(ctx)
@@ -55,7 +56,7 @@ type release struct {
 	dry                         bool
 	out, warnings               io.Writer
 
-	// tree is the work tree in which the release is made.
+	// tree is the Git worktree in which the release is made.
 	tree string
 	pins versions.File
 }
@@ -121,70 +122,68 @@ func (r *release) run(ctx context.Context) (err error) {
 		return err
 	}
 	files = append(files, statement)
-	const push = "Committed and tagged %[1]s. Nothing is pushed yet:\n\n  git push origin HEAD\n  git push origin %[1]s\n\n%[2]s"
+	const push = "Committed and tagged %[1]s. Nothing is pushed yet:\n\n" +
+		"  git push origin HEAD\n  git push origin %[1]s\n\n%[2]s"
 	fmt.Fprintf(r.out, push, r.tag(), written(files))
-	fmt.Fprintf(r.warnings, "Warning: nothing is signed. Who has the key signs it: make sign MODULE=%s KEY=cosign.key\n",
+	fmt.Fprintf(r.warnings, "Warning: nothing is signed. If you have the key, run: make sign MODULE=%s KEY=cosign.key\n",
 		r.module)
 	return nil
 }
 
-// written returns the lines that name the files.
+// written returns a line for each file that was written.
 func written(files []string) string {
 	var lines strings.Builder
 	for _, file := range files {
-		fmt.Fprintf(&lines, "Written: %s\n", filepath.Join(artefacts, file))
+		fmt.Fprintf(&lines, "Written: %s\n", filepath.Join(artifacts, file))
 	}
 	return lines.String()
 }
 
-// check looks at what is asked for.
+// check returns an error if the module does not exist or the version is invalid.
 func (r *release) check() error {
 	if _, ok := r.pins.Modules[r.module]; !ok {
-		return fmt.Errorf("there is no module %q in versions.yaml: MODULE is one of those there", r.module)
+		return fmt.Errorf("versions.yaml has no module %q: set MODULE to one of its modules", r.module)
 	}
 	if semver.Canonical(r.version) != r.version || r.version == "" {
-		return fmt.Errorf("%q is no version: VERSION is like v0.2.0", r.version)
+		return fmt.Errorf("%q is not a version: set VERSION to a semantic version, such as v0.2.0", r.version)
 	}
 	path := versions.Prefix + r.module
 	if err := module.Check(path, r.version); err != nil {
-		return fmt.Errorf(
-			"%s does not go with the path of the module: rename the module first, or choose another version: %w",
-			r.version,
-			err,
-		)
+		return fmt.Errorf("%s does not match the path of the module: rename the module first, or choose another version: %w",
+			r.version, err)
 	}
 	return nil
 }
 
-// obstacles returns what is in the way of a release. A dry run shows what it would be nevertheless.
+// obstacles returns the reasons why the release is not possible. A dry run shows the release even if there are some.
 func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	changes, err := r.git(ctx, r.root, "status", "--porcelain")
 	if err != nil {
 		return nil, err
 	}
 	if changes != "" {
-		found = append(found, fmt.Errorf("the tree is not clean: commit first what is to be released\n%s", changes))
+		found = append(found, fmt.Errorf("the tree is not clean: commit the changes first\n%s", changes))
 	}
 	taken, err := r.git(ctx, r.root, "tag", "--list", r.tag())
 	if err != nil {
 		return nil, err
 	}
 	if taken != "" {
-		found = append(found, fmt.Errorf("%s is released already: VERSION is a greater one", r.tag()))
+		found = append(found, fmt.Errorf("%s is released already: set VERSION to a greater version", r.tag()))
 	}
-	// An older line may still get patches: what was released of a newer one is not in its history.
+	// Older versions can still get patches, from a branch whose history does not have the tags of newer versions.
 	tags, err := r.git(ctx, r.root, "tag", "--merged", "HEAD", "--list", r.module+"/v*")
 	if err != nil {
 		return nil, err
 	}
 	for tag := range strings.FieldsSeq(tags) {
 		if last := strings.TrimPrefix(tag, r.module+"/"); tag != taken && semver.Compare(r.version, last) <= 0 {
-			found = append(found, fmt.Errorf("%s is not greater than %s, which is released", r.version, last))
+			found = append(found, fmt.Errorf("%s is not greater than %s, which is released already", r.version, last))
 		}
 	}
-	// The first release is of the version that is there from the beginning.
+	// The version in versions.yaml can be released itself: a new module has the version of its first release there.
 	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
-		found = append(found, fmt.Errorf("%s is less than %s, which versions.yaml says", r.version, pinned))
+		found = append(found, fmt.Errorf("%s is less than %s, the version in versions.yaml", r.version, pinned))
 	}
 	for _, library := range versions.Libraries {
 		if r.pins.Modules[r.module].Requires(library) == "" {
@@ -201,8 +200,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	return found, nil
 }
 
-// libraryObstacle returns why a module that requires a library cannot be released. Those who get the module get the
-// library as it was tagged, not as it is here.
+// libraryObstacle returns the reason why a module that requires a library cannot be released, or nil. Users of the
+// module get the tagged version of the library, so the library must be the same in this repository.
 func (r *release) libraryObstacle(ctx context.Context, library string) (obstacle, err error) {
 	tag := library + "/" + r.pins.Modules[library].Version
 	tags, err := r.git(ctx, r.root, "tag", "--list", tag)
@@ -222,7 +221,7 @@ func (r *release) libraryObstacle(ctx context.Context, library string) (obstacle
 	return nil, nil
 }
 
-// edit changes the files of the release and returns the entries of the changelog.
+// edit changes the files of the release. It returns the entries of the changelog.
 func (r *release) edit() (entries string, err error) {
 	if err := r.change(r.module+"/CHANGELOG.md", func(content string) (changed string, err error) {
 		changed, entries, err = datedChangelog(content, r.version, r.date)
@@ -259,7 +258,7 @@ func (r *release) edit() (entries string, err error) {
 	)
 }
 
-// replaceRequired keeps go.work to the versions of libraries that modules require.
+// replaceRequired makes go.work replace each version of a library that a module requires, and no other version.
 func (r *release) replaceRequired(goWork string) (string, error) {
 	for _, library := range versions.Libraries {
 		found, err := r.requiredOf(library)
@@ -312,24 +311,24 @@ func (r *release) change(name string, change func(string) (string, error)) error
 	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
-// components returns the folders in deploy that are installed of a module, by what of it they are.
+// components returns the folders in deploy that install a module. The keys are the names of the rendered manifests.
 func components(module string) map[string]string {
 	switch {
 	case versions.IsLibrary(module):
 		return nil
-	case module == "scheduler": // on one engine or the other
+	case module == "scheduler": // there is one for each engine
 		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}
 	default:
 		return map[string]string{module: module}
 	}
 }
 
-// artefacts is the folder for what users get of a release.
-const artefacts = "bin/release"
+// artifacts is the folder for the files that users get with a release.
+const artifacts = "bin/release"
 
-// render writes what users get of a release without this repository, and returns the names of the files.
+// render writes the files that users get with a release, and returns their names.
 func (r *release) render(ctx context.Context) (files []string, err error) {
-	folder := filepath.Join(r.root, artefacts)
+	folder := filepath.Join(r.root, artifacts)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
@@ -364,7 +363,7 @@ func (r *release) render(ctx context.Context) (files []string, err error) {
 	return append(files, archive), nil
 }
 
-// archive writes the module into a folder, as a module proxy serves it, and returns the name of the file.
+// archive writes the module into a folder, in the format of a module proxy, and returns the name of the file.
 func (r *release) archive(folder string) (name string, err error) {
 	name = fmt.Sprintf("%s-%s.zip", r.module, r.version)
 	var content bytes.Buffer
@@ -375,11 +374,12 @@ func (r *release) archive(folder string) (name string, err error) {
 	return name, os.WriteFile(filepath.Join(folder, name), content.Bytes(), 0o644)
 }
 
-// provenance writes from which commit the files were made, and returns the name of the file. It is signed with them.
+// provenance writes the provenance of the files, which contains the commit that they were built from. It returns the
+// name of its file.
 func (r *release) provenance(commit string, files []string) (name string, err error) {
 	var subjects []provenance.Subject
 	for _, file := range files {
-		content, err := os.ReadFile(filepath.Join(r.root, artefacts, file))
+		content, err := os.ReadFile(filepath.Join(r.root, artifacts, file))
 		if err != nil {
 			return "", err
 		}
@@ -392,13 +392,13 @@ func (r *release) provenance(commit string, files []string) (name string, err er
 		return "", fmt.Errorf("writing the provenance: %w", err)
 	}
 	name = fmt.Sprintf("%s-%s.provenance.json", r.module, r.version)
-	return name, os.WriteFile(filepath.Join(r.root, artefacts, name), statement, 0o644)
+	return name, os.WriteFile(filepath.Join(r.root, artifacts, name), statement, 0o644)
 }
 
 // chart packs the chart of a controller into a folder and returns the name of its file.
 func (r *release) chart(ctx context.Context, folder string) (name string, err error) {
 	packed := filepath.Join(filepath.Dir(r.tree), "charts")
-	// The work tree has no programs of its own.
+	// The worktree does not have the programs in bin.
 	programs := filepath.Join(r.root, "bin")
 	if _, err := r.command(ctx, r.tree, "env", "BIN="+programs, "CHARTS="+packed, "hack/charts.sh", r.module); err != nil {
 		return "", err
@@ -411,7 +411,8 @@ func (r *release) chart(ctx context.Context, folder string) (name string, err er
 	return name, os.WriteFile(filepath.Join(folder, name), content, 0o644)
 }
 
-// commit brings the release from its work tree to the branch that is checked out, and returns the ID of the commit.
+// commit commits the release in the worktree, merges it into the branch that is checked out, and tags it. It returns
+// the ID of the commit.
 func (r *release) commit(ctx context.Context, message string) (head string, err error) {
 	subject := fmt.Sprintf("Release %s %s", r.module, r.version)
 	if _, err := r.git(ctx, r.tree, "commit", "--quiet", "--allow-empty", "--message", subject); err != nil {

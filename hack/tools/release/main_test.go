@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/provenance"
 )
 
-// sh runs a command in a folder and returns what it prints.
+// sh runs a command in a folder and returns its output.
 func sh(t *testing.T, folder, command string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
@@ -29,16 +29,13 @@ func sh(t *testing.T, folder, command string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// copied returns a copy of this repository, with everything committed and nothing released, and with the programs that
-// make charts.
+// copied returns a copy of this repository that has the programs to make charts. All files are committed, and no module
+// is released.
 func copied(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	sh(
-		t,
-		"../../..",
-		"git ls-files -z --cached --others --exclude-standard | while read -rd '' f; do [ ! -f \"$f\" ] || cp --parents \"$f\" "+root+"; done",
-	)
+	sh(t, "../../..", "git ls-files -z --cached --others --exclude-standard | "+
+		"while read -rd '' f; do [ ! -f \"$f\" ] || cp --parents \"$f\" "+root+"; done")
 	for _, program := range []string{"helm", "kustomize"} {
 		if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
 			t.Fatal(err)
@@ -48,7 +45,7 @@ func copied(t *testing.T) string {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(built); err != nil {
-			t.Fatalf("%v: run this by `make test`, which builds it", err)
+			t.Fatalf("%v: run this test with `make test`, which builds the program", err)
 		}
 		if err := os.Symlink(built, filepath.Join(root, "bin", program)); err != nil {
 			t.Fatal(err)
@@ -60,11 +57,11 @@ func copied(t *testing.T) string {
 		git config user.name Maintainer
 		git config user.email maintainer@example.com
 		git add -A
-		git commit -qm 'All of it'`)
+		git commit -qm 'Add everything'`)
 	return root
 }
 
-// objects returns those of manifests, in the order of their text: that of the objects does not matter.
+// objects returns the objects in manifests, sorted by their text, because the order of objects does not matter.
 func objects(manifests string) []string {
 	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(manifests), "\n---\n"))
 }
@@ -77,7 +74,7 @@ func run(t *testing.T, r release) (string, error) {
 	return out.String(), err
 }
 
-func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
+func TestReleaseOfAModuleAfterItsLibraries(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
 	first := sh(t, root, "git rev-parse HEAD")
@@ -88,12 +85,12 @@ func TestReleaseOfAModuleAndOfWhatItIsBuiltWith(t *testing.T) {
 	}
 	for _, shown := range []string{"-## v0.1.0 (unreleased)\n+## v0.1.0 (2026-12-24)\n", "would be tagged common/v0.1.0"} {
 		if !strings.Contains(out, shown) {
-			t.Errorf("the dry run does not show %q:\n%s", shown, out)
+			t.Errorf("the output of the dry run does not contain %q:\n%s", shown, out)
 		}
 	}
 	if left := sh(t, root,
 		"git rev-parse HEAD; git tag; git status --porcelain; git worktree list | wc -l"); left != first+"\n1" {
-		t.Errorf("the dry run leaves\n%s", left)
+		t.Errorf("the dry run left changes behind:\n%s", left)
 	}
 
 	for _, library := range []string{"common", "kit"} {
@@ -111,16 +108,16 @@ Written: bin/release/pytorch-components.yaml
 Written: bin/release/pytorch-controller-0.2.0.tgz
 Written: bin/release/pytorch-v0.2.0.zip
 Written: bin/release/pytorch-v0.2.0.provenance.json
-Warning: nothing is signed. Who has the key signs it: make sign MODULE=pytorch KEY=cosign.key
+Warning: nothing is signed. If you have the key, run: make sign MODULE=pytorch KEY=cosign.key
 `
 	if !strings.HasSuffix(out, want) {
-		t.Errorf("it does not end with how to push, what is written and that nothing is signed:\n%s", out)
+		t.Errorf("the output does not end with the pushes, the files and the warning that nothing is signed:\n%s", out)
 	}
 	tags := sh(t, root, "git tag; git status --porcelain")
 	if diff := cmp.Diff("common/v0.1.0\nkit/v0.1.0\npytorch/v0.2.0", tags); diff != "" {
 		t.Errorf("unexpected tags, or a tree that is not clean (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease kit v0.1.0\nRelease common v0.1.0\nAll of it",
+	if diff := cmp.Diff("Release pytorch v0.2.0\nRelease kit v0.1.0\nRelease common v0.1.0\nAdd everything",
 		sh(t, root, "git log --format=%s pytorch/v0.2.0")); diff != "" {
 		t.Errorf("unexpected commits (-want +got):\n%s", diff)
 	}
@@ -135,7 +132,7 @@ Warning: nothing is signed. Who has the key signs it: make sign MODULE=pytorch K
 	}
 	if message := sh(t, root, "git tag --list --format='%(contents)' pytorch/v0.2.0"); !strings.HasPrefix(message,
 		"pytorch v0.2.0\n\n- PyTorchTrainingJob") {
-		t.Errorf("the tag says %q", message)
+		t.Errorf("unexpected message of the tag: %q", message)
 	}
 	components, err := os.ReadFile(filepath.Join(root, "bin/release/pytorch-components.yaml"))
 	if err != nil {
@@ -145,30 +142,27 @@ Warning: nothing is signed. Who has the key signs it: make sign MODULE=pytorch K
 		"kind: CustomResourceDefinition\n", "namespace: t9k-pytorch\n", "image: tensorstack/pytorch-controller:v0.2.0\n",
 	} {
 		if !strings.Contains(string(components), object) {
-			t.Errorf("the components have no %q", object)
+			t.Errorf("the components do not contain %q", object)
 		}
 	}
 	checkProvenance(t, root)
-	// They are what the other way of installing it applies.
+	// Kustomize on the folder installs the same objects.
 	if diff := cmp.Diff(objects(sh(t, root, "bin/kustomize build deploy/pytorch")),
 		objects(string(components))); diff != "" {
 		t.Errorf("unexpected components (-of the folder +got):\n%s", diff)
 	}
-	chart := sh(
-		t,
-		root,
-		"bin/helm show chart bin/release/pytorch-controller-0.2.0.tgz; bin/helm template bin/release/pytorch-controller-0.2.0.tgz --namespace t9k-pytorch",
-	)
+	chart := sh(t, root, "bin/helm show chart bin/release/pytorch-controller-0.2.0.tgz; "+
+		"bin/helm template bin/release/pytorch-controller-0.2.0.tgz --namespace t9k-pytorch")
 	for _, line := range []string{
 		"version: 0.2.0\n", "appVersion: v0.2.0\n", "image: tensorstack/pytorch-controller:v0.2.0\n",
 	} {
 		if !strings.Contains(chart, line) {
-			t.Errorf("the chart has no %q", line)
+			t.Errorf("the chart does not contain %q", line)
 		}
 	}
 }
 
-// checkProvenance checks that the provenance of pytorch v0.2.0 names its files and the tagged commit.
+// checkProvenance checks that the provenance of pytorch v0.2.0 has its files and the tagged commit.
 func checkProvenance(t *testing.T, root string) {
 	t.Helper()
 	statement, err := os.ReadFile(filepath.Join(root, "bin/release/pytorch-v0.2.0.provenance.json"))
@@ -200,19 +194,19 @@ func checkProvenance(t *testing.T, root string) {
 	}
 	defer archive.Close()
 	if _, err := archive.Open("tensorstack.dev/jobs/pytorch@v0.2.0/go.mod"); err != nil {
-		t.Errorf("the archive of the module: %v", err)
+		t.Errorf("the archive of the module has no go.mod: %v", err)
 	}
 }
 
-// Who builds the tagged sources again can compare the digests.
-func TestReleaseWritesTheSameFilesAgain(t *testing.T) {
+// Users can build the tagged sources and compare the digests.
+func TestReleaseIsReproducible(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
 	var sums [2]string
 	for i := range sums {
 		_, err := run(t, release{root: root, module: "pytorch", version: "v0.2.0", dry: true})
 		if err == nil || !strings.Contains(err.Error(), "release common first") {
-			t.Fatalf("the error is %v, want that common is not released", err)
+			t.Fatalf("got the error %v, want one that common is not released", err)
 		}
 		sums[i] = sh(t, root, "cd bin/release; sha256sum *")
 		sh(t, root, "rm -r bin/release")
@@ -222,18 +216,18 @@ func TestReleaseWritesTheSameFilesAgain(t *testing.T) {
 	}
 }
 
-// Who stays with an older line gets what is mended there, though a newer one is released.
-func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
+// Users of an older minor version can get fixes after a newer one is released.
+func TestReleaseOfAPatchOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
-	const mend = "sed -i '3i ## %s (unreleased)\\n\\n- Mended.\\n' pytorch/CHANGELOG.md; git commit -qam 'Mend it'"
+	const fix = "sed -i '3i ## %s (unreleased)\\n\\n- A fix.\\n' pytorch/CHANGELOG.md; git commit -qam 'Fix it'"
 	for _, step := range []struct{ before, module, version string }{
 		{module: "common", version: "v0.1.0"},
 		{module: "kit", version: "v0.1.0"},
 		{module: "pytorch", version: "v0.1.0"},
-		{before: fmt.Sprintf(mend, "v0.2.0"), module: "pytorch", version: "v0.2.0"},
+		{before: fmt.Sprintf(fix, "v0.2.0"), module: "pytorch", version: "v0.2.0"},
 		{
-			before: "git checkout -q -b pytorch-0.1 pytorch/v0.1.0; " + fmt.Sprintf(mend, "v0.1.1"), module: "pytorch",
+			before: "git checkout -q -b pytorch-0.1 pytorch/v0.1.0; " + fmt.Sprintf(fix, "v0.1.1"), module: "pytorch",
 			version: "v0.1.1",
 		},
 	} {
@@ -244,13 +238,13 @@ func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sh(t, root, fmt.Sprintf(mend, "v0.2.0"))
+	sh(t, root, fmt.Sprintf(fix, "v0.2.0"))
 	for version, want := range map[string]string{
 		"v0.2.0": "pytorch/v0.2.0 is released already", "v0.1.0": "pytorch/v0.1.0 is released already",
 	} {
 		if _, err := run(t, release{root: root, module: "pytorch", version: version}); err == nil ||
 			!strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %q", err, want)
+			t.Errorf("got the error %v, want %q", err, want)
 		}
 	}
 	all := "common/v0.1.0\nkit/v0.1.0\npytorch/v0.1.0\npytorch/v0.1.1\npytorch/v0.2.0"
@@ -259,7 +253,7 @@ func TestReleaseOfAPatchOfAnOlderLine(t *testing.T) {
 	}
 }
 
-// Modules may require different versions of common: in development all of them take it from its folder.
+// Modules can require different versions of common. In development, all versions are replaced by its folder.
 func TestReleaseWithANewerCommon(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
@@ -267,7 +261,8 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 		{module: "common", version: "v0.1.0"},
 		{module: "kit", version: "v0.1.0"},
 		{
-			before: "sed -i '3i ## v0.1.1 (unreleased)\\n\\n- More.\\n' common/CHANGELOG.md; touch common/new.go; git add -A; git commit -qm 'Change common'",
+			before: "sed -i '3i ## v0.1.1 (unreleased)\\n\\n- More.\\n' common/CHANGELOG.md; touch common/new.go; " +
+				"git add -A; git commit -qm 'Change common'",
 			module: "common", version: "v0.2.0",
 		},
 		{module: "tensorflow", version: "v0.1.0"},
@@ -290,7 +285,7 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 	}
 }
 
-// A module is released with the common that others get, and never twice.
+// A module is released only with the released version of common, and never twice.
 func TestReleaseRefuses(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
@@ -298,38 +293,46 @@ func TestReleaseRefuses(t *testing.T) {
 		name, before, module, version, want string
 	}{
 		{name: "no module", version: "v0.2.0", want: `no module ""`},
-		{name: "a module that is not there", module: "jax", version: "v0.2.0", want: `no module "jax"`},
-		{name: "no version", module: "pytorch", want: `"" is no version`},
-		{name: "half a version", module: "pytorch", version: "v0.2", want: `"v0.2" is no version`},
+		{name: "a module that does not exist", module: "jax", version: "v0.2.0", want: `no module "jax"`},
+		{name: "no version", module: "pytorch", want: `"" is not a version`},
+		{name: "an incomplete version", module: "pytorch", version: "v0.2", want: `"v0.2" is not a version`},
 		{
-			name: "a major version that the path does not have", module: "pytorch", version: "v2.0.0",
+			name: "a major version that is not in the module path", module: "pytorch", version: "v2.0.0",
 			want: "should be v0 or v1, not v2",
 		},
-		{name: "less than what is there", module: "common", version: "v0.0.9", want: "less than v0.1.0"},
-		{name: "common is not released", module: "pytorch", version: "v0.2.0", want: "release common first"},
 		{
-			name: "the tree is not clean", before: "git tag common/v0.1.0; touch common/new.go", module: "pytorch",
-			version: "v0.2.0",
-			want:    "not clean",
+			name: "a version less than the one in versions.yaml", module: "common", version: "v0.0.9",
+			want: "less than v0.1.0",
 		},
 		{
-			name: "common has changed", before: "git add -A; git commit -qm 'Change common'", module: "pytorch",
-			version: "v0.2.0",
-			want:    "common has changed since common/v0.1.0",
+			name: "a module whose version of common is not released", module: "pytorch", version: "v0.2.0",
+			want: "release common first",
 		},
 		{
-			name: "kit is not released", before: "git tag -f common/v0.1.0", module: "pytorch", version: "v0.2.0",
-			want: "release kit first",
+			name: "a tree that is not clean", before: "git tag common/v0.1.0; touch common/new.go", module: "pytorch",
+			version: "v0.2.0", want: "not clean",
 		},
-		{name: "it is released already", module: "common", version: "v0.1.0", want: "common/v0.1.0 is released already"},
 		{
-			name: "a version before one that is released", module: "common", version: "v0.1.0-rc.1",
+			name:   "a module that requires common, which has changed since its release",
+			before: "git add -A; git commit -qm 'Change common'",
+			module: "pytorch", version: "v0.2.0", want: "common has changed since common/v0.1.0",
+		},
+		{
+			name: "a module whose version of kit is not released", before: "git tag -f common/v0.1.0", module: "pytorch",
+			version: "v0.2.0", want: "release kit first",
+		},
+		{
+			name: "a version that is released already", module: "common", version: "v0.1.0",
+			want: "common/v0.1.0 is released already",
+		},
+		{
+			name: "a version less than a released one", module: "common", version: "v0.1.0-rc.1",
 			want: "not greater than v0.1.0",
 		},
 		{
-			name:   "nothing is new",
+			name:   "a changelog without an unreleased section",
 			before: "sed -i 's/(unreleased)/(2026-11-22)/' common/CHANGELOG.md; git commit -qam 'Date it'",
-			module: "common", version: "v0.2.0", want: "write there what is new",
+			module: "common", version: "v0.2.0", want: "does not begin with a section",
 		},
 	} {
 		if tc.before != "" {
@@ -338,10 +341,10 @@ func TestReleaseRefuses(t *testing.T) {
 		left := sh(t, root, "git rev-parse HEAD; git tag")
 		_, err := run(t, release{root: root, module: tc.module, version: tc.version})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: the error is %v, want %q", tc.name, err, tc.want)
+			t.Errorf("%s: got the error %v, want %q", tc.name, err, tc.want)
 		}
 		if diff := cmp.Diff(left, sh(t, root, "git rev-parse HEAD; git tag")); diff != "" {
-			t.Errorf("%s: it leaves something behind (-before +after):\n%s", tc.name, diff)
+			t.Errorf("%s: the release left commits or tags behind (-before +after):\n%s", tc.name, diff)
 		}
 	}
 }
@@ -350,9 +353,11 @@ func TestSchedulerHasComponentsForEachEngine(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
 	if _, err := run(t, release{root: root, module: "scheduler", version: "v0.2.0", dry: true}); err == nil {
-		t.Error("a dry run does not tell what is in the way: common is not released")
+		t.Error("got no error, want one that common is not released")
 	}
-	if diff := cmp.Diff("scheduler-controller-0.2.0.tgz\nscheduler-native-components.yaml\nscheduler-v0.2.0.zip\nscheduler-volcano-components.yaml", sh(t, root, "ls bin/release")); diff != "" {
+	want := "scheduler-controller-0.2.0.tgz\nscheduler-native-components.yaml\nscheduler-v0.2.0.zip\n" +
+		"scheduler-volcano-components.yaml"
+	if diff := cmp.Diff(want, sh(t, root, "ls bin/release")); diff != "" {
 		t.Errorf("unexpected files (-want +got):\n%s", diff)
 	}
 }

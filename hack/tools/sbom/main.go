@@ -1,5 +1,5 @@
-// Sbom lists the Go modules that are in a binary, as a CycloneDX 1.6 document: the same bytes for the same binary, so
-// that images that hold it can be built again and compared.
+// Sbom writes the Go modules in a binary as a CycloneDX 1.6 document. The same binary gives the same bytes, so an image
+// that contains the document is reproducible.
 //
 //	sbom -binary FILE -version VERSION -output FILE.json
 package main
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	binary := flag.String("binary", "", "Go binary to read")
-	version := flag.String("version", "", "version of the binary's own module")
+	version := flag.String("version", "", "version of the main module of the binary")
 	output := flag.String("output", "", "document to write")
 	flag.Parse()
 	if err := run(*binary, *version, *output); err != nil {
@@ -34,7 +34,7 @@ func main() {
 func run(binary, version, output string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
-		return fmt.Errorf("reading which modules are in %s: %w", binary, err)
+		return fmt.Errorf("reading the modules of %s: %w", binary, err)
 	}
 	bom, err := bomOf(info, version)
 	if err != nil {
@@ -48,7 +48,7 @@ func run(binary, version, output string) error {
 	return os.WriteFile(output, document.Bytes(), 0o644)
 }
 
-// bomOf has neither a serial number nor a time: they would differ every time.
+// bomOf returns the document without a serial number and a time, because these would differ each time.
 func bomOf(info *debug.BuildInfo, version string) (*cdx.BOM, error) {
 	main, err := component(&debug.Module{Path: info.Main.Path, Version: version})
 	if err != nil {
@@ -77,12 +77,13 @@ func bomOf(info *debug.BuildInfo, version string) (*cdx.BOM, error) {
 	bom.SerialNumber = ""
 	bom.Metadata = &cdx.Metadata{Component: &main}
 	bom.Components = &components
-	// Which module needs which is not in the binary.
+	// The binary does not contain the dependencies between modules, so all of them are dependencies of the main module.
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &used}}
 	return bom, nil
 }
 
-// component describes a module. One that is replaced by a folder of the repository is still what it is required as.
+// component describes a module. A module that is replaced by a folder keeps the path and version that are required. A
+// module that is replaced by another module is described as that module.
 func component(module *debug.Module) (cdx.Component, error) {
 	if replaced := module.Replace; replaced != nil && replaced.Version != "" && replaced.Version != "(devel)" {
 		module = replaced
@@ -94,7 +95,7 @@ func component(module *debug.Module) (cdx.Component, error) {
 	if sum, ok := strings.CutPrefix(module.Sum, "h1:"); ok {
 		hash, err := base64.StdEncoding.DecodeString(sum)
 		if err != nil {
-			return c, fmt.Errorf("the checksum %s of %s: %w", module.Sum, module.Path, err)
+			return c, fmt.Errorf("decoding the checksum %s of %s: %w", module.Sum, module.Path, err)
 		}
 		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(hash)}}
 	}

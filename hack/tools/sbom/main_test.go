@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestBOMListsEveryModuleAsItIsRequired(t *testing.T) {
+func TestBOMListsEveryModuleInTheRequiredVersion(t *testing.T) {
 	t.Parallel()
 	bom, err := bomOf(&debug.BuildInfo{
 		GoVersion: "go1.26.8",
@@ -53,8 +53,8 @@ func TestBOMListsEveryModuleAsItIsRequired(t *testing.T) {
 	}
 }
 
-// The binary of this test is one like any other.
-func TestDocumentIsReadBackAsItWasWritten(t *testing.T) {
+// The binary of this test has modules like any other binary.
+func TestDocumentIsReproducibleAndListsEveryModuleOnce(t *testing.T) {
 	t.Parallel()
 	binary, err := os.Executable()
 	if err != nil {
@@ -73,37 +73,38 @@ func TestDocumentIsReadBackAsItWasWritten(t *testing.T) {
 		documents[i] = string(content)
 	}
 	if diff := cmp.Diff(documents[0], documents[1]); diff != "" {
-		t.Errorf("another document (-first +second):\n%s", diff)
+		t.Errorf("the documents of one binary differ (-first +second):\n%s", diff)
 	}
 	var bom cdx.BOM
 	if err := cdx.NewBOMDecoder(strings.NewReader(documents[0]), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
 	if bom.SpecVersion != cdx.SpecVersion1_6 || bom.Metadata.Component.Name == "" {
-		t.Errorf("it is of version %s, about %q", bom.SpecVersion, bom.Metadata.Component.Name)
+		t.Errorf("the document has version %s and describes %q, want version 1.6 and a name",
+			bom.SpecVersion, bom.Metadata.Component.Name)
 	}
 	var refs []string
 	for _, c := range *bom.Components {
 		refs = append(refs, c.BOMRef)
 	}
 	if !slices.Contains(refs, "pkg:golang/std@"+strings.TrimPrefix(runtime.Version(), "go")) {
-		t.Errorf("the standard library is missing: %q", refs)
+		t.Errorf("the document does not list the standard library: %q", refs)
 	}
 	if diff := cmp.Diff(refs, *(*bom.Dependencies)[0].Dependencies); diff != "" {
-		t.Errorf("other modules are used than there are (-there +used):\n%s", diff)
+		t.Errorf("the dependencies differ from the components (-components +dependencies):\n%s", diff)
 	}
 	if once := slices.Compact(slices.Clone(refs)); len(once) != len(refs) {
-		t.Errorf("a module is there twice: %q", refs)
+		t.Errorf("a module is listed twice: %q", refs)
 	}
 }
 
-func TestRunRefusesWhatIsNoGoBinary(t *testing.T) {
+func TestRunRefusesAFileThatIsNotAGoBinary(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(file, "v0.1.0", file+".json"); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got the error %v, want one that names the file", err)
 	}
 }

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// bundleSuffix is that of the file beside an artefact with its signature, as cosign names it.
+	// bundleSuffix is appended to the name of an artifact for the file with its signature. cosign uses the same suffix.
 	bundleSuffix = ".sigstore.json"
-	// bundleType is the version of the format.
+	// bundleType is the media type of a bundle, which contains the version of the format.
 	bundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 )
 
-// signBlob returns the Sigstore bundle with the signature of a file, which `cosign verify-blob` reads.
+// signBlob returns a Sigstore bundle with the signature of a file. `cosign verify-blob` reads the bundle.
 func signBlob(signer signature.Signer, content []byte) ([]byte, error) {
 	signed, err := signer.SignMessage(bytes.NewReader(content))
 	if err != nil {
@@ -40,8 +40,8 @@ func signBlob(signer signature.Signer, content []byte) ([]byte, error) {
 	}})
 }
 
-// signStatement returns an in-toto statement in a DSSE envelope, which is attached to an image, and in a Sigstore
-// bundle, which `cosign verify-blob-attestation` reads. Both have the same signature.
+// signStatement signs an in-toto statement. It returns the statement in a DSSE envelope, to attach to an image, and in
+// a Sigstore bundle, which `cosign verify-blob-attestation` reads. Both have the same signature.
 func signStatement(signer signature.Signer, statement []byte) (envelope, bundle []byte, err error) {
 	wrapped := dsse.WrapSigner(signer, provenance.PayloadType)
 	if envelope, err = wrapped.SignMessage(bytes.NewReader(statement)); err != nil {
@@ -65,7 +65,7 @@ func signStatement(signer signature.Signer, statement []byte) (envelope, bundle 
 	return envelope, bundle, err
 }
 
-// bundleOf names the key in a bundle, as cosign does, and returns it as JSON.
+// bundleOf adds a hint of the public key to a bundle, as cosign does, and returns the bundle as JSON.
 func bundleOf(signer signature.Signer, b *bundlepb.Bundle) ([]byte, error) {
 	key, err := signer.PublicKey()
 	if err != nil {

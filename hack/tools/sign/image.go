@@ -27,7 +27,7 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/provenance"
 )
 
-// The names of cosign for what is in a registry, and in an OCI layout of `cosign save`.
+// Annotations and media types that cosign uses in registries, and in OCI layouts that `cosign save` writes.
 const (
 	refName             = "org.opencontainers.image.ref.name"
 	kind                = "kind"
@@ -40,25 +40,25 @@ const (
 	attestationEnvelope = types.MediaType("application/vnd.dsse.envelope.v1+json")
 )
 
-// sbomFile is the SBOM in an image.
+// sbomFile is the name of the SBOM in an image.
 const sbomFile = "sbom.cdx.json"
 
-// image is an image as `make images` leaves it in an OCI layout.
+// image is an image in an OCI layout that `make images` wrote.
 type image struct {
 	layout layout.Path
-	// name of the image, without a tag.
+	// name is the name of the image, without a tag.
 	name string
-	// descriptor of the image, or of the index if there are several platforms.
+	// descriptor describes the image, or the index if there are several platforms.
 	descriptor v1.Descriptor
-	// build as the labels and the binaries say.
+	// build is read from the labels and the binaries.
 	build provenance.Build
 	// subjects are the image, and the images of its platforms.
 	subjects []provenance.Subject
-	// sboms are the documents in it, by platform.
+	// sboms are the SBOMs in the image, by platform.
 	sboms map[string][]byte
 }
 
-// openImage reads the image with a tag from an OCI layout.
+// openImage reads the image with the given tag from an OCI layout.
 func openImage(folder, imageName, tag string) (*image, error) {
 	path, err := layout.FromPath(folder)
 	if err != nil {
@@ -75,7 +75,7 @@ func openImage(folder, imageName, tag string) (*image, error) {
 	isTagged := match.Name(tag)
 	found := slices.IndexFunc(manifest.Manifests, func(d v1.Descriptor) bool { return isTagged(d) })
 	if found < 0 {
-		return nil, fmt.Errorf("%s has no image with the tag %s: build it of the sources of the release", folder, tag)
+		return nil, fmt.Errorf("%s has no image with the tag %s: build it from the sources of the release", folder, tag)
 	}
 	i := &image{layout: path, name: imageName, descriptor: manifest.Manifests[found], sboms: map[string][]byte{}}
 	i.build.Type = provenance.Image
@@ -104,7 +104,7 @@ func (i *image) addSubject(suffix string, digest v1.Hash) {
 	i.subjects = append(i.subjects, provenance.Subject{Name: i.name + suffix, SHA256: digest.Hex})
 }
 
-// read reads the image of a platform: what it was made from, and its SBOM.
+// read reads how the image of a platform was built, and its SBOM.
 func (i *image) read(index v1.ImageIndex, d v1.Descriptor) error {
 	if d.Platform == nil {
 		return fmt.Errorf("the image %s has no platform", d.Digest)
@@ -132,7 +132,8 @@ func (i *image) read(index v1.ImageIndex, d v1.Descriptor) error {
 	build.Commit = config.Config.Labels["org.opencontainers.image.revision"]
 	build.GoVersion = info.GoVersion
 	if len(i.build.Platforms) > 0 && (build.Commit != i.build.Commit || build.GoVersion != i.build.GoVersion) {
-		return fmt.Errorf("the images of %s and %s were not made together", i.build.Platforms[0], platform)
+		return fmt.Errorf("the images of %s and %s were not built from the same commit with the same version of Go",
+			i.build.Platforms[0], platform)
 	}
 	build.Platforms = append(build.Platforms, platform)
 	i.build = build
@@ -140,7 +141,7 @@ func (i *image) read(index v1.ImageIndex, d v1.Descriptor) error {
 	return nil
 }
 
-// filesOf returns files of an image, by name. It returns an error if one is not there.
+// filesOf returns the content of files of an image, by name. It returns an error if a file does not exist.
 func filesOf(img v1.Image, names ...string) (map[string][]byte, error) {
 	content := mutate.Extract(img)
 	defer content.Close()
@@ -163,14 +164,14 @@ func filesOf(img v1.Image, names ...string) (map[string][]byte, error) {
 	}
 	for _, name := range names {
 		if files[name] == nil {
-			return nil, fmt.Errorf("it has no file %s", name)
+			return nil, fmt.Errorf("the file %s does not exist", name)
 		}
 	}
 	return files, nil
 }
 
-// sign puts the signature of the image and an attestation into the layout, as cosign does: tools that copy tags copy
-// sha256-DIGEST.sig and sha256-DIGEST.att, and `cosign load` finds both by their kind. The image stays as it is.
+// sign adds the signature of the image and an attestation to the layout, in the same way as cosign. Tools that copy
+// tags copy sha256-DIGEST.sig and sha256-DIGEST.att. `cosign load` finds both by their kind. The image does not change.
 func (i *image) sign(signer signature.Signer, tag string, envelope []byte) error {
 	digest, err := name.NewDigest(i.name + "@" + i.descriptor.Digest.String())
 	if err != nil {
@@ -206,13 +207,13 @@ func (i *image) sign(signer signature.Signer, tag string, envelope []byte) error
 	)
 }
 
-// attached returns an image with one layer, as cosign stores what belongs to another image.
+// attached returns an image with one layer. cosign stores the signatures and attestations of an image in this form.
 func attached(layer v1.Layer, annotations map[string]string) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	return mutate.Append(base, mutate.Addendum{Layer: layer, Annotations: annotations})
 }
 
-// tagKind writes into the layout which of its images is the one that is signed.
+// tagKind annotates the signed image in the layout with its tag and its kind.
 func (i *image) tagKind(tag string) error {
 	root, err := i.layout.ImageIndex()
 	if err != nil {
@@ -234,7 +235,8 @@ func (i *image) tagKind(tag string) error {
 		layout.WithAnnotations(map[string]string{refName: tag, kind: kindImage}), layout.WithPlatform(*i.descriptor.Platform))
 }
 
-// replace writes an image into the layout. One that is there with the same tag goes: an image may be signed again.
+// replace writes an image into the layout. It replaces an image with the same tag, because an image can be signed
+// again.
 func (i *image) replace(tag, of string, img v1.Image) error {
 	return i.layout.ReplaceImage(img, match.Name(tag), layout.WithAnnotations(map[string]string{refName: tag, kind: of}))
 }

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// passwordVariable has the password of the key, as for cosign.
+	// passwordVariable is the environment variable with the password of the key. cosign reads the same one.
 	passwordVariable = "COSIGN_PASSWORD"
-	// environment begins the name of a key that is in a variable, as for cosign.
+	// environment is the prefix of a key that is in an environment variable. cosign uses the same prefix.
 	environment = "env://"
 )
 
-// keyTypes are the headers of keys that cosign has encrypted.
+// keyTypes are the PEM types of keys that cosign has encrypted.
 var keyTypes = map[string]bool{"ENCRYPTED SIGSTORE PRIVATE KEY": true, "ENCRYPTED COSIGN PRIVATE KEY": true}
 
-// loadKey returns the signer of a key as `cosign generate-key-pair` makes it: in a file, or in a variable of the
-// environment if it is named env://VARIABLE. The errors have nothing of the key or the password in them.
+// loadKey returns the signer of a private key from `cosign generate-key-pair`. The name is a file, or env://VARIABLE
+// for an environment variable that holds the key. Errors contain no part of the key or the password.
 func loadKey(name string, password func() ([]byte, error)) (signature.Signer, error) {
 	content, err := readKey(name)
 	if err != nil {
@@ -36,7 +36,7 @@ func loadKey(name string, password func() ([]byte, error)) (signature.Signer, er
 	block, _ := pem.Decode(content)
 	if block == nil || !keyTypes[block.Type] {
 		return nil, fmt.Errorf("%s is not a private key that cosign has encrypted: "+
-			"`cosign generate-key-pair` makes one, `cosign import-key-pair` encrypts one", name)
+			"create one with `cosign generate-key-pair`, or encrypt one with `cosign import-key-pair`", name)
 	}
 	pass, err := password()
 	if err != nil {
@@ -48,18 +48,19 @@ func loadKey(name string, password func() ([]byte, error)) (signature.Signer, er
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
-		return nil, fmt.Errorf("%s is encrypted and has no PKCS #8 key in it", name)
+		return nil, fmt.Errorf("%s does not contain a PKCS #8 key", name)
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s is not an ECDSA key with the curve P-256, which `cosign generate-key-pair` makes", name)
+		return nil, fmt.Errorf("%s is not an ECDSA key with the curve P-256: create one with `cosign generate-key-pair`",
+			name)
 	}
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
 func readKey(name string) ([]byte, error) {
 	if name == "" {
-		return nil, errors.New("no key is given: KEY is a file of `cosign generate-key-pair`, or env://VARIABLE")
+		return nil, errors.New("no key is given: set KEY to a file from `cosign generate-key-pair`, or to env://VARIABLE")
 	}
 	variable, ok := strings.CutPrefix(name, environment)
 	if !ok {
@@ -67,18 +68,19 @@ func readKey(name string) ([]byte, error) {
 	}
 	content, ok := os.LookupEnv(variable)
 	if !ok {
-		return nil, fmt.Errorf("the variable %s, which should have the key, is not set", variable)
+		return nil, fmt.Errorf("the environment variable %s, which should hold the key, is not set", variable)
 	}
 	return []byte(content), nil
 }
 
-// readPassword returns the password of the environment, or asks for it on the terminal.
+// readPassword returns the password from the environment, or asks for it on the terminal.
 func readPassword() ([]byte, error) {
 	if password, ok := os.LookupEnv(passwordVariable); ok {
 		return []byte(password), nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, fmt.Errorf("set %s, or run this on a terminal", passwordVariable)
+		return nil, fmt.Errorf("there is no terminal to ask for the password: set %s, or run this on a terminal",
+			passwordVariable)
 	}
 	fmt.Fprint(os.Stderr, "Password of the key: ")
 	password, err := term.ReadPassword(int(os.Stdin.Fd()))

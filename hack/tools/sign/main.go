@@ -1,10 +1,10 @@
 // Sign signs the release of one module: the files that `make release` writes, the image and the SBOM that `make images`
-// makes, and the provenance of both. It needs no network: the signatures are in no transparency log.
+// builds, and the provenance of both. It needs no network, because it does not use a transparency log.
 //
 //	sign -module pytorch -key cosign.key
 //
-// It signs only what was made from the tagged sources. docs/releasing.md describes it for those who sign, and
-// docs/installing.md for those who verify.
+// It signs only artifacts that were built from the tagged sources. docs/releasing.md describes how to sign a release,
+// and docs/installing.md how to verify one.
 package main
 
 import (
@@ -30,8 +30,8 @@ import (
 func main() {
 	s := signing{out: os.Stdout, password: readPassword}
 	flag.StringVar(&s.root, "root", ".", "root of the repository")
-	flag.StringVar(&s.module, "module", "", "module whose release is signed")
-	flag.StringVar(&s.key, "key", "", "private key of `cosign generate-key-pair`: a file, or env://VARIABLE")
+	flag.StringVar(&s.module, "module", "", "module of the release to sign")
+	flag.StringVar(&s.key, "key", "", "private key from cosign generate-key-pair: a file, or env://VARIABLE")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := s.run(ctx)
@@ -48,17 +48,17 @@ type signing struct {
 	out               io.Writer
 
 	signer signature.Signer
-	// version and commit of the release.
+	// version and commit are the version of the release and the ID of the tagged commit.
 	version, commit string
 }
 
-// artefact is a file that gets a bundle with its signature beside it.
-type artefact struct {
+// artifact is a file to sign. The bundle with its signature is written next to it.
+type artifact struct {
 	file    string
 	content []byte
 }
 
-// run signs all or nothing: it first checks each artefact.
+// run signs all artifacts or none: it checks every artifact before it writes a signature.
 func (s *signing) run(ctx context.Context) error {
 	if err := s.findRelease(ctx); err != nil {
 		return err
@@ -67,22 +67,22 @@ func (s *signing) run(ctx context.Context) error {
 	if s.signer, err = loadKey(s.key, s.password); err != nil {
 		return err
 	}
-	artefacts, released, err := s.released()
+	artifacts, released, err := s.released()
 	if err != nil {
 		return err
 	}
 	var img *image
-	var built artefact
+	var built artifact
 	if !versions.IsLibrary(s.module) {
-		var sbom *artefact
+		var sbom *artifact
 		if img, built, sbom, err = s.built(); err != nil {
 			return err
 		}
 		if sbom != nil {
-			artefacts = append(artefacts, *sbom)
+			artifacts = append(artifacts, *sbom)
 		}
 	}
-	for _, a := range artefacts {
+	for _, a := range artifacts {
 		bundle, err := signBlob(s.signer, a.content)
 		if err != nil {
 			return err
@@ -97,13 +97,14 @@ func (s *signing) run(ctx context.Context) error {
 	return s.signProvenance(built, img)
 }
 
-// signProvenance writes the bundle of a provenance, and signs the image that it is about, if it is about one.
-func (s *signing) signProvenance(of artefact, img *image) error {
-	envelope, bundle, err := signStatement(s.signer, of.content)
+// signProvenance writes the bundle of a provenance statement. If the statement is about an image, it also signs the
+// image.
+func (s *signing) signProvenance(statement artifact, img *image) error {
+	envelope, bundle, err := signStatement(s.signer, statement.content)
 	if err != nil {
 		return err
 	}
-	if err := s.write(strings.TrimSuffix(of.file, ".json")+bundleSuffix, bundle); err != nil || img == nil {
+	if err := s.write(strings.TrimSuffix(statement.file, ".json")+bundleSuffix, bundle); err != nil || img == nil {
 		return err
 	}
 	if err := img.sign(s.signer, s.version, envelope); err != nil {
@@ -120,7 +121,7 @@ func (s *signing) write(file string, content []byte) error {
 
 func (s *signing) layout() string { return "bin/" + s.module + "-controller.oci" }
 
-// findRelease finds the version that is released and the commit that is tagged with it.
+// findRelease finds the version in versions.yaml and the commit that is tagged with it.
 func (s *signing) findRelease(ctx context.Context) error {
 	pins, err := versions.Read(filepath.Join(s.root, "versions.yaml"))
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *signing) findRelease(ctx context.Context) error {
 	}
 	pinned, ok := pins.Modules[s.module]
 	if !ok {
-		return fmt.Errorf("there is no module %q in versions.yaml: MODULE is one of those there", s.module)
+		return fmt.Errorf("versions.yaml has no module %q: set MODULE to one of its modules", s.module)
 	}
 	s.version = pinned.Version
 	tag := s.module + "/" + s.version
@@ -136,81 +137,83 @@ func (s *signing) findRelease(ctx context.Context) error {
 	cmd.Dir = s.root
 	output, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%s, which versions.yaml has, is not tagged: make release makes and tags it", tag)
+		return fmt.Errorf("%s, the version in versions.yaml, is not tagged: run make release with DRY_RUN=false first", tag)
 	}
 	s.commit = strings.TrimSpace(string(output))
 	return nil
 }
 
-// released returns the files of `make release`, and their provenance.
-func (s *signing) released() (files []artefact, of artefact, err error) {
+// released returns the files that `make release` wrote, and their provenance.
+func (s *signing) released() (files []artifact, statement artifact, err error) {
 	const folder = "bin/release/"
-	of.file = folder + s.module + "-" + s.version + ".provenance.json"
-	of.content, err = os.ReadFile(filepath.Join(s.root, of.file))
+	statement.file = folder + s.module + "-" + s.version + ".provenance.json"
+	statement.content, err = os.ReadFile(filepath.Join(s.root, statement.file))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, of, fmt.Errorf("%s is not there: make release DRY_RUN=false writes it", of.file)
+		return nil, statement, fmt.Errorf("%s does not exist: make release DRY_RUN=false writes it", statement.file)
 	}
 	if err != nil {
-		return nil, of, err
+		return nil, statement, err
 	}
-	build, subjects, err := provenance.Read(of.content)
+	build, subjects, err := provenance.Read(statement.content)
 	if err != nil {
-		return nil, of, fmt.Errorf("reading %s: %w", of.file, err)
+		return nil, statement, fmt.Errorf("reading %s: %w", statement.file, err)
 	}
 	if err := s.check(build, provenance.Release); err != nil {
-		return nil, of, fmt.Errorf("%s: %w", of.file, err)
+		return nil, statement, fmt.Errorf("%s: %w", statement.file, err)
 	}
 	for _, subject := range subjects {
 		file := folder + subject.Name
 		content, err := os.ReadFile(filepath.Join(s.root, file))
 		if err != nil {
-			return nil, of, err
+			return nil, statement, err
 		}
 		if provenance.SubjectOf(subject.Name, content) != subject {
-			return nil, of, fmt.Errorf("%s is not the file that make release wrote", file)
+			return nil, statement, fmt.Errorf("%s is not the file that make release wrote", file)
 		}
-		files = append(files, artefact{file: file, content: content})
+		files = append(files, artifact{file: file, content: content})
 	}
-	return files, of, nil
+	return files, statement, nil
 }
 
-// built returns the image of `make images`, its provenance, and its SBOM; nil if none is beside it.
-func (s *signing) built() (img *image, of artefact, sbom *artefact, err error) {
-	of.file = "bin/" + s.module + "-controller.provenance.json"
+// built returns the image that `make images` built, its provenance, and its SBOM. The SBOM is nil if there is no file
+// of it next to the image.
+func (s *signing) built() (img *image, statement artifact, sbom *artifact, err error) {
+	statement.file = "bin/" + s.module + "-controller.provenance.json"
 	img, err = openImage(filepath.Join(s.root, s.layout()), "tensorstack/"+s.module+"-controller", s.version)
 	if err != nil {
-		return nil, of, nil, fmt.Errorf("reading the image that make images makes: %w", err)
+		return nil, statement, nil, fmt.Errorf("reading the image that make images builds: %w", err)
 	}
 	img.build.Module = s.module
 	if err := s.check(img.build, provenance.Image); err != nil {
-		return nil, of, nil, fmt.Errorf("%s: %w", s.layout(), err)
+		return nil, statement, nil, fmt.Errorf("%s: %w", s.layout(), err)
 	}
 	subjects := img.subjects
 	file := "bin/" + s.module + "-controller.cdx.json"
 	content, err := os.ReadFile(filepath.Join(s.root, file))
 	switch {
-	case errors.Is(err, os.ErrNotExist): // this machine's platform is not among those of the image
+	case errors.Is(err, os.ErrNotExist): // the image was not built for the platform of this machine
 	case err != nil:
-		return nil, of, nil, err
+		return nil, statement, nil, err
 	default:
 		isIn := func(platform string) bool { return bytes.Equal(img.sboms[platform], content) }
 		if !slices.ContainsFunc(img.build.Platforms, isIn) {
-			return nil, of, nil, fmt.Errorf("%s is in no image of %s", file, s.layout())
+			return nil, statement, nil, fmt.Errorf("%s is not the SBOM in any image of %s", file, s.layout())
 		}
-		sbom = &artefact{file: file, content: content}
+		sbom = &artifact{file: file, content: content}
 		subjects = append(subjects, provenance.SubjectOf(filepath.Base(file), content))
 	}
-	of.content, err = provenance.Statement(img.build, subjects...)
-	return img, of, sbom, err
+	statement.content, err = provenance.Statement(img.build, subjects...)
+	return img, statement, sbom, err
 }
 
-// check compares how artefacts were made with the release.
+// check returns an error if artifacts were not built for this release from the tagged commit.
 func (s *signing) check(b provenance.Build, want provenance.BuildType) error {
 	if b.Type != want || b.Module != s.module || b.Version != s.version {
-		return fmt.Errorf("it is of %s of %s %s, want %s of %s %s", b.Type, b.Module, b.Version, want, s.module, s.version)
+		return fmt.Errorf("it was built by %s for %s %s, want %s for %s %s",
+			b.Type, b.Module, b.Version, want, s.module, s.version)
 	}
 	if b.Commit != s.commit {
-		return fmt.Errorf("it was made from the commit %s, and %s/%s is %s: make it again from the tag",
+		return fmt.Errorf("it was built from commit %s, but the tag %s/%s is commit %s: build it again from the tag",
 			b.Commit, s.module, s.version, s.commit)
 	}
 	return nil

@@ -42,10 +42,10 @@ const (
 	sbom    = "bin/pytorch-controller.cdx.json"
 )
 
-// password is what the maintainer types.
+// password returns the password that the maintainer types.
 func password() ([]byte, error) { return []byte(secret), nil }
 
-// sh runs a command in a folder and returns what it prints.
+// sh runs a command in a folder and returns its output.
 func sh(t *testing.T, folder, command string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
@@ -57,7 +57,7 @@ func sh(t *testing.T, folder, command string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// cosign runs the program that users verify with, and returns what it prints.
+// cosign runs cosign, which users verify with, and returns its output.
 func cosign(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
 	program, err := filepath.Abs("../../../bin/cosign")
@@ -65,7 +65,7 @@ func cosign(t *testing.T, folder string, args ...string) (string, error) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("%v: run this by `make test`, which builds it", err)
+		t.Fatalf("%v: run this test with `make test`, which builds cosign", err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = folder
@@ -74,7 +74,7 @@ func cosign(t *testing.T, folder string, args ...string) (string, error) {
 	return string(output), err
 }
 
-// keyPair makes cosign.key and cosign.pub in a folder, with cosign.
+// keyPair creates cosign.key and cosign.pub in a folder, with cosign.
 func keyPair(t *testing.T, folder string) {
 	t.Helper()
 	if output, err := cosign(t, folder, "generate-key-pair"); err != nil {
@@ -82,7 +82,7 @@ func keyPair(t *testing.T, folder string) {
 	}
 }
 
-// programs are a controller, and the program that packs it into an image.
+// programs builds a controller and the program that packs it into an image. It returns their folder.
 var programs = sync.OnceValues(func() (folder string, err error) {
 	if folder, err = os.MkdirTemp("", "sign-"); err != nil {
 		return "", err
@@ -108,9 +108,9 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// made returns a repository in which pytorch v0.2.0 is released, as `make release` and `make images` leave it, with an
-// image of the platforms. The key is not in it.
-func made(t *testing.T, platforms ...string) (root, key string) {
+// newRelease returns a repository with the release pytorch v0.2.0, as after `make release` and `make images` for the
+// platforms. The key is outside the repository.
+func newRelease(t *testing.T, platforms ...string) (root, key string) {
 	t.Helper()
 	root, keys := t.TempDir(), t.TempDir()
 	keyPair(t, keys)
@@ -149,7 +149,7 @@ func write(t *testing.T, root, file, content string) {
 	}
 }
 
-// released writes files of a release, and their provenance.
+// released writes the files of a release and their provenance.
 func released(t *testing.T, root string, build provenance.Build, files ...string) {
 	t.Helper()
 	var subjects []provenance.Subject
@@ -164,7 +164,7 @@ func released(t *testing.T, root string, build provenance.Build, files ...string
 	write(t, root, "bin/release/"+build.Module+"-"+build.Version+".provenance.json", string(statement))
 }
 
-// built writes an image with the program that `make images` calls.
+// built writes an image with the same program as `make images`.
 func built(t *testing.T, root, revision string, platforms ...string) {
 	t.Helper()
 	folder, err := programs()
@@ -183,7 +183,7 @@ func built(t *testing.T, root, revision string, platforms ...string) {
 	write(t, root, sbom, `{"platform": "`+platforms[0]+"\"}\n")
 }
 
-// sign signs what was made, and returns what is printed.
+// sign signs the release and returns the output.
 func sign(t *testing.T, root, key string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -194,7 +194,7 @@ func sign(t *testing.T, root, key string) string {
 	return out.String()
 }
 
-// served returns the address of a new registry.
+// served starts a registry and returns its address.
 func served(t *testing.T) string {
 	t.Helper()
 	quiet := registry.Logger(log.New(io.Discard, "", 0))
@@ -203,7 +203,7 @@ func served(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// The files of the release that made makes.
+// The files of newRelease, and the bundles with their provenance.
 const (
 	chart   = "bin/release/pytorch-controller-0.2.0.tgz"
 	archive = "bin/release/pytorch-v0.2.0.zip"
@@ -212,24 +212,24 @@ const (
 	ofImage = "bin/pytorch-controller.provenance.sigstore.json"
 )
 
-// verification is a command of a user who verifies, and a part of its output.
+// verification is a command that verifies an artifact, and a part of its output.
 type verification struct {
 	name string
 	args []string
 	want string
 }
 
-// verifyBlob verifies a file by the signature of a file.
+// verifyBlob returns the arguments that verify a file with the signature of the file signed.
 func verifyBlob(file, signed string) []string {
 	return []string{"verify-blob", "--bundle", signed + bundleSuffix, file}
 }
 
-// verifyProvenance verifies the provenance of a file.
+// verifyProvenance returns the arguments that verify the provenance of a file.
 func verifyProvenance(file, bundle string) []string {
 	return []string{"verify-blob-attestation", "--type", "slsaprovenance1", "--bundle", bundle, file}
 }
 
-// check runs the verifications with a key. They succeed or all are refused.
+// check runs the verifications with a key. All must succeed, or all must be refused.
 func check(t *testing.T, root, key string, isRefused bool, verifications []verification) {
 	t.Helper()
 	for _, v := range verifications {
@@ -237,17 +237,17 @@ func check(t *testing.T, root, key string, isRefused bool, verifications []verif
 			t.Parallel()
 			output, err := cosign(t, root, append(v.args, "--key", key, "--insecure-ignore-tlog")...)
 			if (err != nil) != isRefused || !strings.Contains(output, v.want) {
-				t.Errorf("cosign %q prints, with the error %v,\n%s\nwant %q", v.args, err, output, v.want)
+				t.Errorf("cosign %q returned the error %v and printed\n%s\nwant %q", v.args, err, output, v.want)
 			}
 		})
 	}
 }
 
-// signed returns a repository with a signed release of two platforms and its cosign.pub, the key of somebody else, and
-// the name of the image in a registry.
+// signed returns a repository with a signed release for two platforms and its cosign.pub, another public key, and the
+// name of the image in a registry.
 func signed(t *testing.T) (root, other, image string) {
 	t.Helper()
-	root, key := made(t, "linux/amd64", "linux/arm64")
+	root, key := newRelease(t, "linux/amd64", "linux/arm64")
 	digest := sh(t, root, "cat bin/pytorch-controller.digest")
 	want := `Written: bin/release/pytorch-components.yaml.sigstore.json
 Written: bin/release/pytorch-controller-0.2.0.tgz.sigstore.json
@@ -272,7 +272,7 @@ Signed: bin/pytorch-controller.oci
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(digest, pushed.Digest.String()); diff != "" {
-		t.Errorf("the digest has changed (-make images +registry):\n%s", diff)
+		t.Errorf("the digest in the registry differs (-make images +registry):\n%s", diff)
 	}
 	return root, filepath.Join(others, "cosign.pub"), image
 }
@@ -286,8 +286,8 @@ func reference(t *testing.T, image string) name.Reference {
 	return ref
 }
 
-// Users verify with cosign, without a network but that to their registry.
-func TestWhatIsSignedVerifies(t *testing.T) {
+// Users verify with cosign, and need no network except to their registry.
+func TestSignedArtifactsVerify(t *testing.T) {
 	t.Parallel()
 	root, _, image := signed(t)
 	digest := sh(t, root, "cat bin/pytorch-controller.digest")
@@ -315,7 +315,7 @@ func TestWhatIsSignedVerifies(t *testing.T) {
 	})
 }
 
-func TestWhatIsSignedDoesNotVerifyWithAnotherKey(t *testing.T) {
+func TestSignedArtifactsDoNotVerifyWithAnotherKey(t *testing.T) {
 	t.Parallel()
 	root, other, image := signed(t)
 	check(t, root, other, true, []verification{
@@ -330,11 +330,11 @@ func TestWhatIsSignedDoesNotVerifyWithAnotherKey(t *testing.T) {
 	})
 }
 
-func TestWhatWasChangedDoesNotVerify(t *testing.T) {
+func TestChangedArtifactsDoNotVerify(t *testing.T) {
 	t.Parallel()
 	root, _, image := signed(t)
 	write(t, root, "changed", "content of another chart")
-	// An attacker moves the tag to another image, and gives it the signature of the true one.
+	// An attacker moves the tag to another image, and copies the signature of the original image to it.
 	ref := reference(t, image+":"+version)
 	digest := sh(t, root, "cat bin/pytorch-controller.digest")
 	fake, err := mutate.Config(empty.Image, v1.Config{Entrypoint: []string{"/bin/sh"}})
@@ -362,11 +362,11 @@ func TestWhatWasChangedDoesNotVerify(t *testing.T) {
 	}
 	check(t, root, "cosign.pub", true, []verification{
 		{
-			name: "an image with the signature of another", want: "digest in claim",
+			name: "an image with the signature of another image", want: "digest in claim",
 			args: []string{"verify", image + ":" + version},
 		},
 		{
-			name: "an image with the provenance of another", want: "no matching subject digest",
+			name: "an image with the provenance of another image", want: "no matching subject digest",
 			args: []string{"verify-attestation", "--type", "slsaprovenance1", image + ":" + version},
 		},
 		{name: "a chart", args: verifyBlob("changed", chart), want: "invalid signature"},
@@ -375,7 +375,7 @@ func TestWhatWasChangedDoesNotVerify(t *testing.T) {
 	})
 }
 
-// statementOf returns the statement in a bundle.
+// statementOf reads the statement in a bundle.
 func statementOf(t *testing.T, file string) (provenance.Build, []provenance.Subject) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -399,7 +399,7 @@ func statementOf(t *testing.T, file string) (provenance.Build, []provenance.Subj
 
 func TestProvenanceNamesTheDigestsAndTheCommit(t *testing.T) {
 	t.Parallel()
-	root, key := made(t, "linux/amd64", "linux/arm64")
+	root, key := newRelease(t, "linux/amd64", "linux/arm64")
 	sign(t, root, key)
 	build, subjects := statementOf(t, filepath.Join(root, ofImage))
 	want := provenance.Build{
@@ -426,14 +426,14 @@ func TestProvenanceNamesTheDigestsAndTheCommit(t *testing.T) {
 		t.Errorf("unexpected digest of the SBOM (-sha256sum +provenance):\n%s", diff)
 	}
 	if build, _ := statementOf(t, filepath.Join(root, of)); build.Commit != commitOf(t, root) {
-		t.Errorf("the provenance of the files names the commit %s, want %s", build.Commit, commitOf(t, root))
+		t.Errorf("the provenance of the files has the commit %s, want %s", build.Commit, commitOf(t, root))
 	}
 }
 
-// Signing changes nothing of what is signed, and takes the signature of before away.
+// Signing does not change the artifacts, and removes earlier signatures.
 func TestSigningAgainReplacesTheSignature(t *testing.T) {
 	t.Parallel()
-	root, key := made(t, "linux/amd64")
+	root, key := newRelease(t, "linux/amd64")
 	sums := func() string {
 		return sh(t, root, "cd bin; sha256sum release/*.zip release/*.tgz release/*.yaml *.tar *.digest *.cdx.json")
 	}
@@ -441,7 +441,7 @@ func TestSigningAgainReplacesTheSignature(t *testing.T) {
 	sign(t, root, key)
 	sign(t, root, key)
 	if diff := cmp.Diff(before, sums()); diff != "" {
-		t.Errorf("artefacts have changed (-before +after):\n%s", diff)
+		t.Errorf("signing changed artifacts (-before +after):\n%s", diff)
 	}
 	index, err := layout.ImageIndexFromPath(filepath.Join(root, layouts))
 	if err != nil {
@@ -457,7 +457,7 @@ func TestSigningAgainReplacesTheSignature(t *testing.T) {
 	for _, d := range manifest.Manifests {
 		tags = append(tags, d.Annotations[refName])
 		if match.Name(version)(d) && d.Digest.String() != digest {
-			t.Errorf("the digest of the image has become %s, want %s", d.Digest, digest)
+			t.Errorf("the digest of the image is now %s, want %s", d.Digest, digest)
 		}
 	}
 	if diff := cmp.Diff([]string{version, tagged + ".sig", tagged + ".att"}, tags); diff != "" {
@@ -469,9 +469,9 @@ func TestSigningAgainReplacesTheSignature(t *testing.T) {
 }
 
 // A library has no image.
-func TestLibraryIsSigned(t *testing.T) {
+func TestLibraryIsSignedWithoutAnImage(t *testing.T) {
 	t.Parallel()
-	root, key := made(t, "linux/amd64")
+	root, key := newRelease(t, "linux/amd64")
 	released(t, root, provenance.Build{
 		Type: provenance.Release, Module: "common", Version: version, Commit: commitOf(t, root), GoVersion: runtime.Version(),
 	}, "common-v0.2.0.zip")
@@ -488,7 +488,7 @@ Written: bin/release/common-v0.2.0.provenance.sigstore.json
 	}
 }
 
-// secretsOf returns what nobody may learn of a key: the password, the lines of its file, and the key itself, decrypted.
+// secretsOf returns the secrets of a key: the password, the lines of its file, and the decrypted key.
 func secretsOf(t *testing.T, key string) [][]byte {
 	t.Helper()
 	content, err := os.ReadFile(key)
@@ -518,8 +518,8 @@ func secretsOf(t *testing.T, key string) [][]byte {
 	return secrets
 }
 
-func TestNothingOfTheKeyIsInArtefactsOrOutput(t *testing.T) {
-	root, key := made(t, "linux/amd64", "linux/arm64")
+func TestTheKeyIsNotInArtifactsOrOutput(t *testing.T) {
+	root, key := newRelease(t, "linux/amd64", "linux/arm64")
 	content, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -538,39 +538,39 @@ func TestNothingOfTheKeyIsInArtefactsOrOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files < 20 {
-		t.Errorf("only %d files were read", files)
+		t.Errorf("only %d files were read, want at least 20", files)
 	}
 	for i, s := range secretsOf(t, key) {
 		if bytes.Contains(written, s) {
-			t.Errorf("secret %d is in a file or in the output", i)
+			t.Errorf("secret %d of the key is in a file or in the output", i)
 		}
 	}
 }
 
-// Only artefacts of the tagged sources are signed, and all of them or none.
+// Only artifacts of the tagged sources are signed, and either all of them or none.
 func TestSignRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		// change is what is wrong: a command in the repository, in which $KEY is the file of the key.
+		// change is a command that breaks the repository. $KEY is the file of the key.
 		change string
-		// revision of another image, if it is set.
+		// revision replaces the image with one of this revision, if it is set.
 		revision string
-		// signing has what is given otherwise than it should be.
+		// signing has the settings that are wrong. The others are set by the test.
 		signing signing
 		want    string
 	}{
-		{name: "a module that is not there", signing: signing{module: "jax"}, want: `no module "jax"`},
+		{name: "a module that does not exist", signing: signing{module: "jax"}, want: `no module "jax"`},
 		{name: "a version that is not tagged", change: "git tag --delete pytorch/v0.2.0", want: "is not tagged"},
 		{name: "no key", signing: signing{key: "none"}, want: "no key is given"},
-		{name: "a key that is not there", change: "rm $KEY", want: "no such file"},
+		{name: "a key file that does not exist", change: "rm $KEY", want: "no such file"},
 		{name: "a key in a variable that is not set", signing: signing{key: "env://NO_SUCH_KEY"}, want: "NO_SUCH_KEY"},
 		{
 			name: "a wrong password", want: "the password is wrong",
 			signing: signing{password: func() ([]byte, error) { return []byte("incorrect horse"), nil }},
 		},
 		{
-			name: "a password that nobody types", want: "reading the password",
+			name: "a password that cannot be read", want: "reading the password",
 			signing: signing{password: func() ([]byte, error) { return nil, io.EOF }},
 		},
 		{
@@ -582,17 +582,17 @@ func TestSignRefuses(t *testing.T) {
 		{name: "files of a dry run", change: "rm bin/release/*.provenance.json", want: "DRY_RUN=false writes it"},
 		{name: "a chart that was changed", change: "echo >>" + chart, want: "is not the file that make release wrote"},
 		{
-			name: "files of another commit than the tagged one", want: "make it again from the tag",
+			name: "files of a commit that is not the tagged one", want: "build it again from the tag",
 			change: "git commit -q --allow-empty --message again; git tag --force pytorch/v0.2.0",
 		},
-		{name: "a controller without its image", change: "rm -r " + layouts, want: "make images"},
-		{name: "an image of another commit", revision: strings.Repeat("1c", 20), want: "make it again from the tag"},
-		{name: "an image of changes that are not committed", revision: "1cc8f15-dirty", want: "make it again from the tag"},
-		{name: "the SBOM of another image", change: "echo >>" + sbom, want: "is in no image"},
+		{name: "a controller without an image", change: "rm -r " + layouts, want: "make images"},
+		{name: "an image of another commit", revision: strings.Repeat("1c", 20), want: "build it again from the tag"},
+		{name: "an image of uncommitted changes", revision: "1cc8f15-dirty", want: "build it again from the tag"},
+		{name: "the SBOM of another image", change: "echo >>" + sbom, want: "is not the SBOM in any image"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			root, key := made(t, "linux/amd64")
+			root, key := newRelease(t, "linux/amd64")
 			secrets := secretsOf(t, key)
 			if tc.revision != "" {
 				built(t, root, tc.revision, "linux/amd64")
@@ -616,7 +616,7 @@ func TestSignRefuses(t *testing.T) {
 			s.out = &out
 			err := s.run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Fatalf("the error is %v, want %q", err, tc.want)
+				t.Fatalf("got the error %v, want %q", err, tc.want)
 			}
 			for i, of := range secrets {
 				if strings.Contains(err.Error(), string(of)) {
@@ -625,7 +625,7 @@ func TestSignRefuses(t *testing.T) {
 			}
 			left := sh(t, root, "find . -name '*"+bundleSuffix+"'; grep -ls sha256-.*sig "+layouts+"/index.json || true")
 			if left != "" || out.Len() > 0 {
-				t.Errorf("it prints %q and leaves %q", out.String(), left)
+				t.Errorf("sign printed %q and left %q", out.String(), left)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package modulezip writes a module of the repository as the zip file that a module proxy serves.
+// Package modulezip writes a module of the repository as a zip file in the format of a module proxy.
 package modulezip
 
 import (
@@ -17,8 +17,8 @@ import (
 
 const license = "LICENSE"
 
-// Create writes the files of the module in the folder root/name that git has or would take, and the license. The same
-// files and version give the same bytes.
+// Create writes the zip file of the module in the folder root/name. It contains the license and the files that Git
+// tracks or does not ignore. The same files and the same version give the same bytes.
 func Create(w io.Writer, root, name string, m module.Version) error {
 	files, err := filesOf(root, name)
 	if err != nil {
@@ -27,7 +27,7 @@ func Create(w io.Writer, root, name string, m module.Version) error {
 	return zip.Create(w, m, files)
 }
 
-// filesOf returns the files of a module that git has or would take.
+// filesOf returns the license and the files of a module that Git tracks or does not ignore.
 func filesOf(root, name string) ([]zip.File, error) {
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = filepath.Join(root, name)
@@ -35,12 +35,12 @@ func filesOf(root, name string) ([]zip.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the files of the module: %w", err)
 	}
-	// It is the license of all modules, and each has to come with one.
+	// Every module must contain a license. All modules share the license of the repository.
 	files := []zip.File{file{path: license, on: filepath.Join(root, license)}}
 	for p := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
 		on := filepath.Join(root, name, filepath.FromSlash(p))
 		if _, err := os.Lstat(on); errors.Is(err, os.ErrNotExist) {
-			continue // it is deleted, and that not yet committed
+			continue // the file is deleted, but the deletion is not committed yet
 		}
 		files = append(files, file{path: path.Clean(p), on: on})
 	}

@@ -1,5 +1,5 @@
-// Package provenance writes and reads the provenance of release artefacts: in-toto statements with SLSA provenance of
-// version 1. docs/releasing.md describes their fields.
+// Package provenance writes and reads the provenance of release artifacts: in-toto statements with a predicate of SLSA
+// provenance v1. docs/releasing.md describes their fields.
 package provenance
 
 import (
@@ -18,60 +18,62 @@ import (
 )
 
 const (
-	// PredicateType is that of the statements.
+	// PredicateType is the type of the predicate in the statements.
 	PredicateType = "https://slsa.dev/provenance/v1"
-	// PayloadType is that of the statements in a DSSE envelope.
+	// PayloadType is the type of the statements in a DSSE envelope.
 	PayloadType = "application/vnd.in-toto+json"
 
 	repository = "https://tensorstack.dev/jobs"
-	// builder is a maintainer, on a machine that nobody else vouches for.
+	// builder identifies the machine of a maintainer. No build service vouches for it.
 	builder = repository + "/builders/maintainer"
-	// goPackage is what the SBOMs call the standard library of Go, too.
+	// goPackage is the prefix of the package URL of the Go standard library. The SBOMs use the same URL.
 	goPackage = "pkg:golang/std@"
 )
 
-// BuildType is how artefacts are made.
+// BuildType is the way in which artifacts are built.
 type BuildType string
 
 // The build types.
 const (
-	// Release is `make release`, which makes the archive of a module, the chart and the manifests.
+	// Release is `make release`, which writes the archive of a module, the chart and the manifests.
 	Release BuildType = repository + "/buildtypes/release/v1"
-	// Image is `make images`, which makes the images and SBOMs.
+	// Image is `make images`, which builds the images and SBOMs.
 	Image BuildType = repository + "/buildtypes/image/v1"
 )
 
-// Build is how artefacts were made.
+// Build describes how artifacts were built.
 type Build struct {
+	// Type is the way in which the artifacts were built.
 	Type BuildType
-	// Module and Version are what was released.
+	// Module and Version are the released module and its version.
 	Module, Version string
-	// Commit is the whole ID of the commit with the sources.
+	// Commit is the full ID of the commit with the sources.
 	Commit string
-	// GoVersion is that of Go, such as go1.26.8.
+	// GoVersion is the version of Go, such as go1.26.8.
 	GoVersion string
-	// Platforms of images, such as linux/amd64. Empty for a release.
+	// Platforms are the platforms of images, such as linux/amd64. Empty for the build type Release.
 	Platforms []string
 }
 
-// Subject is an artefact.
+// Subject is an artifact.
 type Subject struct {
+	// Name is the name of the file or the image.
 	Name string
-	// SHA256 is the digest, in hexadecimal.
+	// SHA256 is the digest of the artifact, in hexadecimal.
 	SHA256 string
 }
 
-// SubjectOf returns a file as a subject.
+// SubjectOf returns the subject for a file.
 func SubjectOf(name string, content []byte) Subject {
 	sum := sha256.Sum256(content)
 	return Subject{Name: name, SHA256: hex.EncodeToString(sum[:])}
 }
 
-// Statement returns the statement that a build made some artefacts, as JSON. It has no time and no random number, so
-// that the same artefacts of the same build give the same bytes.
+// Statement returns the statement that a build produced the artifacts, as JSON. It contains no time and no random
+// number, so the same build and the same artifacts give the same bytes.
 func Statement(b Build, subjects ...Subject) ([]byte, error) {
 	if len(b.Commit) != 40 {
-		return nil, fmt.Errorf("%q is not the whole ID of a commit", b.Commit)
+		return nil, fmt.Errorf("%q is not the full ID of a commit", b.Commit)
 	}
 	parameters := map[string]any{"module": b.Module, "version": b.Version}
 	if len(b.Platforms) > 0 {
@@ -118,7 +120,7 @@ func Statement(b Build, subjects ...Subject) ([]byte, error) {
 	return marshal(s)
 }
 
-// fieldsOf returns a predicate as the fields of a statement.
+// fieldsOf converts a predicate to the form that a statement contains.
 func fieldsOf(predicate *slsa.Provenance) (*structpb.Struct, error) {
 	content, err := protojson.Marshal(predicate)
 	if err != nil {
@@ -128,7 +130,7 @@ func fieldsOf(predicate *slsa.Provenance) (*structpb.Struct, error) {
 	return fields, protojson.Unmarshal(content, fields)
 }
 
-// marshal returns a statement as JSON. The library puts spaces at random places, so that nobody relies on its bytes.
+// marshal returns a statement as JSON. It indents the output of protojson, which contains spaces at random places.
 func marshal(s *intoto.Statement) ([]byte, error) {
 	content, err := protojson.Marshal(s)
 	if err != nil {
@@ -142,7 +144,8 @@ func marshal(s *intoto.Statement) ([]byte, error) {
 	return indented.Bytes(), nil
 }
 
-// Read returns what a statement of this package says. It returns an error for any other statement.
+// Read returns the build and the subjects of a statement that this package wrote. It returns an error for any other
+// statement.
 func Read(statement []byte) (Build, []Subject, error) {
 	s := &intoto.Statement{}
 	if err := protojson.Unmarshal(statement, s); err != nil {
@@ -152,7 +155,8 @@ func Read(statement []byte) (Build, []Subject, error) {
 		return Build{}, nil, err
 	}
 	if s.GetPredicateType() != PredicateType {
-		return Build{}, nil, fmt.Errorf("it is a statement of %s, want %s", s.GetPredicateType(), PredicateType)
+		return Build{}, nil, fmt.Errorf("the statement has the predicate type %s, want %s",
+			s.GetPredicateType(), PredicateType)
 	}
 	content, err := protojson.Marshal(s.GetPredicate())
 	if err != nil {
@@ -184,7 +188,7 @@ func Read(statement []byte) (Build, []Subject, error) {
 		}
 	}
 	if b.Commit == "" {
-		return Build{}, nil, errors.New("it names no commit")
+		return Build{}, nil, errors.New("the statement contains no commit")
 	}
 	var subjects []Subject
 	for _, subject := range s.GetSubject() {

@@ -16,7 +16,7 @@ var build = Build{
 	Platforms: []string{"linux/amd64", "linux/arm64"},
 }
 
-// want is the statement of that build, which other programs read.
+// want is the statement of this build. Other programs depend on the format.
 const want = `{
 	"_type": "https://in-toto.io/Statement/v1",
 	"subject": [
@@ -41,7 +41,7 @@ const want = `{
 	}
 }`
 
-func TestStatementNamesTheArtefactsAndTheirSources(t *testing.T) {
+func TestStatementContainsTheArtifactsAndTheirSources(t *testing.T) {
 	t.Parallel()
 	statement, err := Statement(build, SubjectOf("chart.tgz", []byte("hello")))
 	if err != nil {
@@ -63,12 +63,12 @@ func TestStatementNamesTheArtefactsAndTheirSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(statement, again) {
-			t.Fatalf("the same build gives\n%s\nand\n%s", statement, again)
+			t.Fatalf("the same build gives different statements:\n%s\nand\n%s", statement, again)
 		}
 	}
 }
 
-func TestReadReturnsWhatStatementWrote(t *testing.T) {
+func TestReadReturnsTheBuildAndSubjectsOfAStatement(t *testing.T) {
 	t.Parallel()
 	statement, err := Statement(build, SubjectOf("chart.tgz", []byte("hello")))
 	if err != nil {
@@ -86,7 +86,7 @@ func TestReadReturnsWhatStatementWrote(t *testing.T) {
 	}
 }
 
-func TestStatementIsRefused(t *testing.T) {
+func TestStatementRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
@@ -95,17 +95,17 @@ func TestStatementIsRefused(t *testing.T) {
 		want     string
 	}{
 		{
-			name: "a build of changes that are not committed has no provenance", build: func(b *Build) { b.Commit += "-dirty" },
-			subjects: []Subject{SubjectOf("a", nil)}, want: "not the whole ID of a commit",
+			name: "a build of uncommitted changes", build: func(b *Build) { b.Commit += "-dirty" },
+			subjects: []Subject{SubjectOf("a", nil)}, want: "not the full ID of a commit",
 		},
-		{name: "a statement is about at least one artefact", build: func(*Build) {}, want: "subject"},
+		{name: "a statement without artifacts", build: func(*Build) {}, want: "subject"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			b := build
 			tc.build(&b)
 			if _, err := Statement(b, tc.subjects...); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("the error is %v, want %q", err, tc.want)
+				t.Errorf("got the error %v, want %q", err, tc.want)
 			}
 		})
 	}
@@ -118,20 +118,20 @@ func TestReadRefuses(t *testing.T) {
 		statement string
 		want      string
 	}{
-		{name: "what is not JSON", statement: "PK", want: "syntax"},
+		{name: "a statement that is not JSON", statement: "PK", want: "syntax"},
 		{
-			name: "a statement about something else", want: "statement of https://spdx.dev/Document",
+			name: "a statement with another predicate", want: "predicate type https://spdx.dev/Document",
 			statement: strings.Replace(want, PredicateType, "https://spdx.dev/Document", 1),
 		},
 		{
-			name: "a statement without a commit", want: "names no commit",
+			name: "a statement without a commit", want: "contains no commit",
 			statement: strings.Replace(want, "gitCommit", "sha1", 1),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			if _, _, err := Read([]byte(tc.statement)); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("the error is %v, want %q", err, tc.want)
+				t.Errorf("got the error %v, want %q", err, tc.want)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package versions reads versions.yaml, which lists the modules and what is released of each.
+// Package versions reads versions.yaml, which lists the modules and their versions.
 package versions
 
 import (
@@ -9,29 +9,29 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Prefix is what the paths of all modules begin with. A module is in the folder that the rest of its path names.
+// Prefix is the prefix of all module paths. The rest of a path is the folder of the module.
 const Prefix = "tensorstack.dev/jobs/"
 
-// Common is the module that the others are built on.
+// Common is the module that all other modules are built on.
 const Common = "common"
 
-// Kit is the module that frameworks are tested with.
+// Kit is the module with the test tools for frameworks.
 const Kit = "kit"
 
 // Libraries are the modules that others require, in the order in which they are released.
 var Libraries = []string{Common, Kit}
 
-// IsLibrary reports whether a module is one that others require, and no controller.
+// IsLibrary reports whether a module is a library and not a controller.
 func IsLibrary(module string) bool { return slices.Contains(Libraries, module) }
 
-// Role is what a module is.
+// Role is the purpose of a module.
 type Role string
 
 // The roles of modules.
 const (
 	// Library is a module that others require.
 	Library Role = "library"
-	// Framework is a controller that runs jobs, with the job controller of common.
+	// Framework is a controller that runs jobs with the job controller of common.
 	Framework Role = "framework"
 	// Controller is any other controller.
 	Controller Role = "controller"
@@ -39,16 +39,16 @@ const (
 
 var roles = []Role{Library, Framework, Controller}
 
-// File is versions.yaml.
+// File is the content of versions.yaml.
 type File struct {
-	// Modules by name.
+	// Modules are the modules by name.
 	Modules map[string]Module `yaml:"modules"`
 
-	// names of the modules, in the order of the file.
+	// names are the names of the modules, in the order of the file.
 	names []string
 }
 
-// Names returns the modules that have one of the roles, in the order of the file.
+// Names returns the names of the modules with one of the roles, in the order of the file.
 func (f File) Names(roles ...Role) []string {
 	var names []string
 	for _, name := range f.names {
@@ -59,19 +59,19 @@ func (f File) Names(roles ...Role) []string {
 	return names
 }
 
-// Module is what is released of a module.
+// Module is an entry of versions.yaml.
 type Module struct {
-	// Version of the module.
+	// Version is the version of the module.
 	Version string `yaml:"version"`
-	// Role of the module.
+	// Role is the role of the module.
 	Role Role `yaml:"role"`
-	// Common is the version of common that it requires; empty for common itself.
+	// Common is the version of common that the module requires. Empty for common itself.
 	Common string `yaml:"common,omitempty"`
-	// Kit is the version of kit that it requires; empty for none.
+	// Kit is the version of kit that the module requires. Empty if it does not require kit.
 	Kit string `yaml:"kit,omitempty"`
 }
 
-// Requires returns the version of a library that the module requires, empty for none.
+// Requires returns the version of a library that the module requires. It is empty if the module does not require it.
 func (m Module) Requires(library string) string {
 	switch library {
 	case Common:
@@ -83,7 +83,8 @@ func (m Module) Requires(library string) string {
 	}
 }
 
-// Read reads a file. It returns an error if the file cannot be read, or if a module has no role or an unknown one.
+// Read reads versions.yaml. It returns an error if the file cannot be read, or if a module has no role or an unknown
+// role.
 func Read(file string) (File, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package zebra runs ZebraTrainingJobs: it tells the job controller how the replicas of a training find
-// each other.
+// Package zebra adapts a training framework to the job controller. It sets the environment by which the
+// replicas of a ZebraTrainingJob find each other.
 package zebra
 
 import (
@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/zebra/api/v1beta1"
 )
 
-// Environment of the main container.
+// Environment variables of the main container.
 const (
 	envLeaderAddress = "LEADER_ADDRESS"
 	envWorldSize     = "WORLD_SIZE"

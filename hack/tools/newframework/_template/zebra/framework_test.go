@@ -10,12 +10,12 @@ import (
 	"tensorstack.dev/jobs/zebra/api/v1beta1"
 )
 
-// training is a template whose main container has this environment.
+// training returns a template whose main container has the given environment.
 func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "zebra", Env: env}}}}
 }
 
-func TestEveryReplicaKnowsItsRankAndTheLeader(t *testing.T) {
+func TestEveryReplicaGetsItsRankAndTheAddressOfTheLeader(t *testing.T) {
 	t.Parallel()
 	job := &v1beta1.ZebraTrainingJob{Spec: v1beta1.ZebraTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{
 		{Type: "worker", Replicas: new(int32(2)), Template: training()},
@@ -55,11 +55,11 @@ func TestEveryReplicaKnowsItsRankAndTheLeader(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("there are %d replicas, want %d", len(got), len(want))
+		t.Errorf("the gang has %d replicas, want %d", len(got), len(want))
 	}
 }
 
-func TestATemplateWithoutAContainerIsRefused(t *testing.T) {
+func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
 	t.Parallel()
 	job := &v1beta1.ZebraTrainingJob{}
 	job.Spec.ReplicaSpecs = []v1beta1.ReplicaSpec{{Type: "worker"}}

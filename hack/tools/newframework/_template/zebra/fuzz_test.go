@@ -18,7 +18,7 @@ import (
 // crdFile is the CRD of the kind.
 const crdFile = "config/crd/batch.tensorstack.dev_zebratrainingjobs.yaml"
 
-// FuzzSpec looks for a job that the CRD admits and the controller makes something wrong of.
+// FuzzSpec looks for jobs that the CRD accepts and that the controller does not handle correctly.
 func FuzzSpec(f *testing.F) {
 	manifests, err := hostile.Manifests(v1beta1.Kind, "testdata/*.yaml")
 	if err != nil {
@@ -27,11 +27,12 @@ func FuzzSpec(f *testing.F) {
 	hostile.Fuzz(f, Controller(), crdFile, manifests, checkRanks)
 }
 
-func TestLimitsBoundWhatAJobTakesInMemory(t *testing.T) {
+func TestLimitsBoundTheMemoryThatAJobUses(t *testing.T) {
 	hostile.CheckSize(t, Controller(), crdFile)
 }
 
-// checkRanks checks that every replica has a rank of its own, unless its template has one.
+// checkRanks checks that every replica has a different rank in its environment. Replicas whose template sets the
+// variable are not checked.
 func checkRanks(begun hostile.Begun[*v1beta1.ZebraTrainingJob]) error {
 	named := func(e corev1.EnvVar) bool { return e.Name == envRank }
 	own := map[string]bool{}
@@ -52,7 +53,8 @@ func checkRanks(begun hostile.Begun[*v1beta1.ZebraTrainingJob]) error {
 		}
 		rank, err := strconv.Atoi(env[i].Value)
 		if other := taken[rank]; err != nil || rank < 0 || rank >= len(begun.Pods) || other != "" {
-			errs = append(errs, fmt.Errorf("pod %s has the rank %q, which is none or that of %q", pod.Name, env[i].Value, other))
+			errs = append(errs, fmt.Errorf("pod %s has the rank %q, which is invalid or also the rank of %q",
+				pod.Name, env[i].Value, other))
 		}
 		taken[rank] = pod.Name
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 var _ = Describe("A job", func() {
-	It("runs from create to Succeeded within the write budget", func(ctx context.Context) {
+	It("runs from creation to Succeeded within the write budget", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		cluster.Run(ctx, job, cluster.PodNames(ctx, job)...)
 		Eventually(ctx, cluster.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))

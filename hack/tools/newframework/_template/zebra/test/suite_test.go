@@ -1,5 +1,5 @@
-// Package test runs the zebra-controller against a real API server: the CRD as it is shipped, the RBAC as it is
-// shipped, and pods that the tests let run and end as a kubelet would.
+// Package test runs the zebra-controller against a real API server, with the CRD and the RBAC rules that are
+// shipped. The tests make pods run and end as a kubelet would.
 package test
 
 import (
@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/zebra/api/v1beta1"
 )
 
-// cluster is where the controller runs.
+// cluster is the cluster in which the controller runs.
 var cluster = &integration.Cluster[*v1beta1.ZebraTrainingJob]{
 	Controller: zebra.Controller(), Namespace: "t9k-zebra", Valid: valid,
 }

@@ -6,7 +6,7 @@ import (
 	"tensorstack.dev/jobs/kit/integration"
 )
 
-// valid is a job that the API server accepts. Each case is a merge patch onto it, as a user would write it.
+// valid is a job that the API server accepts. Each case is a merge patch for it, as a user would write it.
 const valid = `
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: ZebraTrainingJob
@@ -32,18 +32,20 @@ var _ = Describe("Bad input", func() {
 		Entry("an empty type", integration.ReplicaSpecs(`type: ""`),
 			"spec.replicaSpecs[0].type", "should be at least 1 chars long"),
 	)
+})
 
-	DescribeTable("is told from good input", cluster.ExpectAccepted,
+var _ = Describe("Good input", func() {
+	DescribeTable("is accepted", cluster.ExpectAccepted,
 		integration.GoodInput(integration.MainContainer), integration.GoodReplicaSpecs(),
 	)
 })
 
 var _ = Describe("Changing a job", func() {
-	DescribeTable("is refused where it could not take effect", cluster.ExpectChangeRefused,
+	DescribeTable("is refused if the change cannot take effect", cluster.ExpectChangeRefused,
 		integration.RefusedChanges(), integration.RefusedReplicaSpecChanges(),
 	)
 
-	DescribeTable("is allowed where it takes effect", cluster.ExpectChangeAllowed,
+	DescribeTable("is allowed if the change takes effect", cluster.ExpectChangeAllowed,
 		integration.AllowedChanges(), integration.AllowedReplicaSpecChanges(),
 	)
 })

@@ -1,4 +1,4 @@
-// Package v1beta1 holds the ZebraTrainingJob API of batch.tensorstack.dev/v1beta1.
+// Package v1beta1 contains the ZebraTrainingJob API of batch.tensorstack.dev/v1beta1.
 //
 // +kubebuilder:object:generate=true
 // +groupName=batch.tensorstack.dev
@@ -12,11 +12,10 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// GroupVersion of the API.
+// GroupVersion is the group and version of the API.
 var GroupVersion = schema.GroupVersion{Group: "batch.tensorstack.dev", Version: "v1beta1"}
 
-// AddToScheme registers the types of this package, and the PodGroups that its jobs may own. It returns no error unless
-// the scheme holds others under their names.
+// AddToScheme registers the types of this package in a scheme, and the PodGroups that its jobs can own.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &ZebraTrainingJob{}, &ZebraTrainingJobList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -7,10 +7,10 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Kind of a ZebraTrainingJob.
+// Kind is the kind of a ZebraTrainingJob.
 const Kind = "ZebraTrainingJob"
 
-// ZebraTrainingJob is the Schema for the zebratrainingjobs API. It runs a distributed training.
+// ZebraTrainingJob runs distributed training.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=zebratrainingjobs,shortName=zebrajob,categories=training
@@ -21,7 +21,7 @@ const Kind = "ZebraTrainingJob"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service is named like it: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service has the same name: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="self.spec.replicaSpecs.all(r, size(self.metadata.name) + size(r.type) + size(string([0, r.?replicas.orValue(1) - 1].max())) + 2 <= 63)",message="metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"
 // +kubebuilder:validation:XValidation:rule="oldSelf.spec.?runMode.?pause.?enabled.orValue(false) && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused' || self.spec.replicaSpecs == oldSelf.spec.replicaSpecs",message="spec.replicaSpecs can be changed only while the job is paused: wait for its condition Paused",fieldPath=".spec.replicaSpecs"
 type ZebraTrainingJob struct {
@@ -31,7 +31,7 @@ type ZebraTrainingJob struct {
 	// The desired behavior of the job.
 	Spec ZebraTrainingJobSpec `json:"spec"`
 
-	// The most recently observed status of the job. It may lag behind what is true by some seconds.
+	// The most recently observed status of the job. It can lag behind the actual state by a few seconds.
 	//
 	// +optional
 	// +kubebuilder:default={phase: Pending}
@@ -47,12 +47,12 @@ type ZebraTrainingJobList struct {
 	Items           []ZebraTrainingJob `json:"items"`
 }
 
-// ZebraTrainingJobSpec outlines the intended configuration and execution parameters of a job.
+// ZebraTrainingJobSpec is the desired state of a ZebraTrainingJob.
 //
-// Always mutable: runMode.pause.enabled, runPolicy. Mutable while the job is paused: replicaSpecs but for their types.
-// Everything else never changes.
+// runMode.pause.enabled and runPolicy can be changed at any time. replicaSpecs (except their types) can be changed only
+// while the job is paused. All other fields cannot be changed.
 //
-// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in all are allowed",fieldPath=".replicaSpecs"
+// +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in total are allowed",fieldPath=".replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.debug) || !has(self.runMode.debug.replicaSpecs) || self.runMode.debug.replicaSpecs.all(d, self.replicaSpecs.exists(r, r.type == d.type))",message="runMode.debug.replicaSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.pause) || !has(self.runMode.pause.resumeSpecs) || self.runMode.pause.resumeSpecs.all(s, self.replicaSpecs.exists(r, r.type == s.type))",message="runMode.pause.resumeSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
 // +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.type) == oldSelf.replicaSpecs.map(r, r.type)",message="the types of replicaSpecs cannot be changed",fieldPath=".replicaSpecs"
@@ -60,9 +60,9 @@ type ZebraTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?pause.?resumeSpecs.hasValue() == oldSelf.?runMode.?pause.?resumeSpecs.hasValue()",message="runMode.pause.resumeSpecs cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?scheduler.hasValue() == oldSelf.?scheduler.hasValue()",message="scheduler cannot be changed"
 type ZebraTrainingJobSpec struct {
-	// The replicas of the job, from 1 to 32 types with at most 2000 replicas in all. Index 0 of the first type is the
-	// leader: it has rank 0 and its success is the job's. Ranks follow the order of this list. The types cannot be
-	// changed; the rest only while the job is paused.
+	// The replicas of the job, from 1 to 32 types with at most 2000 replicas in total. The leader is index 0 of the first
+	// type with replicas. The leader has rank 0, and the job succeeds when the leader succeeds. Ranks follow the order of
+	// this list. The types cannot be changed. The other fields can be changed only while the job is paused.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -70,31 +70,33 @@ type ZebraTrainingJobSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReplicaSpecs []ReplicaSpec `json:"replicaSpecs"`
 
-	// Job's execution behavior. If omitted, the replicas run as soon as the job is created.
+	// How the job is executed. If unset, the replicas run as soon as the job is created.
 	//
 	// +optional
 	RunMode *batchv1beta1.RunMode `json:"runMode,omitempty"`
 
-	// Execution policy governing how long the job may be active, how often it is retried and what is cleaned up.
+	// How long the job can be active, how often its replicas are restarted, and what is cleaned up. It can be changed at
+	// any time.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	RunPolicy batchv1beta1.RunPolicy `json:"runPolicy,omitempty"`
 
-	// The scheduler that allocates resources to the replicas. Defaults to the cluster's default scheduler. It cannot be
-	// changed.
+	// The scheduler that allocates resources to the replicas. If unset, the schedulerName of the pod template is used,
+	// which defaults to the default scheduler of the cluster. It cannot be changed.
 	//
 	// +optional
 	Scheduler *batchv1beta1.SchedulePolicy `json:"scheduler,omitempty"`
 }
 
-// ReplicaSpec is a description of the replicas of one type.
+// ReplicaSpec describes the replicas of one type.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.size() > 0",message="at least one container is required",fieldPath=".template"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'zebra') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas, as restartPolicy beside the template says",fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'zebra') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas according to the restartPolicy next to the template",fieldPath=".template.spec.containers"
 // +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self.type).hasValue()",message="type must be a DNS-1123 label: lower case letters, digits and '-', beginning and ending with a letter or digit",fieldPath=".type"
 type ReplicaSpec struct {
-	// Type of the replicas: a DNS label such as worker, unique in the job. Pods are named <job>-<type>-<index>.
+	// Type of the replicas: a DNS label such as worker, which is unique within the job. At most 63 characters. Pods are
+	// named <job>-<type>-<index>, and this name can have at most 63 characters, too.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -107,20 +109,20 @@ type ReplicaSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// The pod that is created for each replica. The container named `zebra`, else the first one is the main
-	// container, whose exit is the replica's outcome. restartPolicy is always set to Never, since the controller
-	// decides whether a replica is restarted; hostname, subdomain and the labels of the controller are overridden too.
-	// The main container cannot have restartPolicy or restartPolicyRules of its own.
+	// Template of the pod of each replica. The main container is the container named `zebra`, else the first one. A
+	// replica succeeds or fails when its main container does. The controller overrides hostname, subdomain and its own
+	// labels. It always sets restartPolicy to Never, because it restarts replicas itself. The main container cannot have
+	// restartPolicy or restartPolicyRules.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// When a replica of this type that ended is restarted: Always, OnFailure, Never or ExitCode. Defaults to Never.
+	// When a replica of this type is restarted after it ended: Always, OnFailure, Never or ExitCode. Defaults to Never.
 	//
 	// +optional
 	// +kubebuilder:default=Never
 	RestartPolicy batchv1beta1.RestartPolicy `json:"restartPolicy,omitempty"`
 }
 
-// ZebraTrainingJobStatus defines the observed state of a ZebraTrainingJob.
+// ZebraTrainingJobStatus is the observed state of a ZebraTrainingJob.
 type ZebraTrainingJobStatus struct {
 	batchv1beta1.JobStatus `json:",inline"`
 }

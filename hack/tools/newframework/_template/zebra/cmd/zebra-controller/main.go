@@ -1,4 +1,4 @@
-// The zebra-controller runs the ZebraTrainingJobs of a cluster.
+// The zebra-controller is the job controller for ZebraTrainingJobs.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package hostile_test asks a real API server about thousands of odd jobs. It keeps the processors busy, so that it has
-// a package of its own, which runs beside others.
+// Package hostile_test sends thousands of unusual jobs to a real API server, by dry run. It needs much CPU time, so it
+// is a separate package, which runs in parallel with others.
 package hostile_test
 
 import (
@@ -12,10 +12,10 @@ import (
 )
 
 var (
-	jobs = flag.Int("jobs", 1000, "how many jobs to ask about")
-	seed = flag.Uint64("seed", rand.Uint64(), "what the jobs are drawn from")
+	jobs = flag.Int("jobs", 1000, "number of jobs to send")
+	seed = flag.Uint64("seed", rand.Uint64(), "seed of the random choice of jobs")
 )
 
-func TestTheAPIServerTakesWhatTheControllerMakesOfWhatTheCRDAdmits(t *testing.T) {
+func TestAPIServerAcceptsTheObjectsOfEveryAcceptedJob(t *testing.T) {
 	integration.AskAboutOddJobs(t, zebra.Controller(), "t9k-zebra", *jobs, *seed, "../../testdata/*.yaml")
 }
