@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// auditPolicy has the API server log each write once it is done, and nothing of what it says.
+// auditPolicy makes the API server log the metadata of each write after the response, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -24,7 +24,7 @@ rules:
 - level: None
 `
 
-// write is one that was done, as the API server saw it.
+// write is an audit event for a write request.
 type write struct {
 	User struct {
 		Username string `json:"username"`
@@ -39,23 +39,23 @@ type write struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	// Begun and Done are when the request arrived and was answered.
+	// Begun is when the request arrived, Done when it was answered.
 	Begun metav1.MicroTime `json:"requestReceivedTimestamp"`
 	Done  metav1.MicroTime `json:"stageTimestamp"`
 }
 
-// of says that a user did the write.
+// of reports whether the user sent the write.
 func (w write) of(user string) bool { return w.User.Username == user }
 
-// isLease says that the write is how a leader says that it is there, or that it goes.
+// isLease reports whether the write is to a Lease: a leader acquires, renews or releases it.
 func (w write) isLease() bool { return w.ObjectRef.Resource == "leases" }
 
-// elects says that the write is by the election of a leader: of its Lease, or of an event that speaks of it.
+// elects reports whether the write belongs to leader election: it is to the Lease or creates an event about the Lease.
 func (w write) elects() bool {
 	return w.isLease() || w.isEvent() && w.ObjectRef.Namespace == leaseNamespace
 }
 
-// isEvent says that the write tells a user something.
+// isEvent reports whether the write is to an event.
 func (w write) isEvent() bool { return w.ObjectRef.Resource == "events" }
 
 // createsPod reports whether the write created a pod.
@@ -64,18 +64,17 @@ func (w write) createsPod() bool {
 		w.ResponseStatus.Code < 300
 }
 
-// String says who wrote what.
+// String describes the write in one line.
 func (w write) String() string {
 	o := w.ObjectRef
 	return fmt.Sprintf("%s %s %s/%s %s/%s: %d", w.User.Username, w.Verb, o.Resource, o.Subresource, o.Namespace, o.Name,
 		w.ResponseStatus.Code)
 }
 
-// auditLog is the file that the API server appends to.
+// auditLog is the path of the file to which the API server appends audit events.
 type auditLog string
 
-// since returns the writes that began at the given time or later. A line that is being written ends the sequence, and
-// so does an error.
+// since returns the writes that began at the given time or later. The sequence ends at an incomplete line or an error.
 func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	return func(yield func(write, error) bool) {
 		file, err := os.Open(string(a))
@@ -106,7 +105,7 @@ func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	}
 }
 
-// selected returns the writes since the given time that are wanted.
+// selected returns the wanted writes since the given time, in the order in which they were done.
 func (a auditLog) selected(begin time.Time, wanted func(write) bool) ([]write, error) {
 	var selected []write
 	for w, err := range a.since(begin) {

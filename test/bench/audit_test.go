@@ -27,13 +27,13 @@ func TestAuditLog(t *testing.T) {
 		wanted func(write) bool
 		want   []string
 	}{
-		"pods that were created, in the order in which that was done": {
+		"successful creates of pods are in the order in which they were done": {
 			wanted: func(w write) bool { return w.createsPod() && w.of("controller") }, want: []string{"quick", "slow"},
 		},
-		"what elects a leader":            {wanted: write.elects, want: []string{"leads", "lease"}},
-		"what another user wrote":         {wanted: func(w write) bool { return w.of("somebody") }},
-		"what tells users something":      {wanted: write.isEvent, want: []string{"leads"}},
-		"how a leader says that it leads": {wanted: write.isLease, want: []string{"lease"}},
+		"leader election writes Leases and their events": {wanted: write.elects, want: []string{"leads", "lease"}},
+		"another user has no writes":                     {wanted: func(w write) bool { return w.of("somebody") }},
+		"events are selected by resource":                {wanted: write.isEvent, want: []string{"leads"}},
+		"Leases are selected by resource":                {wanted: write.isLease, want: []string{"lease"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,13 +57,13 @@ func TestAuditLogThatCannotBeRead(t *testing.T) {
 	missing := auditLog(filepath.Join(t.TempDir(), "missing.log"))
 	all := func(write) bool { return true }
 	if _, err := missing.selected(time.Time{}, all); err == nil {
-		t.Error("a log that is missing is taken for an empty one")
+		t.Error("a missing log is read without an error")
 	}
 	broken := auditLog(filepath.Join(t.TempDir(), "audit.log"))
 	if err := os.WriteFile(string(broken), []byte("not JSON\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := broken.selected(time.Time{}, all); err == nil {
-		t.Error("a line that is not JSON is passed over")
+		t.Error("a line that is not JSON is read without an error")
 	}
 }

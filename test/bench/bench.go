@@ -1,6 +1,6 @@
-// Package bench measures the controllers on a real API server with simulated nodes: beside the controller of batch/v1
-// Jobs, which does the same work on the same machine, and beside a floor, which does only what cannot be done without.
-// What it says of speed is ratios, since times are those of a machine.
+// Package bench measures the controllers on a real API server with simulated nodes. It compares them with the
+// controller of batch/v1 Jobs, which does the same work on the same machine, and with a floor, which does only the work
+// that no controller can avoid. Bars for speed are ratios where possible, because times depend on the machine.
 package bench
 
 import (
@@ -18,46 +18,48 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// Options say what to measure.
+// Options configure a run.
 type Options struct {
 	// Repo is the root of the repository.
 	Repo string
-	// Dir takes what is written on the way. It must exist.
+	// Dir is the folder for logs and configuration files. It must exist.
 	Dir string
-	// Programs are those of the control planes.
+	// Programs are the programs of the control planes.
 	Programs simulated.Programs
 	// Controllers is the folder with the programs of the controllers.
 	Controllers string
-	// Quick measures with few jobs, and only what is the same on any machine.
+	// Quick measures with few jobs, and only figures that are the same on any machine.
 	Quick bool
-	// Only are the measurements to take; nil is all.
+	// Only selects measurements by name. Nil selects all.
 	Only *regexp.Regexp
-	// Profiles is the folder for profiles of the controller that is measured; empty is none. To take them costs it some of
-	// its time.
+	// Profiles is the folder for CPU profiles of the measured controller and of the API server. Empty means no profiles.
+	// Profiling slows the controller down.
 	Profiles string
-	// Document takes the results; empty is none. It is not written unless all was measured.
+	// Document is the file whose results are replaced. Empty means none. It is written only if everything was measured.
 	Document string
-	// Progress says what is done, and Out takes the figures.
+	// Progress shows the current step.
 	Progress *localcluster.Progress
-	Out      io.Writer
+	// Out receives the figures.
+	Out io.Writer
 }
 
-// scale is how much is measured.
+// scale sets the sizes of the measurements.
 type scale struct {
-	// jobs is how many run at once. To see growth, many are run after few, jobsAtOnce of them at once.
+	// jobs is the number of jobs that run at the same time. The measurement of growth runs jobs and then manyJobs, with
+	// jobsAtOnce at the same time.
 	jobs, manyJobs, jobsAtOnce int
-	// rounds is how often a race of jobs is run, largeRounds that of one large job, which is short and varies more. The
-	// median counts.
+	// rounds is how often a race of jobs is run. largeRounds is how often one large job is run, which takes less time and
+	// varies more. The result is the median.
 	rounds, largeRounds int
-	// manyReplicas is how many a large job has.
+	// manyReplicas is the number of replicas of a large job.
 	manyReplicas int32
-	// quiet is how long nothing is written while jobs run.
+	// quiet is how long writes are counted while jobs run and nothing changes.
 	quiet time.Duration
 	// ownJobs and foreignPods fill the cluster for the measurement of memory.
 	ownJobs, foreignPods int
-	// profile is how long a profile is taken.
+	// profile is the duration of a CPU profile.
 	profile time.Duration
-	// failures is how many replicas fail, failovers how often a leader ends in each way.
+	// failures is how many replicas fail. failovers is how often a leader ends in each way.
 	failures, failovers int
 }
 
@@ -69,7 +71,7 @@ var (
 	quick = scale{jobs: 20, rounds: 1, quiet: 15 * time.Second, profile: 3 * time.Second}
 )
 
-// bench is one run.
+// bench is the state of one run.
 type bench struct {
 	options  Options
 	scale    scale
@@ -79,10 +81,10 @@ type bench struct {
 	kubernetes string
 }
 
-// measurement takes some of the figures.
+// measurement measures some of the figures.
 type measurement struct {
 	name string
-	// quick says that it takes exact figures.
+	// quick is true if the measurement has exact figures.
 	quick bool
 	take  func(context.Context, *bench) error
 }
@@ -97,8 +99,8 @@ var measurements = []measurement{
 	{name: "growth", take: growth},
 }
 
-// Run measures, prints a line a figure and then the table, and writes the results into the document. It returns an
-// error if something cannot be measured, or if the bar of an exact figure is not met.
+// Run takes the measurements. It prints a line per figure and then the table, and writes the results into the document.
+// It returns an error if something cannot be measured, or if the bar of an exact figure is not met.
 func Run(ctx context.Context, options Options) error {
 	b := &bench{options: options, scale: full, progress: options.Progress, report: report{}}
 	if options.Quick {
@@ -132,7 +134,7 @@ func Run(ctx context.Context, options Options) error {
 	return nil
 }
 
-// record takes down a figure.
+// record stores the value of a figure and prints it.
 func (b *bench) record(name string, value float64) {
 	for _, f := range figures {
 		if f.name == name {
@@ -141,10 +143,10 @@ func (b *bench) record(name string, value float64) {
 			return
 		}
 	}
-	panic("no figure " + name)
+	panic("unknown figure " + name)
 }
 
-// describeMachine says what the results were measured on.
+// describeMachine returns a line with the date, the machine and the versions that the results were measured with.
 func (b *bench) describeMachine() (string, error) {
 	cpus, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -164,7 +166,7 @@ func (b *bench) describeMachine() (string, error) {
 	}
 	var kibibytes int64
 	if _, err := fmt.Sscanf(find(memory, "MemTotal"), "%d kB", &kibibytes); err != nil {
-		return "", fmt.Errorf("reading the size of the memory: %w", err)
+		return "", fmt.Errorf("reading MemTotal in /proc/meminfo: %w", err)
 	}
 	return fmt.Sprintf("%s, on %d cores (%s) with %d GiB of memory, %s, Kubernetes %s.",
 		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),

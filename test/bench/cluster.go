@@ -29,30 +29,30 @@ import (
 const (
 	jobController     = "job-controller"
 	pytorchController = "pytorch-controller"
-	// leaseNamespace is where controllers elect their leader. No job is there.
+	// leaseNamespace is the namespace of the Leases for leader election. It has no jobs.
 	leaseNamespace = metav1.NamespaceDefault
-	// clusterDomain and image are what controllers are told of where they run.
+	// clusterDomain and image are values of flags of the controllers.
 	clusterDomain = "cluster.local"
 	image         = "none"
-	// pollInterval and timeout are those of waiting. Nothing that is measured depends on the interval.
+	// pollInterval and timeout are used by eventually. No figure depends on the interval.
 	pollInterval = 100 * time.Millisecond
 	timeout      = 30 * time.Minute
 )
 
-// inParallel is how many requests of a user are under way at once.
+// inParallel is the number of concurrent requests of users.
 const inParallel = 20
 
-// cluster is a fresh control plane for one measurement, with no controller of jobs yet.
+// cluster is a new control plane for one measurement. It starts without a job controller.
 type cluster struct {
 	*simulated.ControlPlane
-	// writes are all that were done.
+	// writes is the log of all writes.
 	writes auditLog
-	// pprof is where copies of controllers have their profiles.
+	// pprof holds the pprof addresses of controllers, by the name of their process.
 	pprof map[string]simulated.Address
 	bench *bench
 }
 
-// start starts a control plane, and stops it when the measurement is over.
+// start starts a control plane, runs the measurement on it, and stops it.
 func (b *bench) start(
 	ctx context.Context, kind simulated.Kind, measure func(context.Context, *cluster) error,
 ) (err error) {
@@ -71,9 +71,9 @@ func (b *bench) start(
 	plane, err := simulated.Start(ctx, simulated.Options{
 		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
 		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "0"},
-		// The controller of Jobs is a program of its own, so that what it takes is known.
-		// Nor are pods collected that have ended, which starts with the 12,501st: then jobs that others still work on would
-		// run twice.
+		// The controller of batch/v1 Jobs runs in a separate process, so that its CPU time can be measured. Garbage
+		// collection of ended pods is off. By default it starts at 12,501 pods, and jobs that are not finished yet would run
+		// again.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController, "--terminated-pod-gc-threshold=0"}, tuned...),
 		KwokPerNode:       true,
 	})
@@ -83,7 +83,7 @@ func (b *bench) start(
 	defer func() {
 		err = errors.Join(err, plane.Stop())
 		if err == nil {
-			err = os.RemoveAll(dir) // what went wrong is in the logs
+			err = os.RemoveAll(dir) // after an error, the logs are kept
 		}
 	}()
 	if err := pytorchv1beta1.AddToScheme(plane.Client.Scheme()); err != nil {
@@ -111,25 +111,25 @@ func (b *bench) start(
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // the API server does not end before those that watch it
+	defer cancel() // the API server does not stop while there are watches
 	return measure(ctx, &cluster{
 		ControlPlane: plane, writes: auditLog(log), pprof: map[string]simulated.Address{}, bench: b,
 	})
 }
 
-// tuned are the flags of a kube-controller-manager for a busy cluster.
+// tuned are flags of kube-controller-manager for a busy cluster.
 var tuned = []string{"--kube-api-qps=2000", "--kube-api-burst=4000"}
 
-// unlimited returns the configuration of a client that is as fast as the API server.
+// unlimited returns a copy of the configuration without client-side rate limits.
 func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	return config
 }
 
-// follow calls update for each change of an object of a kind that the selector matches, one after the other, until the
-// context ends. Before is nil of an object that was not known, which may have changed several times since its creation
-// if a watch was interrupted.
+// follow watches the objects of a kind that match the selector until the context ends. It calls update for each change,
+// one call at a time. The argument before is nil for an object that is seen for the first time. Such an object may have
+// changed since its creation if a watch was interrupted.
 func (c *cluster) follow(
 	ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any),
 ) error {
@@ -148,12 +148,12 @@ func (c *cluster) follow(
 	}); err != nil {
 		return err
 	}
-	go func() { _ = seen.Start(ctx) }() // it fails when the context is over
+	go func() { _ = seen.Start(ctx) }() // an error is expected when the context ends
 	seen.WaitForCacheSync(ctx)
 	return nil
 }
 
-// onlyPhase leaves of a pod what is followed of it.
+// onlyPhase removes the spec, the managed fields, the annotations and the status of a pod, except its phase.
 func onlyPhase(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Spec, pod.ManagedFields, pod.Annotations = corev1.PodSpec{}, nil, nil
@@ -162,7 +162,7 @@ func onlyPhase(object any) (any, error) {
 	return object, nil
 }
 
-// namespace creates one.
+// namespace creates a namespace.
 func (c *cluster) namespace(ctx context.Context, name string) error {
 	return c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
@@ -173,8 +173,8 @@ func (c *cluster) runJobController(ctx context.Context) error {
 		append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
 }
 
-// runPyTorchController starts a copy of the pytorch-controller with the flags that it ships with. Its user is named
-// like the copy.
+// runPyTorchController starts a copy of the pytorch-controller with the flags that it ships with. The copy
+// authenticates as a user of the same name.
 func (c *cluster) runPyTorchController(ctx context.Context, copyName string) error {
 	return c.runController(ctx, pytorchController, copyName)
 }
@@ -203,8 +203,8 @@ func (c *cluster) runController(ctx context.Context, program, name string, flags
 	return c.Run(ctx, name, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))
 }
 
-// profile writes what a controller and the API server take their time for, from now on. It returns an error if one has
-// no answer.
+// profile takes CPU profiles of a controller and of the API server, beginning now, and writes them to the profile
+// folder.
 func (c *cluster) profile(ctx context.Context, controller string) error {
 	seconds := fmt.Sprintf("?seconds=%d", int(c.bench.scale.profile.Seconds()))
 	admin, err := rest.HTTPClientFor(c.Config)
@@ -235,7 +235,7 @@ func (c *cluster) profile(ctx context.Context, controller string) error {
 	return group.Wait()
 }
 
-// leads waits until the lease of a program is held, and returns it.
+// leads waits until the Lease of a program has a holder, and returns the Lease.
 func (c *cluster) leads(ctx context.Context, program string) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	return lease, c.eventually(ctx, program+" leads", func(ctx context.Context) (bool, error) {
@@ -244,22 +244,22 @@ func (c *cluster) leads(ctx context.Context, program string) (*coordinationv1.Le
 	})
 }
 
-// eventually waits until something is so.
-func (c *cluster) eventually(ctx context.Context, what string, isSo func(context.Context) (bool, error)) error {
-	if err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, isSo); err != nil {
+// eventually waits until the condition is true. The text describes the condition in the error.
+func (c *cluster) eventually(ctx context.Context, what string, condition wait.ConditionWithContextFunc) error {
+	if err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, condition); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
 	return nil
 }
 
-// pods returns the pods of a namespace that are in a phase.
+// pods returns the pods of a namespace in a phase.
 func (c *cluster) pods(ctx context.Context, namespace string, phase corev1.PodPhase) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"status.phase": string(phase)})
 	return list.Items, err
 }
 
-// podsAre waits until so many pods of the namespace are in a phase.
+// podsAre waits until at least n pods of the namespace are in a phase.
 func (c *cluster) podsAre(ctx context.Context, namespace string, phase corev1.PodPhase, n int) error {
 	return c.eventually(ctx, fmt.Sprintf("%d pods are %s", n, phase), func(ctx context.Context) (bool, error) {
 		pods, err := c.pods(ctx, namespace, phase)
@@ -267,7 +267,7 @@ func (c *cluster) podsAre(ctx context.Context, namespace string, phase corev1.Po
 	})
 }
 
-// queue creates a queue for all that the nodes have.
+// queue creates a Queue that all namespaces can use, without a quota.
 func (c *cluster) queue(ctx context.Context, name string) error {
 	return c.Client.Create(ctx, &schedulerv1beta1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

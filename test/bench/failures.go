@@ -16,10 +16,10 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// standby is the copy of the pytorch-controller that waits for the other to go.
+// standby is the name of the second copy of the pytorch-controller.
 const standby = pytorchController + "-standby"
 
-// failures measures how soon what failed is replaced: a replica, and the leader of the controllers.
+// failures measures how soon a failed replica is replaced, and how soon a standby takes over from the leader.
 func failures(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		w := work{namespace: benchNamespace, replicas: replicas, alone: true}
@@ -38,7 +38,7 @@ func failures(ctx context.Context, b *bench) error {
 		for _, way := range []struct {
 			figure string
 			end    func(string) error
-			// expires says that the Lease is not given up.
+			// expires is true if the leader does not release its Lease.
 			expires bool
 		}{
 			{figure: "failover-release", end: c.Terminate},
@@ -65,12 +65,12 @@ func failures(ctx context.Context, b *bench) error {
 	})
 }
 
-// failureInterval is the time between two failures of replicas: it is how soon one is replaced that counts, not how
-// many are.
+// failureInterval is the time between two failures of replicas. The benchmark measures the latency of replacements, not
+// their throughput.
 const failureInterval = 250 * time.Millisecond
 
-// replacements has one replica of many jobs fail, the first-th and those after it, and returns in what time 99 % of
-// them are replaced.
+// replacements makes one replica fail in each of several jobs, beginning with the job with index first. It returns the
+// 99th percentile of the time until the replacement is created.
 func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Duration, error) {
 	began := time.Now()
 	failedAt := map[string]time.Time{}
@@ -89,18 +89,16 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 		}
 	}
 	var created []write
-	err := c.eventually(ctx, "all that failed are replaced", func(context.Context) (_ bool, err error) {
-		created, err = c.writes.selected(
-			began,
-			func(x write) bool { return x.createsPod() && x.ObjectRef.Namespace == w.namespace },
-		)
+	err := c.eventually(ctx, "all failed replicas are replaced", func(context.Context) (_ bool, err error) {
+		created, err = c.writes.selected(began,
+			func(x write) bool { return x.createsPod() && x.ObjectRef.Namespace == w.namespace })
 		return len(created) >= len(failedAt), err
 	})
 	if err != nil {
 		return 0, err
 	}
 	if len(created) > len(failedAt) {
-		return 0, fmt.Errorf("%d replicas failed, and %d pods were created", len(failedAt), len(created))
+		return 0, fmt.Errorf("%d pods were created to replace %d failed replicas", len(created), len(failedAt))
 	}
 	if err := c.allRun(ctx, w); err != nil {
 		return 0, err
@@ -115,8 +113,8 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 	return took[len(took)*99/100], nil
 }
 
-// replacementsInBurst does the same while users create as many jobs again. A job that is new holds no node, unlike the
-// peers of a replica that has failed.
+// replacementsInBurst calls replacements while users create as many jobs as already run. Replacements are more urgent:
+// the peers of a failed replica hold nodes, and a new job holds none.
 func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duration, error) {
 	jobs := c.bench.scale.jobs
 	for i := jobs; i < 2*jobs; i += jobsPerNamespace {
@@ -138,20 +136,18 @@ func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duratio
 	return p99, err
 }
 
-// fail ends a pod as a kubelet does whose container has failed.
+// fail writes the status of a pod as a kubelet does after the container has failed.
 func (c *cluster) fail(ctx context.Context, namespace, name string) error {
-	patch := fmt.Appendf(
-		nil,
-		`{"status":{"phase":"Failed","containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":false,"restartCount":0,
+	patch := fmt.Appendf(nil, `{"status":{"phase":"Failed","containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":false,"restartCount":0,
 		"state":{"terminated":{"exitCode":1,"reason":"Error","finishedAt":%q}}}]}}`,
-		time.Now().UTC().Format(time.RFC3339),
-	)
+		time.Now().UTC().Format(time.RFC3339))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	return c.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 }
 
-// failover ends the leader, has a replica of a job fail, and returns how long after the Lease was free the other copy
-// did something about it. The one that ended is then started again.
+// failover ends the leader and then makes a replica of a job fail. It returns the time from when the Lease became free
+// until the first successful write of the other copy, except leader election and events. It then restarts the old
+// leader.
 func (c *cluster) failover(
 	ctx context.Context, w work, job int, end func(string) error, expires bool,
 ) (time.Duration, error) {
@@ -163,7 +159,7 @@ func (c *cluster) failover(
 	if err != nil {
 		return 0, err
 	}
-	if err := c.settled(ctx, next); err != nil { // it stands by for a while
+	if err := c.settled(ctx, next); err != nil { // the other copy may have just started
 		return 0, err
 	}
 	if err := end(leader); err != nil {
@@ -174,7 +170,7 @@ func (c *cluster) failover(
 		return 0, err
 	}
 	var useful []write
-	err = c.eventually(ctx, next+" does something", func(context.Context) (bool, error) {
+	err = c.eventually(ctx, next+" writes more than its Lease", func(context.Context) (bool, error) {
 		useful, err = c.writes.selected(ended, func(w write) bool {
 			return w.of(next) && !w.elects() && !w.isEvent() && w.ResponseStatus.Code < 300
 		})
@@ -187,7 +183,7 @@ func (c *cluster) failover(
 	if err != nil {
 		return 0, err
 	}
-	free := renewals[len(renewals)-1].Done.Time // it was given up
+	free := renewals[len(renewals)-1].Done.Time // the last write released or renewed the Lease
 	if expires {
 		free = free.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
 	}
@@ -197,7 +193,7 @@ func (c *cluster) failover(
 	return useful[0].Done.Sub(free), c.Restart(ctx, leader)
 }
 
-// leader returns the copy that renewed the Lease last, and the other one.
+// leader returns the name of the copy that renewed the Lease last, and the name of the other copy.
 func (c *cluster) leader() (leader, next string, err error) {
 	renewals, err := c.writes.selected(time.Time{}, write.isLease)
 	if err != nil {

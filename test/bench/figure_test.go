@@ -12,31 +12,32 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	got := report{"writes-per-job": 9.25, "resync-writes": 0, "jobs-time": 123.4, "growth": 1}.table()
 	want := "| figure | | bar | measured |\n|---|---|---|---|\n" +
-		"| `jobs-time` | 1,000 jobs of 4 replicas, from the first create to all Succeeded |  | 123 s |\n" +
-		"| `writes-per-job` | writes of the controller for a job of 4 replicas, without events | ≤ 9 | 9.25 writes **not met** |\n" +
-		"| `resync-writes` | writes after both are restarted, so that they look at all anew | ≤ 0 | 0 writes |\n" +
-		"| `growth` | time of 10,000 jobs, to 10 times that of 1,000, 200 at a time | ≤ 1.1 | 1 ratio |\n"
+		"| `jobs-time` | 1,000 jobs of 4 replicas, from the first creation to the last success |  | 123 s |\n" +
+		"| `writes-per-job` | writes of the controller for a job of 4 replicas, without events | ≤ 9 | " +
+		"9.25 writes **not met** |\n" +
+		"| `resync-writes` | writes after both controllers restart and reconcile all objects | ≤ 0 | 0 writes |\n" +
+		"| `growth` | time of 10,000 jobs, relative to 10 times the time of 1,000 jobs, 200 at a time | ≤ 1.1 | 1 ratio |\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected table (-want +got):\n%s", diff)
 	}
 }
 
-// Speed is another on each machine, so it fails no run; writes are not.
+// Times differ between machines, so they never fail a run. Numbers of writes do.
 func TestOnlyExactFiguresFail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		report report
 		want   []string
 	}{
-		"all bars are met": {report: report{"writes-per-job": 9, "idle-writes": 0}},
-		"a ratio of times": {report: report{"jobs-to-floor": 2}},
-		"too many writes": {
-			report: report{"writes-per-job": 9.5}, want: []string{"bench: writes-per-job 9.5 writes, and the bar is 9"},
+		"exact figures that meet their bars do not fail": {report: report{"writes-per-job": 9, "idle-writes": 0}},
+		"a ratio of times above its bar does not fail":   {report: report{"jobs-to-floor": 2}},
+		"too many writes fail": {
+			report: report{"writes-per-job": 9.5}, want: []string{"bench: writes-per-job 9.5 writes is above the bar of 9"},
 		},
-		"a write where none may be": {
-			report: report{"idle-writes": 1}, want: []string{"bench: idle-writes 1 writes, and the bar is 0"},
+		"one write fails if the bar is zero": {
+			report: report{"idle-writes": 1}, want: []string{"bench: idle-writes 1 writes is above the bar of 0"},
 		},
-		"nothing was measured of it": {report: report{}},
+		"figures that were not measured do not fail": {report: report{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,10 +51,10 @@ func TestOnlyExactFiguresFail(t *testing.T) {
 func TestMedian(t *testing.T) {
 	t.Parallel()
 	if got := median([]float64{3, 1, 2}); got != 2 {
-		t.Errorf("the median of three is %v", got)
+		t.Errorf("the median of three values is %v, want 2", got)
 	}
 	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
-		t.Errorf("the median of four is %v", got)
+		t.Errorf("the median of four values is %v, want 2.5", got)
 	}
 }
 
@@ -77,11 +78,11 @@ func TestResultsAreWrittenIntoADocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := writeInto(document, "new\n"); err == nil {
-		t.Error("results are written into a document that has no place for them")
+		t.Error("results are written into a document without the lines around them")
 	}
 }
 
-// The document that the command names is the one that is there.
+// The document that the command writes to must have the lines around the results.
 func TestDocumentHasAPlaceForResults(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../docs/performance.md")

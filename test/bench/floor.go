@@ -19,9 +19,9 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// floor does what no controller of such jobs can do without, and nothing else: it creates the Service and the pods, as
-// the job needs them, in the request of the user, keeps of the pods no more than which phase they are in, and writes
-// each status once it is known, twice a job.
+// floor does only the work that no controller of such jobs can avoid. The request of the user creates the Service and
+// the pods, complete as the job needs them. The floor stores nothing but the phases of pods. It writes the status of a
+// job twice, as soon as the phase is known.
 var floor = contender{
 	name:      "floor",
 	start:     startFloor,
@@ -30,7 +30,7 @@ var floor = contender{
 	succeeded: ours.succeeded,
 }
 
-// floorLabels are those that users find on the objects of a job.
+// floorLabels returns the labels that the objects of a job have.
 func floorLabels(job string) map[string]string {
 	return map[string]string{
 		batchv1beta1.LabelJobKind:      pytorchv1beta1.Kind,
@@ -88,16 +88,16 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 	return nil
 }
 
-// floorStatuses is how many statuses are written at once, as many as the pytorch-controller has workers.
+// floorStatuses is the number of concurrent status writes. The pytorch-controller has as many workers.
 const floorStatuses = 16
 
-// startFloor follows the pods, and writes the status of a job when all its replicas run, and when all have succeeded.
+// startFloor watches the pods. It writes the status of a job when all its replicas run and when all have succeeded.
 func startFloor(ctx context.Context, c *cluster) error {
 	isOurs, err := labels.NewRequirement(batchv1beta1.LabelJobName, selection.Exists, nil)
 	if err != nil {
 		return err
 	}
-	// Statuses of a job are written by one worker, in their order.
+	// The statuses of a job are written in order, by the same worker.
 	queues := make([]chan *pytorchv1beta1.PyTorchTrainingJob, floorStatuses)
 	for i := range queues {
 		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, 2*c.bench.scale.jobs)
@@ -111,7 +111,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 	}
 	reached := map[string]map[corev1.PodPhase]int32{}
 	return c.follow(ctx, &corev1.Pod{}, labels.NewSelector().Add(*isOurs), func(before, after any) {
-		was, is := corev1.PodPending, after.(*corev1.Pod) //nolint:forcetypeassert // it is an informer of pods
+		was, is := corev1.PodPending, after.(*corev1.Pod) //nolint:forcetypeassert // the informer watches pods
 		if pod, known := before.(*corev1.Pod); known {
 			was = pod.Status.Phase
 		}
@@ -132,7 +132,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 	})
 }
 
-// writePhase writes the phase of a job, which is named like that of its pods.
+// writePhase writes the phase of a job. It has the same name as the phase of the pods.
 func (c *cluster) writePhase(ctx context.Context, job *pytorchv1beta1.PyTorchTrainingJob) error {
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, job.Status.Phase)
 	return c.Client.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))

@@ -12,43 +12,43 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// nodes is how many there are. A node of kwok has 4,096 addresses for pods.
+// nodes is the number of nodes. A kwok node has 4,096 pod addresses.
 const nodes = 20
 
-// replicas is how many most jobs have.
+// replicas is the number of replicas of most jobs.
 const replicas = 4
 
-// jobsPerNamespace is how many jobs one team has where there are many. Kubernetes tries the selectors of all Services
-// in a namespace for each pod that changes there, so that more would measure that.
+// jobsPerNamespace is the number of jobs in a namespace when there are many jobs. For each change of a pod, Kubernetes
+// evaluates the selectors of all Services in the namespace. With more jobs, this cost would dominate the measurement.
 const jobsPerNamespace = 100
 
-// work is what a job does: the same for every kind of it.
+// work describes jobs independently of their kind.
 type work struct {
 	namespace string
 	replicas  int32
-	// ends says that the replicas end a second after they began; otherwise they run until they are deleted.
+	// ends is true if the replicas succeed a second after they start. Otherwise they run until they are deleted.
 	ends bool
-	// queue schedules the replicas as a gang; without one they are on their nodes from the start.
+	// queue is the Queue that schedules the replicas as a gang. If it is empty, the pods name their nodes.
 	queue string
-	// alone says that a replica that fails is replaced alone.
+	// alone is true if a failed replica is replaced without restarting the others.
 	alone bool
 }
 
-// of returns the work of the i-th job, in the namespace of its team.
+// of returns the work of the i-th job, with the namespace of that job.
 func (w work) of(i int) work {
 	w.namespace = fmt.Sprintf("%s-%d", benchNamespace, i/jobsPerNamespace)
 	return w
 }
 
-// name returns that of the i-th job.
+// name returns the name of the i-th job.
 func (w work) name(i int) string { return fmt.Sprintf("job-%d", i) }
 
-// leader returns the name by which the replicas of the i-th job, as one of batch/v1, find their leader.
+// leader returns the host name of the leader of the i-th job if it is a batch/v1 Job.
 func (w work) leader(i int) string {
 	return fmt.Sprintf("%[1]s-0.%[1]s.%[2]s.svc.%[3]s", w.name(i), w.namespace, clusterDomain)
 }
 
-// template returns that of the pods of the i-th job.
+// template returns the pod template of the i-th job.
 func (w work) template(i int) corev1.PodTemplateSpec {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
@@ -63,7 +63,7 @@ func (w work) template(i int) corev1.PodTemplateSpec {
 	return template
 }
 
-// trainingJob returns the i-th job as one of ours.
+// trainingJob returns the i-th job as a PyTorchTrainingJob.
 func (w work) trainingJob(i int) *pytorchv1beta1.PyTorchTrainingJob {
 	job := &pytorchv1beta1.PyTorchTrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.name(i)},
@@ -83,7 +83,7 @@ func (w work) trainingJob(i int) *pytorchv1beta1.PyTorchTrainingJob {
 	return job
 }
 
-// batchJob returns the i-th job as one of batch/v1.
+// batchJob returns the i-th job as a batch/v1 Job.
 func (w work) batchJob(i int) *batchv1.Job {
 	template := w.template(i)
 	template.Spec.Subdomain = w.name(i)
@@ -99,7 +99,7 @@ func (w work) batchJob(i int) *batchv1.Job {
 	}
 }
 
-// service returns the headless Service by which the replicas of the i-th job find each other.
+// service returns the headless Service that gives the replicas of the i-th job their host names.
 func (w work) service(i int, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.name(i)},

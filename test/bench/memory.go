@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// memory measures what the controller holds when there is much that is its own, and more that is not: at most while
-// that comes to be, and after a restart, when it lists all of it.
+// memory measures the peak resident memory of the controller in a cluster with many pods of its jobs and even more
+// other pods. It measures both while the pods are created and after a restart, when the controller lists all of them.
 func memory(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		if err := c.runningJobs(ctx, work{namespace: benchNamespace, replicas: replicas}, b.scale.ownJobs); err != nil {
@@ -42,7 +42,7 @@ func memory(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		b.progress.Printf("memory: %d MiB, at most %d; after a restart %d, at most %d",
+		b.progress.Printf("memory: %d MiB, peak %d MiB; after a restart: %d MiB, peak %d MiB",
 			before.Resident>>20, before.PeakResident>>20, after.Resident>>20, after.PeakResident>>20)
 		b.record("memory", float64(max(before.PeakResident, after.PeakResident))/(1<<20))
 		return nil

@@ -15,8 +15,7 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// neighbour measures how soon the single jobs of one namespace have their pods while another namespace creates many
-// jobs.
+// neighbour measures how soon single jobs of one namespace get their pods while another namespace creates many jobs.
 func neighbour(ctx context.Context, b *bench) error {
 	const busyNamespace, quietNamespace = "busy", "quiet"
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
@@ -55,10 +54,10 @@ func neighbour(ctx context.Context, b *bench) error {
 	})
 }
 
-// created returns a channel that is closed when so many pods of the namespace have been created.
+// created returns a channel that is closed when n pods of the namespace have been created.
 func (c *cluster) created(ctx context.Context, w work, n int) (<-chan struct{}, error) {
 	all := make(chan struct{})
-	count := 0 // of calls one after the other
+	count := 0 // needs no lock: there is one call at a time
 	return all, c.follow(ctx, &corev1.Pod{}, labels.Everything(), func(before, after any) {
 		if pod, ok := after.(*corev1.Pod); !ok || before != nil || pod.Namespace != w.namespace {
 			return
@@ -69,8 +68,8 @@ func (c *cluster) created(ctx context.Context, w work, n int) (<-chan struct{}, 
 	})
 }
 
-// oneAfterTheOther creates a job, deletes it when all its pods are created, creates the next, and so on until the
-// channel is closed. It returns the time from each create of a job to that of its last pod.
+// oneAfterTheOther creates a job, deletes it when all its pods are created, and repeats this until the channel is
+// closed. For each job, it returns the time from the create of the job to the create of its last pod.
 func (c *cluster) oneAfterTheOther(ctx context.Context, w work, closed <-chan struct{}) ([]time.Duration, error) {
 	var began []time.Time
 	for done := false; !done; {
@@ -103,7 +102,7 @@ func (c *cluster) oneAfterTheOther(ctx context.Context, w work, closed <-chan st
 		return nil, err
 	}
 	if want := len(began) * int(w.replicas); len(pods) != want {
-		return nil, fmt.Errorf("%d pods were created in namespace %s, not %d", len(pods), w.namespace, want)
+		return nil, fmt.Errorf("%d pods were created in namespace %s, want %d", len(pods), w.namespace, want)
 	}
 	took := make([]time.Duration, len(began))
 	for i, at := range began {

@@ -10,12 +10,12 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// manyReplicas measures how soon a large job has all its pods, by turns on one control plane. Each job has a node to
-// itself.
+// manyReplicas measures how soon a large job has all its pods. The contenders take turns on one control plane, and each
+// job has a separate node.
 func manyReplicas(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	err := b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
-		for _, who := range []contender{theirs, ours} { // the one of Jobs runs those that wait, too
+		for _, who := range []contender{theirs, ours} { // theirs also runs the Jobs of theirsThatWait
 			if err := who.start(ctx, c); err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ func manyReplicas(ctx context.Context, b *bench) error {
 			}
 			b.progress.Printf("%d replicas of %s: %.2f s", b.scale.manyReplicas, who.name, took.Seconds())
 			times[who.name] = append(times[who.name], took.Seconds())
-			if err := c.settled(ctx, who.program); err != nil { // what is written late is not to fall into the next turn
+			if err := c.settled(ctx, who.program); err != nil { // late writes must not slow the next turn down
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func manyReplicas(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// create creates the i-th job, and returns the time until the last of its pods is created, once all of them run.
+// create creates the i-th job and waits until all its pods run. It returns the time until the last pod was created.
 func (c *cluster) create(ctx context.Context, who contender, w work, i int) (time.Duration, error) {
 	if err := c.namespace(ctx, w.namespace); err != nil {
 		return 0, err
@@ -60,15 +60,13 @@ func (c *cluster) create(ctx context.Context, who contender, w work, i int) (tim
 	if err := c.podsAre(ctx, w.namespace, corev1.PodRunning, int(w.replicas)); err != nil {
 		return 0, err
 	}
-	created, err := c.writes.selected(
-		began,
-		func(w2 write) bool { return w2.createsPod() && w2.ObjectRef.Namespace == w.namespace },
-	)
+	created, err := c.writes.selected(began,
+		func(w2 write) bool { return w2.createsPod() && w2.ObjectRef.Namespace == w.namespace })
 	if err != nil {
 		return 0, err
 	}
 	if len(created) != int(w.replicas) {
-		return 0, fmt.Errorf("%d pods were created", len(created))
+		return 0, fmt.Errorf("%d pods were created, want %d", len(created), w.replicas)
 	}
 	return created[len(created)-1].Done.Sub(began), nil
 }

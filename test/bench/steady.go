@@ -15,11 +15,11 @@ import (
 
 const (
 	schedulerController = "scheduler-controller"
-	// benchNamespace is where jobs are.
+	// benchNamespace is the namespace of jobs, or the prefix of their namespaces.
 	benchNamespace = "bench"
 )
 
-// runningJobs starts the pytorch-controller and so many jobs, and returns when all run and their statuses say so.
+// runningJobs starts the pytorch-controller and creates the jobs. It returns when the statuses of all jobs are Running.
 func (c *cluster) runningJobs(ctx context.Context, w work, jobs int) error {
 	if err := c.namespace(ctx, w.namespace); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *cluster) runningJobs(ctx context.Context, w work, jobs int) error {
 	return c.allRun(ctx, w)
 }
 
-// allRun waits until all replicas of all jobs run, and the statuses say so.
+// allRun waits until the status of each job in the namespace is Running with all replicas ready.
 func (c *cluster) allRun(ctx context.Context, w work) error {
 	return c.eventually(ctx, "all jobs run", func(ctx context.Context) (bool, error) {
 		list := &pytorchv1beta1.PyTorchTrainingJobList{}
@@ -48,7 +48,8 @@ func (c *cluster) allRun(ctx context.Context, w work) error {
 	})
 }
 
-// restart ends a controller as a kubelet does and starts it again. It returns when it has looked at all jobs.
+// restart ends a controller as a kubelet does and starts it again. It returns when the controller has reconciled all
+// jobs.
 func (c *cluster) restart(ctx context.Context, controller string) error {
 	if err := c.Terminate(controller); err != nil {
 		return err
@@ -62,12 +63,12 @@ func (c *cluster) restart(ctx context.Context, controller string) error {
 	return c.settled(ctx, controller)
 }
 
-// settled waits until a controller takes no more time of the machine than an idle one, for longer than a status may
-// wait to be written.
+// settled waits until a controller uses no more CPU time than an idle one, for longer than a status write can be
+// deferred.
 func (c *cluster) settled(ctx context.Context, controller string) error {
 	const interval, idle = 6 * time.Second, 100 * time.Millisecond
 	last := time.Duration(-1)
-	return c.eventually(ctx, controller+" has nothing to do", func(ctx context.Context) (bool, error) {
+	return c.eventually(ctx, controller+" is idle", func(ctx context.Context) (bool, error) {
 		usage, err := c.Usage(controller)
 		if err != nil {
 			return false, err
@@ -87,7 +88,7 @@ func (c *cluster) settled(ctx context.Context, controller string) error {
 	})
 }
 
-// idle measures what is written while jobs run as gangs and nothing happens.
+// idle counts the writes of the controllers while jobs run as gangs and nothing changes, and after a restart.
 func idle(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.Native, func(ctx context.Context, c *cluster) error {
 		if err := c.runController(ctx, schedulerController, schedulerController, "--engine=native"); err != nil {
@@ -107,7 +108,7 @@ func idle(ctx context.Context, b *bench) error {
 				return err
 			}
 		}
-		b.progress.Printf("%d jobs run as gangs; nothing is to be written for %s", b.scale.jobs, b.scale.quiet)
+		b.progress.Printf("%d jobs run as gangs; expecting no writes for %s", b.scale.jobs, b.scale.quiet)
 		quietSince := time.Now()
 		select {
 		case <-time.After(b.scale.quiet):
@@ -128,7 +129,7 @@ func idle(ctx context.Context, b *bench) error {
 		}
 		for i, w := range writes {
 			if i < 10 {
-				b.progress.Printf("unexpected: %s", w)
+				b.progress.Printf("unexpected write: %s", w)
 			}
 		}
 		meanwhile := slices.IndexFunc(writes, func(w write) bool { return !w.Begun.Time.Before(restartedAt) })

@@ -19,18 +19,18 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// contender is who runs the jobs that a user creates.
+// contender runs the jobs that users create.
 type contender struct {
 	name string
-	// start starts it.
+	// start starts the contender.
 	start func(ctx context.Context, c *cluster) error
-	// create creates the i-th job, as its user does.
+	// create creates the i-th job as its user does.
 	create func(ctx context.Context, c *cluster, w work, i int) error
-	// kind is what the jobs are.
+	// kind is the kind of the jobs.
 	kind client.Object
-	// succeeded says that a job has.
+	// succeeded reports whether a job has succeeded.
 	succeeded func(object any) bool
-	// program does the work, unless it is done in this process.
+	// program is the name of the process of the controller. It is empty if the work is done in this process.
 	program string
 }
 
@@ -71,8 +71,8 @@ var (
 		},
 		program: jobController,
 	}
-	// theirsThatWait is theirs, of Jobs whose users have their pods wait for the leader's name, as those of ours do by
-	// themselves. All of them do, since they have one template; of ours the leader does not.
+	// theirsThatWait is theirs with an init container that waits for the leader's name. The pytorch-controller adds the
+	// same init container to all pods except the leader's. The pods of a Job have one template, so the leader waits too.
 	theirsThatWait = contender{
 		name:  "batch/v1 Job that waits",
 		start: theirs.start,
@@ -91,7 +91,7 @@ var (
 	}
 )
 
-// createBatchJob creates the i-th job as one of batch/v1, after its Service.
+// createBatchJob creates the Service of the i-th job and then the batch/v1 Job.
 func (c *cluster) createBatchJob(ctx context.Context, w work, i int, job *batchv1.Job) error {
 	if err := c.Client.Create(ctx, w.service(i, map[string]string{batchv1.JobNameLabel: job.Name})); err != nil {
 		return err
@@ -99,17 +99,17 @@ func (c *cluster) createBatchJob(ctx context.Context, w work, i int, job *batchv
 	return c.Client.Create(ctx, job)
 }
 
-// result is how a contender did.
+// result is the result of a race.
 type result struct {
-	// took is the time from the first create of a user to the last success.
+	// took is the time from the first create by a user to the last success.
 	took time.Duration
-	// cpu is what its program took of all cores.
+	// cpu is the CPU time of the contender's program.
 	cpu time.Duration
-	// writes and events are those of its program.
+	// writes and events are the numbers of writes by the contender's program. Events are not counted as writes.
 	writes, events int
 }
 
-// race has a contender run jobs, atOnce of them at most at a time, on a control plane of its own.
+// race lets a contender run jobs on a new control plane, at most atOnce of them at the same time.
 func (b *bench) race(ctx context.Context, who contender, jobs, atOnce int) (r result, err error) {
 	w := work{replicas: replicas, ends: true}
 	err = b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
@@ -138,7 +138,7 @@ func (b *bench) race(ctx context.Context, who contender, jobs, atOnce int) (r re
 		if who.program == "" {
 			return nil
 		}
-		if err := c.settled(ctx, who.program); err != nil { // what is written late counts, too
+		if err := c.settled(ctx, who.program); err != nil { // late writes count too
 			return err
 		}
 		usage, err := who.usage(c)
@@ -162,12 +162,12 @@ func (b *bench) race(ctx context.Context, who contender, jobs, atOnce int) (r re
 	if err != nil {
 		return r, fmt.Errorf("%d jobs of %s: %w", jobs, who.name, err)
 	}
-	b.progress.Printf("%d jobs of %s: %.1f s, %.2f CPU s, %.2f writes and %.2f events a job", jobs, who.name,
+	b.progress.Printf("%d jobs of %s: %.1f s, %.2f CPU s, %.2f writes and %.2f events per job", jobs, who.name,
 		r.took.Seconds(), r.cpu.Seconds(), float64(r.writes)/float64(jobs), float64(r.events)/float64(jobs))
 	return r, nil
 }
 
-// usage is what its program has used.
+// usage returns the resource usage of the contender's program.
 func (who contender) usage(c *cluster) (simulated.Usage, error) {
 	if who.program == "" {
 		return simulated.Usage{}, nil
@@ -175,7 +175,7 @@ func (who contender) usage(c *cluster) (simulated.Usage, error) {
 	return c.Usage(who.program)
 }
 
-// user is as whom the contender writes.
+// user returns the user name of the contender's program.
 func (who contender) user() string {
 	if who.program == jobController {
 		return "system:" + jobController
@@ -183,10 +183,10 @@ func (who contender) user() string {
 	return who.program
 }
 
-// runJobs creates the jobs, each as soon as fewer than atOnce have yet to succeed, and returns when the last of them,
-// and of their pods, has.
+// runJobs creates the jobs. It creates each job as soon as fewer than atOnce jobs are unfinished. It returns the time at
+// which the last job or pod succeeded.
 func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs, atOnce int) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not all have succeeded in %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not all jobs have succeeded within %s", timeout))
 	defer cancel()
 	running := make(chan struct{}, atOnce)
 	jobsDone, err := c.succeeded(ctx, who.kind, who.succeeded, jobs, func() { <-running })
@@ -227,12 +227,13 @@ func podSucceeded(object any) bool {
 	return ok && pod.Status.Phase == corev1.PodSucceeded
 }
 
-// succeeded calls each when an object of a kind has succeeded, and returns a channel that tells when so many have.
+// succeeded calls each for every object of a kind that succeeds. It returns a channel that receives the time when n
+// objects have succeeded.
 func (c *cluster) succeeded(
 	ctx context.Context, kind client.Object, has func(any) bool, n int, each func(),
 ) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
-	count := 0 // of calls one after the other
+	count := 0 // needs no lock: there is one call at a time
 	return done, c.follow(ctx, kind, labels.Everything(), func(before, after any) {
 		if has(before) || !has(after) {
 			return
@@ -244,7 +245,7 @@ func (c *cluster) succeeded(
 	})
 }
 
-// inParallel does something for 0 to n-1.
+// inParallel calls do concurrently for 0 to n-1.
 func (c *cluster) inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inParallel)
@@ -254,7 +255,7 @@ func (c *cluster) inParallel(ctx context.Context, n int, do func(ctx context.Con
 	return group.Wait()
 }
 
-// throughput measures many jobs at once, side by side.
+// throughput measures how long each contender takes for many jobs that are created at the same time.
 func throughput(ctx context.Context, b *bench) error {
 	contenders := []contender{theirs, theirsThatWait, ours, floor}
 	if b.options.Quick {
@@ -294,9 +295,9 @@ func throughput(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// growth measures whether many more jobs take more than their share of the time that few take, of which the median
-// counts. There are as many at a time of both, so that it is not how many wait for kwok that grows. What those of
-// batch/v1 take more is what Kubernetes itself does.
+// growth measures whether the time per job grows with the number of jobs. It compares one run of many jobs with the
+// median of several runs of few. The number of jobs at a time is the same in both, so the number of pods that wait for
+// kwok does not grow. The growth with batch/v1 Jobs shows the share of Kubernetes itself.
 func growth(ctx context.Context, b *bench) error {
 	for _, g := range []struct {
 		figure string

@@ -16,37 +16,38 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// scalarCharts selects the lines of TensorBoard's scalar charts, when they are drawn: paths of more than one point.
+// scalarCharts selects the lines in the scalar charts of TensorBoard. A line that is drawn is a path with more than one
+// point.
 const scalarCharts = `scalar-card line-chart .series-view > svg > path[d*="L"]`
 
-// screenshot opens a page in a headless browser until it shows what the CSS selector selects. It keeps a picture of
-// what the page shows, and returns the text of it.
+// screenshot opens a page in a headless browser until an element that the CSS selector selects is visible. It keeps a
+// picture of the page and returns its text.
 func screenshot(ctx context.Context, url, selector, picture string) string {
 	GinkgoHelper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.WindowSize(1280, 900),
-		chromedp.Flag("disable-3d-apis", true), // TensorBoard draws its charts as SVG then, which a selector finds
+		chromedp.Flag("disable-3d-apis", true), // so that TensorBoard draws its charts as SVG, which selectors can find
 	)
 	if browser := os.Getenv("CHROMIUM"); browser != "" {
 		options = append(options, chromedp.ExecPath(browser))
 	}
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // root has no sandbox
+		options = append(options, chromedp.NoSandbox) // Chromium has no sandbox for root
 	}
 	ctx, cancel := chromedp.NewExecAllocator(ctx, options...)
 	defer cancel()
 	ctx, cancel = chromedp.NewContext(ctx)
 	defer cancel()
-	Expect(chromedp.Do(ctx)).To(Succeed(), "the browser starts: bin/localcluster browser installs one")
+	Expect(chromedp.Do(ctx)).To(Succeed(), "cannot start the browser: bin/localcluster browser installs one")
 
 	show := func(g Gomega) {
-		// The page does not look by itself for data that come after it.
+		// The page does not load data that arrives later, so each try opens the page again.
 		patience, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
 		missing := chromedp.Do(patience, chromedp.Navigate(url), chromedp.WaitVisible(chromedp.CSS(selector)))
 		image, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 		g.Expect(err).NotTo(HaveOccurred())
-		keep(picture, image) // above all if it shows something else
+		keep(picture, image) // also if the page does not show the element
 		g.Expect(missing).NotTo(HaveOccurred(), "%s does not show %s", url, selector)
 	}
 	Eventually(ctx, show).Should(Succeed())
@@ -55,7 +56,7 @@ func screenshot(ctx context.Context, url, selector, picture string) string {
 	return text
 }
 
-// keep writes a file for people to look at after the tests, into $ARTIFACTS or bin/artifacts.
+// keep writes a file into $ARTIFACTS or bin/artifacts, where people can look at it after the tests.
 func keep(name string, content []byte) {
 	GinkgoHelper()
 	folder := cmp.Or(os.Getenv("ARTIFACTS"), filepath.Join(root, "bin/artifacts"))
@@ -63,7 +64,7 @@ func keep(name string, content []byte) {
 	Expect(os.WriteFile(filepath.Join(folder, name), content, 0o644)).To(Succeed())
 }
 
-// forward makes a port of a pod or Service reachable until the test ends, as a user would, and returns its address.
+// forward runs kubectl port-forward for a port of a pod or Service until the test ends, and returns the local address.
 func (n namespace) forward(ctx context.Context, target, port string) string {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command("kubectl", "-n", string(n), "port-forward", target, ":"+port), GinkgoWriter,

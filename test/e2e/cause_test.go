@@ -13,8 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A rank fails in the middle of a collective, and the others of it. The replicas end within the same second, torchrun's
-// all with exit code 1. $CAUSE_TIMES is how often each of them fails; unset is once.
+// In each spec, a rank fails during a collective operation, and the failure makes the other ranks fail. All replicas
+// end within the same second. With torchrun, all of them have exit code 1. $CAUSE_TIMES sets how often each spec runs.
+// The default is 1.
 var _ = Describe("The rank that failed first", Label("cause"), func() {
 	const (
 		plain     = "plain"
@@ -34,20 +35,20 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 		for rank := range ranks {
 			for _, way := range []string{"signal", "exception", "exit code"} {
 				for range times {
-					name := fmt.Sprintf("is named with its replica: %s, rank %d, by %s", launcher, rank, way)
+					name := fmt.Sprintf("is reported with its replica when rank %d of a %s job fails (%s)", rank, launcher, way)
 					It(name, Label("cause-"+strings.ToLower(launcher)), func(ctx context.Context) {
 						n := newNamespace(ctx)
 						f := n.failsAtRank(ctx, launcher, rank, way)
 						fails := regexp.MustCompile(fmt.Sprintf(`rank %d fails on (\S+)`, rank))
 						victim := fails.FindStringSubmatch(f.logs)
-						Expect(victim).NotTo(BeNil(), "the logs say where the rank failed: %s", f.logs)
-						AddReportEntry("named", fmt.Sprintf("%s, on %s", f, victim[1]))
+						Expect(victim).NotTo(BeNil(), "the logs do not show where the rank failed: %s", f.logs)
+						AddReportEntry("reported", fmt.Sprintf("%s, on %s", f, victim[1]))
 						Expect(f.replica).To(Equal(victim[1]))
 						Expect(f.condition).To(ContainSubstring(victim[1]))
 						switch way {
 						case "exception":
-							// Only the text of the exception tells which rank raised it, and torch 1.13 does not print
-							// the rank there.
+							// Only the text of the exception can show which rank raised it, and torch 1.13 does not print the
+							// rank there.
 							Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
 							Expect(f.message).To(ContainSubstring("ValueError: the data has no labels"))
 						default:
@@ -63,14 +64,15 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 	}
 })
 
-// failureAtRank is what a job has about its failure. The end is that of the process: its signal or its exit code.
+// failureAtRank is the failure as the status of the job reports it, with the logs of all pods. The field end is the
+// signal or the exit code of the process.
 type failureAtRank struct{ replica, rank, end, message, condition, logs string }
 
 func (f failureAtRank) String() string {
 	return fmt.Sprintf("replica %s, rank %s, ended by %s", f.replica, f.rank, f.end)
 }
 
-// failsAtRank runs a job of two replicas in which one rank fails, and returns what the job has about that.
+// failsAtRank runs a job with two replicas in which one rank fails, and returns the failure that the job reports.
 func (n namespace) failsAtRank(ctx context.Context, launcher string, rank int, way string) failureAtRank {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/fails.py")

@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
-	DescribeTable("trains for real: the examples as they stand",
+var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
+	DescribeTable("completes the unmodified example",
 		func(ctx context.Context, example, job string, processes int) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, example)
@@ -21,22 +21,22 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 				Expect(logs).To(ContainSubstring(fmt.Sprintf("rank %d of %d on %s-worker-%d", rank, processes, job,
 					rank*2/processes)))
 			}
-			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "rank 0 prints the loss")
-			Eventually(ctx,
-				n.output(ctx, "get", "dsjob", job, "-o",
-					"jsonpath={.status.phase} {.status.backoffCount}")).Should(Equal("Succeeded 0"))
+			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "only rank 0 prints the loss")
+			Eventually(ctx, n.output(ctx, "get", "dsjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).
+				Should(Equal("Succeeded 0"))
 
 			n.kubectl(ctx, "delete", "dsjob", job)
 			Eventually(ctx, n.names(ctx, leftovers+",secrets")).Should(BeEmpty(),
-				"deleting the job leaves nothing, the key included")
+				"deleting the job deletes all its objects, including the Secret of the key")
 		},
-		Entry("a script on two workers with two slots each, by ZeRO stage 1", Label("always"), "zero.yaml", "digits-zero", 4),
-		Entry("a module", "module.yaml", "digits-module", 4),
-		Entry("an executable", "exec.yaml", "digits-exec", 4),
-		Entry("a launch command of the user's own", "custom-command.yaml", "digits-custom-command", 2),
+		Entry("with a script, ZeRO stage 1 and two slots on each of two workers", Label("always"),
+			"zero.yaml", "digits-zero", 4),
+		Entry("with a module", "module.yaml", "digits-module", 4),
+		Entry("with an executable", "exec.yaml", "digits-exec", 4),
+		Entry("with a custom launch command", "custom-command.yaml", "digits-custom-command", 2),
 	)
 
-	It("gives every process a variable from a Secret, and shows its value and the key of the job to nobody",
+	It("passes a variable from a Secret to every process without exposing its value or the SSH key",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, "secret-env.yaml")
@@ -56,11 +56,11 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 				`jsonpath={.items[0].data.ssh-privatekey}`))
 			Expect(key).NotTo(BeEmpty())
 			for _, secret := range []string{"not-a-real-token", key, "OPENSSH PRIVATE KEY"} {
-				Expect(strings.Contains(shown+controller, secret)).To(BeFalse(), "a secret is shown")
+				Expect(strings.Contains(shown+controller, secret)).To(BeFalse(), "a secret is exposed")
 			}
 		})
 
-	It("restarts all workers once when one is killed, and completes", Label("always"), func(ctx context.Context) {
+	It("restarts all workers once after one is killed, and completes", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.trainsLongWithDeepSpeed(ctx)
 		lost := now(n.replicas(ctx))
@@ -68,17 +68,14 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.kubectl(ctx, "exec", "digits-zero-worker-1", "-c", "worker", "--", "sh", "-c", "kill -9 -1")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero", patience)
 
-		Eventually(ctx,
-			n.output(ctx, "get", "dsjob", "digits-zero", "-o",
-				"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
+			"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
 			Should(Equal("1 1 2"))
-		Eventually(
-			ctx,
-			n.failures(ctx, "dsjob/digits-zero"),
-		).Should(ConsistOf("digits-zero-worker-1 Error 137 counted=true on " + lost["digits-zero-worker-1"].node))
+		Eventually(ctx, n.failures(ctx, "dsjob/digits-zero")).
+			Should(ConsistOf("digits-zero-worker-1 Error 137 counted=true on " + lost["digits-zero-worker-1"].node))
 	})
 
-	It("fails with the exit code and the last output of a process that failed on any worker, whatever the others do",
+	It("fails when a process fails on any worker, and reports its exit code and last output",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "create", "configmap", "digits-deepspeed", "--from-literal=train.py="+
@@ -86,47 +83,41 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 			n.applyPatched(ctx, "examples/deepspeed/zero.yaml",
 				`[{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
 			n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
-			Eventually(ctx,
-				n.output(ctx, "get", "dsjob", "digits-zero", "-o",
-					"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
+			Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
+				"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
 				HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
-				MatchRegexp(
-					`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n(.*\n)*the data has no labels$`,
-				),
-			))
+				MatchRegexp(`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n`+
+					`(.*\n)*the data has no labels$`)))
 		})
 
-	It("says what an image lacks", func(ctx context.Context) {
+	It("reports the programs that its image lacks", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
 		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
 			{"op": "replace", "path": "/spec/worker/template/spec/containers/0/image", "value": "tensorstack/pytorch-example:1.13.1"},
 			{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
-		Eventually(ctx,
-			n.output(ctx, "get", "dsjob", "digits-zero", "-o",
-				"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(
-			ContainSubstring("the image lacks deepspeed and pdsh"))
+		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
+			"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).
+			Should(ContainSubstring("the image lacks deepspeed and pdsh"))
 	})
 
-	It("tunes: the autotuner tries what it is given, on all workers", Label("tuning"), func(ctx context.Context) {
+	It("runs the autotuner on all workers until it finds the optimal setup", Label("tuning"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "autotune.yaml")
-		// it trains a dozen times
+		// The autotuner trains a dozen times.
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", "--timeout=30m")
-		Eventually(ctx, n.output(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).Should(
-			MatchRegexp(`z1_gas\d+_tmbspg\d+ is the optimal setup after tuning`))
+		Eventually(ctx, n.output(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).
+			Should(MatchRegexp(`z1_gas\d+_tmbspg\d+ is the optimal setup after tuning`))
 	})
 
-	It("trains on with other workers when it is scaled", Label("elastic"), func(ctx context.Context) {
+	It("continues the training with more and with fewer workers", Label("elastic"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "elastic.yaml")
 		trainsOn := func(processes int) {
 			GinkgoHelper()
-			Eventually(
-				ctx,
-				n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker", "--tail=3"),
-			).Should(MatchRegexp(`epoch +\d+  loss .* processes %d`, processes))
+			Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker", "--tail=3")).
+				Should(MatchRegexp(`epoch +\d+  loss .* processes %d`, processes))
 		}
 		trainsOn(2)
 		before := now(n.replicas(ctx))
@@ -135,45 +126,28 @@ var _ = Describe("DeepSpeedJob", Label("deepspeed"), func() {
 		n.kubectl(ctx, "scale", "dsjob/digits-elastic", "--replicas=1")
 		trainsOn(1)
 		Expect(now(n.replicas(ctx))["digits-elastic-worker-0"]).To(Equal(before["digits-elastic-worker-0"]),
-			"the leader's pod stays")
+			"the leader keeps its pod")
 		Eventually(ctx,
-			n.output(ctx, "get", "dsjob", "digits-elastic", "-o",
-				"jsonpath={.status.backoffCount} {.status.failures}")).Should(Equal("0"))
-		Eventually(
-			ctx,
-			n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker"),
-		).Should(ContainSubstring("going on after epoch"))
+			n.output(ctx, "get", "dsjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount} {.status.failures}")).
+			Should(Equal("0"))
+		Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "worker")).
+			Should(ContainSubstring("continuing after epoch"))
 	})
 
-	It("waits in debug mode for somebody to launch by hand", func(ctx context.Context) {
+	It("lets the user launch the training by hand in debug mode", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "debug.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Running", "dsjob/digits-debug", patience)
-		output := n.kubectl(
-			ctx,
-			"exec",
-			"digits-debug-worker-0",
-			"-c",
-			"worker",
-			"--",
-			"/t9k/agent/agent",
-			"run",
-			"--",
-			"deepspeed",
-			"--hostfile",
-			"/t9k/hostfile",
-			"/code/train.py",
-			"--deepspeed_config",
-			"/code/ds_config.json",
-			"--epochs=1",
-		)
+		output := n.kubectl(ctx, "exec", "digits-debug-worker-0", "-c", "worker", "--", "/t9k/agent/agent", "run", "--",
+			"deepspeed", "--hostfile", "/t9k/hostfile", "/code/train.py", "--deepspeed_config", "/code/ds_config.json",
+			"--epochs=1")
 		Expect(output).To(ContainSubstring("rank 3 of 4 on digits-debug-worker-1"))
 		Expect(output).To(ContainSubstring("epoch  1  loss"))
 	})
 })
 
-// trainsLongWithDeepSpeed waits until the job digits-zero trains. It would train for very long, but ends soon once it
-// has been restarted or resumed. Its processes can be killed from within their containers.
+// trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The job trains for a very long
+// time, but ends soon after it has been restarted or resumed. Its processes can be killed from within their containers.
 func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
@@ -184,22 +158,20 @@ func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 		{"op": "add", "path": "/spec/worker/template/spec/terminationGracePeriodSeconds", "value": 2},
 		{"op": "add", "path": "/spec/worker/template/spec/containers/0/env/-", "value":
 			{"name": "EPOCHS", "valueFrom": {"configMapKeyRef": {"name": "schedule", "key": "epochs"}}}}]`)
-	Eventually(
-		ctx,
-		n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker"),
-	).Should(ContainSubstring("epoch  2  loss"), "it is in the middle of the training")
-	// What runs has read it; what starts from here on ends soon.
+	Eventually(ctx, n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker")).
+		Should(ContainSubstring("epoch  2  loss"), "the job trains")
+	// Running processes have already read the number of epochs. Only new processes read this one, and end soon.
 	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 }
 
-// deepspeed applies an example for DeepSpeed.
+// deepspeed applies an example of DeepSpeed.
 func (n namespace) deepspeed(ctx context.Context, example string) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
 	n.kubectl(ctx, "apply", "-f", "examples/deepspeed/"+example)
 }
 
-// applyPatched applies a manifest with a JSON patch applied.
+// applyPatched patches a manifest with a JSON patch and applies the result.
 func (n namespace) applyPatched(ctx context.Context, manifest, patch string) {
 	GinkgoHelper()
 	patched := n.kubectl(ctx, "patch", "--local", "-f", manifest, "-o", "yaml", "--type=json", "-p", patch)

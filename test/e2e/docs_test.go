@@ -14,14 +14,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// step is a command that a document shows, with the lines that it shows to be printed.
+// step is a command of a document, with the lines of output that the document shows.
 type step struct {
 	command string
 	prints  []string
 }
 
-// follow types what a section of a document shows in its console blocks, one command after the other, as its reader
-// would.
+// follow runs the commands in the console blocks of a section of a document one after the other, as a reader would.
 func (n namespace) follow(ctx context.Context, document, section string) {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, document))
@@ -32,7 +31,7 @@ func (n namespace) follow(ctx context.Context, document, section string) {
 	for _, s := range steps {
 		By(s.command)
 		try := func() error { return s.try(ctx, kubeconfig) }
-		if s.looks() {
+		if s.onlyReads() {
 			Eventually(ctx, try).Should(Succeed())
 		} else {
 			Expect(try()).To(Succeed())
@@ -40,7 +39,7 @@ func (n namespace) follow(ctx context.Context, document, section string) {
 	}
 }
 
-// kubeconfig returns a file by which kubectl works in the namespace.
+// kubeconfig writes a kubeconfig whose current context has the namespace, and returns its path.
 func (n namespace) kubeconfig(ctx context.Context) string {
 	GinkgoHelper()
 	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
@@ -49,8 +48,8 @@ func (n namespace) kubeconfig(ctx context.Context) string {
 	return file
 }
 
-// stepsOf reads the console blocks of a section: lines that begin with "$ " are commands, which a backslash at the end
-// of a line continues; the others are what the command before them prints.
+// stepsOf reads the console blocks of a section. Lines that begin with "$ " are commands. A backslash at the end of a
+// line continues the command. All other lines are the output of the command before them.
 func stepsOf(document, section string) []step {
 	var steps []step
 	inSection, inBlock, continued := false, false, false
@@ -78,18 +77,19 @@ func stepsOf(document, section string) []step {
 	return steps
 }
 
-// looks says that the command only looks at something, which the reader may have to do again until it is there.
-func (s step) looks() bool {
+// onlyReads reports whether the command only reads. A reader might have to repeat it until it prints
+// the documented output.
+func (s step) onlyReads() bool {
 	return slices.ContainsFunc([]string{"get", "logs", "describe"}, func(verb string) bool {
 		return strings.HasPrefix(s.command, "kubectl "+verb+" ")
 	})
 }
 
-// try types the command. It returns an error if the command does not print what is shown, line by line and maybe with
-// others between them, or if it fails and nothing is shown. Where the document has "..." anything may stand, and any
-// age where it has one.
+// try runs the command. It returns an error if the command does not print the lines that the document shows, in their
+// order. Other lines can be between them. If the document shows no output, the command must succeed. "..." in the
+// document matches any text, and an age matches any age.
 func (s step) try(ctx context.Context, kubeconfig string) error {
-	// The reader's machine is not busy with other specs.
+	// Other specs keep this machine busy, so the timeout of the document can be too short.
 	command := exec.CommandContext(ctx, "bash", "-c", shownTimeout.ReplaceAllString(s.command, patience))
 	command.Dir = root
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
@@ -114,20 +114,20 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 			lines = lines[1:]
 		}
 		if !found {
-			return fmt.Errorf("%q is not printed, or not in its place; the last that is printed:\n%s", shown,
+			return fmt.Errorf("the line %q is missing or out of order; the end of the output:\n%s", shown,
 				output[max(0, len(output)-2000):])
 		}
 	}
 	return nil
 }
 
-// shownTimeout is how long a document lets kubectl wait.
+// shownTimeout matches the timeout of kubectl wait in a document.
 var shownTimeout = regexp.MustCompile(`--timeout=\d+[sm]`)
 
-// age is how kubectl prints the age of an object.
+// age matches the age of an object as kubectl prints it.
 var age = regexp.MustCompile(`^\d+[smhd]$`)
 
-// areDocumented expects those metrics of a controller that are ours to be in the document.
+// areDocumented expects docs/metrics.md to list all tensorstack_* metrics of a controller.
 func areDocumented(metrics string) {
 	GinkgoHelper()
 	documented, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))

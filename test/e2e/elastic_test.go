@@ -11,33 +11,30 @@ import (
 )
 
 var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), func() {
-	It("is scaled by kubectl, by an edit and by an autoscaler as the document shows, and its leader's pod stays",
+	It("is scaled by kubectl, an edit and an autoscaler as docs/elastic.md shows, and keeps its leader",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.follow(ctx, "docs/elastic.md", "Scale")
-			// All of it is in the log of one pod.
-			Eventually(
-				ctx,
-				n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch"),
-			).Should(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
-			Eventually(ctx,
-				n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
-					"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
-				Should(Equal("0"), "no failure and no restart")
+			// The leader keeps its pod, so the log of one pod has all world sizes.
+			Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch")).
+				Should(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
+				"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
+				Should(Equal("0"), "there is no failure and no restart")
 			n.follow(ctx, "docs/elastic.md", "Autoscale")
 		})
 
-	It("trains with what fits as the document shows", func(ctx context.Context) {
+	It("trains with the replicas that fit, as docs/elastic.md shows", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.follow(ctx, "docs/elastic.md", "What fits")
 	})
 
-	It("replaces a worker alone that is killed as the job grows", func(ctx context.Context) {
+	It("replaces only the worker that is killed while the job scales up", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		// The first process of a PID namespace cannot be killed from within, so that torchrun must not be it.
+		// The first process of a PID namespace cannot be killed from within, so torchrun must not be the first.
 		job := n.kubectl(ctx, "patch", "--local", "-f", "examples/pytorch/elastic.yaml", "-o", "yaml", "--type=json",
 			"-p", `[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
 		n.kubectlWith(ctx, job, "apply", "-f", "-")
@@ -50,17 +47,15 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 
 		after := now(n.replicas(ctx))
 		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid),
-			"the leader's pod stays")
+			"the leader keeps its pod")
 		Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
-		Eventually(
-			ctx,
-			n.failures(ctx, "ptjob/digits-elastic"),
-		).Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
-		Eventually(ctx,
-			n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
+		Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).
+			Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).
+			Should(Equal("1"))
 	})
 
-	DescribeTable("starts all replicas anew, and trains again, when the rendezvous has ended",
+	DescribeTable("restarts all replicas and trains again after the rendezvous has ended",
 		func(ctx context.Context, end func(context.Context, namespace), counted string, cause string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -69,28 +64,27 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 			before := now(n.replicas(ctx))
 
 			end(ctx, n)
-			Eventually(ctx,
-				n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
-					"jsonpath={.status.attempt} {.status.phase} {.status.ready}")).Should(Equal("1 Running 2/2"))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
+				"jsonpath={.status.attempt} {.status.phase} {.status.ready}")).Should(Equal("1 Running 2/2"))
 			n.trains(ctx, "digits-elastic-worker-0", 2)
 
 			for name, replica := range now(n.replicas(ctx)) {
-				Expect(replica.uid).NotTo(Equal(before[name].uid), "%s is a new pod", name)
+				Expect(replica.uid).NotTo(Equal(before[name].uid), "%s has a new pod", name)
 			}
-			Eventually(ctx,
-				n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).Should(Equal(counted))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).
+				Should(Equal(counted))
 			Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).Should(ConsistOf(HavePrefix(cause)))
 		},
-		Entry("with its leader, whose pod is deleted", func(ctx context.Context, n namespace) {
+		Entry("because the leader's pod was deleted", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "delete", "pod", "digits-elastic-worker-0")
 		}, "0", "digits-elastic-worker-0 Deleted counted=false"),
-		Entry("because an agent of torchrun gave up", func(ctx context.Context, n namespace) {
+		Entry("because a torchrun agent gave up", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill 1")
 		}, "1", "digits-elastic-worker-1 Error 1 counted=true"),
 	)
 })
 
-// trains waits until the last world whose beginning the pod's log tells of has so many processes.
+// trains waits until the newest rendezvous in the pod's log has the given number of processes, and they train.
 func (n namespace) trains(ctx context.Context, pod string, processes int) {
 	GinkgoHelper()
 	Eventually(ctx, func() (string, error) {
@@ -100,34 +94,22 @@ func (n namespace) trains(ctx context.Context, pod string, processes int) {
 }
 
 var _ = Describe("A replica that starts long before its leader", Label("pytorch", "elastic"), func() {
-	It("waits for it, with torchrun and without", func(ctx context.Context) {
+	It("waits for the leader, with and without torchrun", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		jobs := map[string]string{"plain": "", "torchrun": `, {"op": "add", "path": "/spec/torchrunConfig",
 			"value": {"enabled": true, "extraOptions": ["--redirects=1", "--tee=1"]}}`}
 		for name, torchrun := range jobs {
-			// The master, which stands second, has no node yet.
-			job := n.kubectl(
-				ctx,
-				"patch",
-				"--local",
-				"-f",
-				"examples/pytorch/master-worker.yaml",
-				"-o",
-				"yaml",
-				"--type=json",
-				"-p",
-				fmt.Sprintf(`[
+			// The second type is the master. It selects a label that no node has yet.
+			n.applyPatched(ctx, "examples/pytorch/master-worker.yaml", fmt.Sprintf(`[
 				{"op": "replace", "path": "/metadata/name", "value": %q},
 				{"op": "replace", "path": "/spec/replicaSpecs/0/replicas", "value": 1},
 				{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/args", "value": ["/code/train.py"]},
 				{"op": "replace", "path": "/spec/replicaSpecs/1/template/spec/containers/0/args", "value": ["/code/train.py"]},
 				{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/command", "value": ["python3"]},
 				{"op": "replace", "path": "/spec/replicaSpecs/1/template/spec/containers/0/command", "value": ["python3"]},
-				{"op": "add", "path": "/spec/replicaSpecs/1/template/spec/nodeSelector", "value": {"e2e.tensorstack.dev/late": %q}}%s]`,
-					name, n, torchrun),
-			)
-			n.kubectlWith(ctx, job, "apply", "-f", "-")
+				{"op": "add", "path": "/spec/replicaSpecs/1/template/spec/nodeSelector",
+					"value": {"e2e.tensorstack.dev/late": %q}}%s]`, name, n, torchrun))
 		}
 		for name := range jobs {
 			Eventually(ctx, func(g Gomega) {
@@ -137,19 +119,17 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 				started, err := time.Parse(time.RFC3339, since)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(time.Since(started)).To(BeNumerically(">", 30*time.Second))
-			}).Should(Succeed(), "it has waited for 30 s")
+			}).Should(Succeed(), "the worker has waited for 30 s")
 		}
 		node := now(n.output(ctx, "get", "pod", "plain-worker-0", "-o", "jsonpath={.spec.nodeName}"))
 		n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late="+string(n))
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late-") })
 		for name := range jobs {
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, patience)
-			Eventually(ctx,
-				n.output(ctx, "get", "ptjob", name, "-o",
-					"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).Should(Equal("0"), "%s", name)
-			Eventually(ctx,
-				n.output(ctx, "get", "pod", name+"-worker-0", "-o",
-					"jsonpath={.status.containerStatuses[0].restartCount}")).Should(Equal("0"))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", name, "-o",
+				"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).Should(Equal("0"), "%s", name)
+			Eventually(ctx, n.output(ctx, "get", "pod", name+"-worker-0", "-o",
+				"jsonpath={.status.containerStatuses[0].restartCount}")).Should(Equal("0"))
 		}
 	})
 })

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// ending is a job whose replicas have pod specs of their own.
+// ending is a job with a separate pod spec for each replica.
 const ending = `
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: PyTorchTrainingJob
@@ -21,8 +21,8 @@ spec:
     - {type: worker, restartPolicy: Never, template: {spec: %s}}
 `
 
-// endingWith returns the job with a command of Python for each replica. A Python without a handler ignores SIGTERM. So
-// its grace period, in seconds, decides when it ends after its deletion.
+// endingWith returns the job with Python code for each replica. Python as PID 1 ignores SIGTERM unless it has a
+// handler. So a deleted pod continues to run for its grace period, which is in seconds.
 func endingWith(grace int, master, worker string) string {
 	spec := func(code string) string {
 		return fmt.Sprintf(`{terminationGracePeriodSeconds: %d, containers: [{
@@ -32,8 +32,8 @@ func endingWith(grace int, master, worker string) string {
 	return fmt.Sprintf(ending, spec(master), spec(worker))
 }
 
-var _ = Describe("The end of a job", Label("pytorch", "ending"), func() {
-	It("is decided when the leader succeeds, and is final when its peer has ended", func(ctx context.Context) {
+var _ = Describe("A job", Label("pytorch", "ending"), func() {
+	It("sets SuccessCriteriaMet when its leader succeeds, and Completed when its peer ends", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectlWith(ctx, endingWith(5, "import time; time.sleep(5)", "import time; time.sleep(20)"), "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=SuccessCriteriaMet", "ptjob/ending", patience)
@@ -43,12 +43,12 @@ var _ = Describe("The end of a job", Label("pytorch", "ending"), func() {
 			To(Equal("Succeeded 2/2"))
 	})
 
-	It("is decided when a replica fails for good, and is final when no other runs", func(ctx context.Context) {
+	It("sets FailureTarget when a replica fails permanently, and Failed when no peer runs", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		job := endingWith(600, "import time; time.sleep(600)", "import time; time.sleep(5); exit(3)")
 		n.kubectlWith(ctx, job, "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", patience)
-		// As docs/upgrading.md shows it.
+		// docs/upgrading.md shows this command.
 		Eventually(ctx, n.output(ctx, "get", "training", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace} `+
 			`{.metadata.name} {.status.conditions[?(@.type=="Running")].reason}{"\n"}{end}`)).
 			Should(Equal(fmt.Sprintf("PyTorchTrainingJob %s ending Finishing", n)))
@@ -60,10 +60,10 @@ var _ = Describe("The end of a job", Label("pytorch", "ending"), func() {
 	})
 })
 
-// running returns a function that returns the pods that have a container which runs, or is yet to run.
+// running returns a function that returns the pods with a container that runs or has not started yet.
 func (n namespace) running(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
-		// The kubelet reports the ends of containers before that of their pod.
+		// The kubelet reports the end of the containers before the end of their pod.
 		output, err := n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase} `+
 			`{.status.containerStatuses[*].state.running} {.status.initContainerStatuses[*].state.running}{"\n"}{end}`)()
 		var running []string

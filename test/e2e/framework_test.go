@@ -17,7 +17,7 @@ import (
 
 var _ = Describe("A new framework", Label("framework"), Serial, func() {
 	It("builds, passes conformance and trains a plain command", func(ctx context.Context) {
-		localClusterOrSkip("its image is one that only the local cluster gets")
+		localClusterOrSkip("the image of the framework can be loaded only into the local cluster")
 		repository := GinkgoT().TempDir()
 		tree.Copy(GinkgoTB(), root, repository)
 		in := func(command string) {
@@ -25,7 +25,7 @@ var _ = Describe("A new framework", Label("framework"), Serial, func() {
 			By(command)
 			shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command)
 			shell.Dir = repository
-			// As at a prompt, and not below the make that runs this.
+			// Remove the variables of the make that runs this test, so that the commands run as at a shell prompt.
 			shell.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") })
 			output, err := shell.CombinedOutput()
 			Expect(err).NotTo(HaveOccurred(), "%s", output)

@@ -9,12 +9,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// holdLeaders is the patch of a Deployment whose controller is to hold the pods of leaders.
+// holdLeaders is a patch of a controller's Deployment that makes it hold the pods of leaders.
 const holdLeaders = `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--hold-leaders"]}]`
 
-// A controller that is away does not see how a leader ends. With --hold-leaders the pod waits for it.
+// A controller that does not run cannot see how a leader ends. With --hold-leaders, a finalizer keeps the pod until the
+// controller has seen it.
 var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
-	It("that ends and is drained while there is no controller ends the job, if it is held", func(ctx context.Context) {
+	It("ends the job even if it was evicted while no controller ran, with --hold-leaders", func(ctx context.Context) {
 		redeploy(ctx, holdLeaders)
 		n := startWaitingAlone(ctx)
 		n.isHeld(ctx)
@@ -24,18 +25,18 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		n.kubectl(ctx, "exec", "alone-worker-1", "--", "touch", "/tmp/enough")
 		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-1", patience)
 		waits := n.output(ctx, "get", "pod", "alone-worker-0", "-o", "jsonpath={.status.phase} {.metadata.deletionTimestamp}")
-		Eventually(ctx, waits).Should(MatchRegexp(`^Succeeded \d{4}-`), "the pod stays to be seen")
+		Eventually(ctx, waits).Should(MatchRegexp(`^Succeeded \d{4}-`), "the pod stays until the controller has seen it")
 		scaleController(ctx, 1)
 
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", patience)
 		Eventually(ctx, n.ofAlone(ctx, "{.status.reason} {.status.tasks[0].replicas[*].phase}")).
-			Should(Equal("LeaderSucceeded Succeeded Succeeded")) //nolint:dupword // of both replicas
+			Should(Equal("LeaderSucceeded Succeeded Succeeded")) //nolint:dupword // one for each replica
 		Eventually(ctx, n.ofAlone(ctx, "0{.status.attempt} 0{.status.tasks[0].restartCount}")).
-			Should(MatchRegexp(`^0+ 0+$`), "nothing ran again")
+			Should(MatchRegexp(`^0+ 0+$`), "no replica restarted")
 		Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/alone-worker-1"), "the pod of the leader is gone")
 	})
 
-	It("that ends and is drained while there is no controller runs again, if it is not held", func(ctx context.Context) {
+	It("restarts if it ended and was evicted while no controller ran, without --hold-leaders", func(ctx context.Context) {
 		n := startWaitingAlone(ctx)
 		was := now(n.replicas(ctx))
 		scaleController(ctx, 0)
@@ -51,8 +52,8 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		Eventually(ctx, n.failures(ctx, "ptjob/alone")).Should(ConsistOf(failure))
 	})
 
-	It("that is held goes with its job, if both are removed as the document shows", func(ctx context.Context) {
-		localClusterOrSkip("it removes what others may use")
+	It("is deleted with the job and the controller, with --hold-leaders", func(ctx context.Context) {
+		localClusterOrSkip(removesController)
 		isInstalledAgain("pytorch")
 		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
 		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
@@ -65,7 +66,8 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 	})
 })
 
-// startWaitingAlone creates a job, of two replicas that wait until they are told to end, and waits until both run.
+// startWaitingAlone creates the job alone, and waits until its two replicas run. Each replica runs until the file
+// /tmp/enough exists in its container.
 func startWaitingAlone(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -99,13 +101,13 @@ func (n namespace) isHeld(ctx context.Context) {
 		Should(Equal(`alone-worker-0["batch.tensorstack.dev/leader"] alone-worker-1`))
 }
 
-// ofAlone returns a function that returns a part of the job.
+// ofAlone returns a function that returns fields of the job alone.
 func (n namespace) ofAlone(ctx context.Context, path string) func() (string, error) {
 	return n.output(ctx, "get", "ptjob", "alone", "-o", "jsonpath="+path)
 }
 
-// leaderEnds tells the leader to end, and waits until that is so long ago that nobody takes it for the end of a pod
-// that was deleted.
+// leaderEnds makes the leader succeed. Then it waits long enough for the controller to distinguish this success from an
+// end that the later deletion of the pod causes.
 func (n namespace) leaderEnds(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "exec", "alone-worker-0", "--", "touch", "/tmp/enough")
@@ -120,7 +122,7 @@ func (n namespace) leaderEnds(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// drainLeader evicts the pod of the leader, as kubectl drain does.
+// drainLeader evicts the leader's pod, as kubectl drain does.
 func (n namespace) drainLeader(ctx context.Context) {
 	GinkgoHelper()
 	const eviction = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "alone-worker-0"}}`

@@ -10,22 +10,22 @@ import (
 )
 
 var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
-	DescribeTable("complete side by side, and no port is that of two replicas",
+	DescribeTable("complete side by side without sharing a port",
 		func(ctx context.Context, code, example, template, kind string, portsOfJob int) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", code)
 			n.completeSideBySide(ctx, example, template, kind, "")
 			n.haveTheirOwnPorts(ctx, portsOfJob)
 		},
-		Entry("of PyTorch, whose leaders listen", "examples/pytorch/code", "examples/pytorch/plain.yaml",
+		Entry("with PyTorch, where leaders listen", "examples/pytorch/code", "examples/pytorch/plain.yaml",
 			"/spec/replicaSpecs/0/template/spec", "ptjob", 1),
-		Entry("of TensorFlow, whose workers all listen", "examples/tensorflow/code", "examples/tensorflow/multi-worker.yaml",
-			"/spec/replicaSpecs/0/template/spec", "tfjob", 2),
-		Entry("of DeepSpeed, whose workers all serve ssh", "examples/deepspeed/code", "examples/deepspeed/zero.yaml",
+		Entry("with TensorFlow, where all workers listen", "examples/tensorflow/code",
+			"examples/tensorflow/multi-worker.yaml", "/spec/replicaSpecs/0/template/spec", "tfjob", 2),
+		Entry("with DeepSpeed, where all workers serve ssh", "examples/deepspeed/code", "examples/deepspeed/zero.yaml",
 			"/spec/worker/template/spec", "dsjob", 3),
 	)
 
-	It("complete side by side with torchrun, which knows its replicas by their names", func(ctx context.Context) {
+	It("complete side by side with torchrun, which identifies replicas by their names", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "create", "configmap", "names", "--from-file=test/e2e/testdata/sitecustomize.py")
@@ -38,8 +38,8 @@ var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
 	})
 })
 
-// completeSideBySide creates two jobs from an example at once, with hostNetwork and other changes to the spec of their
-// pods, and waits until both have succeeded. Their pods stay.
+// completeSideBySide creates two jobs from an example, with hostNetwork and other changes to their pod spec, and waits
+// until both have succeeded. Their pods stay.
 func (n namespace) completeSideBySide(ctx context.Context, example, template, kind, changes string) {
 	GinkgoHelper()
 	jobs := []string{"one", "other"}
@@ -57,20 +57,20 @@ func (n namespace) completeSideBySide(ctx context.Context, example, template, ki
 	}
 }
 
-// haveTheirOwnPorts checks the pods of the two jobs, which have ended.
+// haveTheirOwnPorts expects the pods of the two jobs to use the host network, and no two replicas to share a port.
 func (n namespace) haveTheirOwnPorts(ctx context.Context, portsOfJob int) {
 	GinkgoHelper()
 	spec := func(field string) func() (string, error) {
 		return n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].spec."+field+"}")
 	}
-	Expect(now(spec("hostNetwork"))).To(Equal("true true true true")) //nolint:dupword // of all pods
+	Expect(now(spec("hostNetwork"))).To(Equal("true true true true")) //nolint:dupword // one for each pod
 	Expect(strings.Fields(now(spec("dnsPolicy")))).To(HaveEach("ClusterFirstWithHostNet"))
 	ports := strings.Fields(now(spec("containers[*].ports[*].hostPort")))
 	Expect(ports).To(HaveLen(2 * portsOfJob))
 	seen := map[string]bool{}
 	for _, port := range ports {
 		Expect(port).To(MatchRegexp(`^2[0-6]\d{3}$`), "ports are from 20000 to 26002")
-		Expect(seen[port]).To(BeFalse(), "port %s is that of two replicas", port)
+		Expect(seen[port]).To(BeFalse(), "two replicas have port %s", port)
 		seen[port] = true
 	}
 }

@@ -9,10 +9,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// These change what is installed, as docs/installing.md says, and leave it as it was.
+// These specs change the installation with the commands of docs/installing.md, and restore it at the end.
 var _ = Describe("An installation", Label("install"), Serial, func() {
-	It("is removed in two steps, which take nothing from others, and is back by Helm", func(ctx context.Context) {
-		localClusterOrSkip("it removes what others may use")
+	It("is removed in two steps without affecting others, and is installed again with Helm", func(ctx context.Context) {
+		localClusterOrSkip(removesController)
 		n := newNamespace(ctx)
 		isInstalledAgain("tensorboard")
 		n.volume(ctx, "digits-logs")
@@ -21,20 +21,19 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 
 		n.follow(ctx, "docs/installing.md", "Removing a controller")
 		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(),
-			"the garbage collector deletes the pods of TensorBoards that are no more")
+			"the garbage collector deletes the pods of the removed TensorBoards")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
-		Eventually(ctx,
-			n.output(ctx, "get", "ptjob", "digits-board", "-o",
-				"jsonpath={.status.tensorboard.reason}")).Should(Equal("NotInstalled"))
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.reason}")).
+			Should(Equal("NotInstalled"))
 		n.kubectl(ctx, "delete", "ptjob", "digits-board")
 
 		n.follow(ctx, "docs/installing.md", "Helm")
 	})
 
-	It("may be confined to one namespace", func(ctx context.Context) {
-		localClusterOrSkip("it removes what others may use")
+	It("can be confined to one namespace", func(ctx context.Context) {
+		localClusterOrSkip(removesController)
 		const team = namespace("team-a")
 		other := newNamespace(ctx)
 		isInstalledAgain("tensorflow")
@@ -51,22 +50,14 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			n.kubectl(ctx, "apply", "-f", "examples/tensorflow/multi-worker.yaml")
 		}
 		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", patience)
-		Eventually(
-			ctx,
-			other.output(
-				ctx,
-				"get",
-				"tfjob",
-				"digits-multi-worker",
-				"-o",
-				"jsonpath={.status.observedGeneration}",
-			),
-		).Should(BeEmpty(), "no controller has looked at it")
+		Eventually(ctx,
+			other.output(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.observedGeneration}")).
+			Should(BeEmpty(), "no controller reconciles a job in another namespace")
 		Eventually(ctx, other.output(ctx, "get", "pods", "--output=name")).Should(BeEmpty())
 	})
 
-	It("is watched by the Prometheus operator", func(ctx context.Context) {
-		cluster := localClusterOrSkip("it removes what others may use")
+	It("provides a ServiceMonitor and alerts to the Prometheus operator", func(ctx context.Context) {
+		cluster := localClusterOrSkip("the test removes custom resource definitions and a namespace that others might use")
 		n := newNamespace(ctx)
 		source, err := cluster.SourceDir(ctx, "prometheus-operator")
 		Expect(err).NotTo(HaveOccurred())
@@ -89,18 +80,22 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 		endpoints := namespace("t9k-pytorch").output(ctx, "get", "endpointslices", "-l",
 			"kubernetes.io/service-name=pytorch-controller-metrics",
 			"-o", "jsonpath={.items[0].ports[0].name} {.items[0].ports[0].port}")
-		Eventually(ctx, endpoints).Should(Equal("metrics 8080"), "the ServiceMonitor leads to the controller's port")
+		Eventually(ctx, endpoints).Should(Equal("metrics 8080"),
+			"the Service that the ServiceMonitor selects leads to the controller's port")
 	})
 })
 
-// isInstalledAgain has a controller installed after the test as it was before.
+// removesController is the reason why some specs run only on the local cluster.
+const removesController = "the test removes a controller that others might use"
+
+// isInstalledAgain installs a controller again after the test.
 func isInstalledAgain(controller string) {
 	DeferCleanup(func(ctx context.Context) {
 		for _, args := range [][]string{
 			{"apply", "-k", "deploy/" + controller},
 			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", patience},
 		} {
-			// A namespace that is being deleted takes nothing new yet.
+			// A namespace that is being deleted accepts no new objects, so retry.
 			Eventually(ctx, func() error { _, err := kubectl(ctx, args...); return err }).Should(Succeed(),
 				strings.Join(args, " "))
 		}

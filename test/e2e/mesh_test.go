@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("A job to whose pods admission adds containers", Label("mesh"), func() {
-	DescribeTable("completes, and what its pods hold is free",
+var _ = Describe("A job whose pods get more containers at admission", Label("mesh"), func() {
+	DescribeTable("completes and releases the quota of its pods",
 		func(ctx context.Context, code, example, named, job string) {
 			n := newNamespace(ctx)
 			n.mesh(ctx)
@@ -18,7 +18,7 @@ var _ = Describe("A job to whose pods admission adds containers", Label("mesh"),
 			n.kubectl(ctx, "apply", "-k", code)
 			manifest, err := os.ReadFile(root + "/" + example)
 			Expect(err).NotTo(HaveOccurred())
-			// The framework does not know this name. The container is the main one as the first of the template.
+			// The framework does not know this name. The container is the main one because it is the first of the template.
 			renamed := strings.Replace(string(manifest), "- name: "+named+"\n", "- name: train\n", 1)
 			Expect(renamed).NotTo(Equal(string(manifest)))
 			n.kubectlWith(ctx, renamed, "apply", "-f", "-")
@@ -33,25 +33,25 @@ var _ = Describe("A job to whose pods admission adds containers", Label("mesh"),
 				Should(Equal("agent proxy train agent proxy train"))
 			Eventually(ctx, n.output(ctx, "get", "quota", "held", "-o", "jsonpath={.status.used.pods}")).Should(Equal("0"))
 		},
-		Entry("of PyTorch", "examples/pytorch/code", "examples/pytorch/plain.yaml", "pytorch", "ptjob/digits-plain"),
-		Entry("of TensorFlow", "examples/tensorflow/code", "examples/tensorflow/multi-worker.yaml", "tensorflow",
+		Entry("with PyTorch", "examples/pytorch/code", "examples/pytorch/plain.yaml", "pytorch", "ptjob/digits-plain"),
+		Entry("with TensorFlow", "examples/tensorflow/code", "examples/tensorflow/multi-worker.yaml", "tensorflow",
 			"tfjob/digits-multi-worker"),
-		Entry("of DeepSpeed", "examples/deepspeed/code", "examples/deepspeed/zero.yaml", "worker", "dsjob/digits-zero"),
+		Entry("with DeepSpeed", "examples/deepspeed/code", "examples/deepspeed/zero.yaml", "worker", "dsjob/digits-zero"),
 	)
 
-	It("restarts when one of its replicas fails, and tells of that one", func(ctx context.Context) {
+	It("restarts when a replica fails, and reports that replica", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.mesh(ctx)
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
-		ofTraining := HavePrefix("failing-worker-1 Error 1 counted=true")
-		Eventually(ctx, n.failures(ctx, "ptjob/failing")).Should(HaveEach(ofTraining))
+		failure := HavePrefix("failing-worker-1 Error 1 counted=true")
+		Eventually(ctx, n.failures(ctx, "ptjob/failing")).Should(HaveEach(failure))
 		end := n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.reason} {.status.backoffCount}")
 		Eventually(ctx, end).Should(Equal("BackoffLimitExceeded 1"))
 	})
 })
 
-// mesh has admission add containers to the pods of the namespace, and waits until it does.
+// mesh lets admission add containers to the pods of the namespace, and waits until it does.
 func (n namespace) mesh(ctx context.Context) {
 	GinkgoHelper()
 	policy, err := os.ReadFile("testdata/mesh.yaml")

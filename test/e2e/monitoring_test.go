@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/test/monitoring"
 )
 
-var _ = Describe("Alerts and dashboard", Label("install"), func() {
-	It("ask for what the controllers tell", func(ctx context.Context) {
+var _ = Describe("The alerts and the dashboard", Label("install"), func() {
+	It("query only metrics and labels that controllers expose", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		By("having something of everything")
+		By("creating a job that fails and one in a queue that runs")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.holdsQueue(ctx, n.queue(ctx, "300m"), "gang")
@@ -28,14 +28,14 @@ var _ = Describe("Alerts and dashboard", Label("install"), func() {
 		queries, err := monitoring.Queries(root)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, func(g Gomega) {
-			told := told(ctx, g)
+			exposed := exposed(ctx, g)
 			for _, query := range queries {
 				asked, err := query.Asked()
 				g.Expect(err).NotTo(HaveOccurred())
 				for _, selector := range asked {
 					for _, label := range append(selector.Labels, "") {
-						if !slices.Contains([]string{"job", "__name__"}, label) && selector.Metric != "up" { // what Prometheus adds
-							g.Expect(told).To(HaveKey(strings.TrimSpace(selector.Metric+" "+label)), query.Where)
+						if !slices.Contains([]string{"job", "__name__"}, label) && selector.Metric != "up" { // Prometheus adds these
+							g.Expect(exposed).To(HaveKey(strings.TrimSpace(selector.Metric+" "+label)), query.Where)
 						}
 					}
 				}
@@ -44,9 +44,9 @@ var _ = Describe("Alerts and dashboard", Label("install"), func() {
 	})
 })
 
-// told returns the names of the metrics that any controller tells, and of each with those of its labels.
-func told(ctx context.Context, g Gomega) map[string]bool {
-	told := map[string]bool{}
+// exposed returns the names of the metrics of all controllers, and "name label" for each label of a metric.
+func exposed(ctx context.Context, g Gomega) map[string]bool {
+	exposed := map[string]bool{}
 	registry, err := modules.Read(root)
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, controller := range registry.Controllers() {
@@ -64,14 +64,14 @@ func told(ctx context.Context, g Gomega) map[string]bool {
 				names = []string{family.GetName() + "_bucket", family.GetName() + "_sum", family.GetName() + "_count"}
 			}
 			for _, name := range names {
-				told[name] = true
+				exposed[name] = true
 				for _, metric := range family.GetMetric() {
 					for _, label := range metric.GetLabel() {
-						told[name+" "+label.GetName()] = true
+						exposed[name+" "+label.GetName()] = true
 					}
 				}
 			}
 		}
 	}
-	return told
+	return exposed
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// A spec that reads a state once, which something else is about to bring about, passes on an idle machine and fails on
-// a busy one. What reads the cluster returns a function, which Gomega's Expect cannot compare; this test finds what
-// gets around that.
+// TestSpecsDoNotReadStatesOnceByAccident finds flaky specs. A spec that reads a state once, while another process is
+// about to change it, passes on an idle machine and fails on a busy one. Methods that read the cluster therefore return
+// functions, which Gomega's Expect cannot compare. The test finds code that bypasses them.
 func TestSpecsDoNotReadStatesOnceByAccident(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*_test.go")
@@ -31,7 +31,7 @@ func TestSpecsDoNotReadStatesOnceByAccident(t *testing.T) {
 	}
 }
 
-func TestReadsOnceFindsWhatReadsOnce(t *testing.T) {
+func TestReadsOnceFindsSingleReads(t *testing.T) {
 	t.Parallel()
 	for statement, want := range map[string]bool{
 		`Expect(n.kubectl(ctx, "get", "pods")).To(BeEmpty())`:                                   true,
@@ -58,7 +58,7 @@ type finding struct {
 	what string
 }
 
-// readsOnce returns the calls of a file that read the cluster once without saying so.
+// readsOnce returns the calls of a file that read the cluster once without an explicit call of now.
 func readsOnce(file *ast.File) []finding {
 	var found []finding
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -67,14 +67,14 @@ func readsOnce(file *ast.File) []finding {
 			method, ok := n.Fun.(*ast.SelectorExpr)
 			if ok && strings.HasPrefix(method.Sel.Name, "kubectl") && slices.ContainsFunc(n.Args, isReadingVerb) {
 				found = append(found, finding{
-					n.Pos(), "this reads a state once: use Eventually with output, or now if it cannot change any more",
+					n.Pos(), "this reads a state once: use Eventually with output, or use now if the state no longer changes",
 				})
 			}
 		case *ast.FuncLit:
 			if n.Type.Results != nil {
 				if at := callOf("now", n.Body); at.IsValid() {
 					found = append(found, finding{
-						at, "now in a function that returns what it reads: return an error instead, for Eventually to try again",
+						at, "this function calls now and returns a value: return an error instead, so that Eventually can retry",
 					})
 				}
 			}
@@ -84,13 +84,13 @@ func readsOnce(file *ast.File) []finding {
 	return found
 }
 
-// isReadingVerb reports whether an expression is a literal with a verb of kubectl that only reads.
+// isReadingVerb reports whether an expression is a string literal with a kubectl command that only reads.
 func isReadingVerb(e ast.Expr) bool {
 	literal, ok := e.(*ast.BasicLit)
 	return ok && slices.Contains([]string{`"get"`, `"logs"`, `"describe"`, `"events"`, `"top"`}, literal.Value)
 }
 
-// callOf returns where a function of that name is called in a block, if it is.
+// callOf returns the position of a call of the named function in a block, or no position.
 func callOf(name string, block *ast.BlockStmt) (at token.Pos) {
 	ast.Inspect(block, func(node ast.Node) bool {
 		if call, ok := node.(*ast.CallExpr); ok {

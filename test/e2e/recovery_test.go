@@ -9,23 +9,21 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), func() {
-	// The causes are what status.failures may say of the loss. The agents of torchrun look after their processes every few
-	// seconds, so that either of them may fail first.
-	DescribeTable("restarts all replicas once, and completes",
+var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
+	// The causes are the possible entries of status.failures. The agents of torchrun check their processes every few
+	// seconds, so either agent can fail first.
+	DescribeTable("restarts all its replicas once and completes",
 		func(ctx context.Context, manifest string, lose func(context.Context, namespace), counted int, causes ...string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
 			n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/"+manifest)
-			// A counted restart more than these would fail the job.
+			// One more counted restart would fail the job.
 			n.kubectl(ctx, "patch", "ptjob", "digits", "--type=merge", "-p",
 				fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
-			Eventually(
-				ctx,
-				n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch"),
-			).Should(MatchRegexp(`epoch +\d+  loss`), "it is in the middle of the training")
-			// What runs has read it; what starts from here on ends soon.
+			Eventually(ctx, n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")).
+				Should(MatchRegexp(`epoch +\d+  loss`), "the job trains")
+			// Running processes have already read the number of epochs. Only new processes read this one, and end soon.
 			n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 			lost := now(n.replicas(ctx))
 			Expect(lost).To(HaveLen(2))
@@ -33,9 +31,8 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 			lose(ctx, n)
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", patience)
 
-			Eventually(ctx,
-				n.output(ctx, "get", "ptjob", "digits", "-o",
-					"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits", "-o",
+				"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
 				Should(Equal(fmt.Sprintf("%d 1 2", counted)))
 			var failures []string
 			for _, cause := range causes {
@@ -45,28 +42,28 @@ var _ = Describe("PyTorchTrainingJob that loses a replica", Label("pytorch"), fu
 			replacements := now(n.replicas(ctx))
 			Expect(replacements).To(HaveLen(2))
 			for name, replacement := range replacements {
-				Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s is a new pod", name)
+				Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s has a new pod", name)
 			}
 		},
-		Entry("when a worker is killed", Label("always"), "plain.yaml", func(ctx context.Context, n namespace) {
+		Entry("after a worker is killed", Label("always"), "plain.yaml", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "exec", "digits-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1")
 		}, 1, "digits-worker-1 Error 137 counted=true"),
-		Entry("when one of torchrun's processes is killed", "torchrun.yaml", func(ctx context.Context, n namespace) {
+		Entry("after a process of torchrun is killed", "torchrun.yaml", func(ctx context.Context, n namespace) {
 			n.kubectl(ctx, "exec", "digits-worker-1", "-c", "pytorch", "--", "sh", "-c",
 				"kill -9 $(grep -lsz ^LOCAL_RANK=1 /proc/[0-9]*/environ | cut -d/ -f3)")
 		}, 1, "digits-worker-1 Error 1 counted=true", "digits-worker-0 Error 1 counted=true"),
-		Entry("when the leader's pod is deleted, which does not count", "plain.yaml", func(ctx context.Context, n namespace) {
-			n.kubectl(ctx, "delete", "pod", "digits-worker-0")
-		}, 0, "digits-worker-0 Deleted counted=false"),
-		Entry("when a pod is evicted by the eviction API, which does not count", "plain.yaml", func(ctx context.Context,
-			n namespace,
-		) {
-			n.kubectlWith(ctx, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "digits-worker-1"}}`,
-				"create", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/digits-worker-1/eviction", "-f", "-")
-		}, 0, "digits-worker-1 Evicted counted=false"),
+		Entry("after its leader's pod is deleted, without counting the restart", "plain.yaml",
+			func(ctx context.Context, n namespace) {
+				n.kubectl(ctx, "delete", "pod", "digits-worker-0")
+			}, 0, "digits-worker-0 Deleted counted=false"),
+		Entry("after a pod is evicted by the eviction API, without counting the restart", "plain.yaml",
+			func(ctx context.Context, n namespace) {
+				n.kubectlWith(ctx, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "digits-worker-1"}}`,
+					"create", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/digits-worker-1/eviction", "-f", "-")
+			}, 0, "digits-worker-1 Evicted counted=false"),
 	)
 
-	DescribeTable("counts what the replica is to blame for, and says what it was: its container or its pod used",
+	DescribeTable("counts and reports a failure that a replica causes",
 		func(ctx context.Context, limits, script, failure string) {
 			n := newNamespace(ctx)
 			n.kubectlWith(ctx, fmt.Sprintf(`
@@ -92,25 +89,24 @@ spec:
 `, script, limits), "apply", "-f", "-")
 			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", patience)
 
-			Eventually(ctx,
-				n.output(ctx, "get", "ptjob", "greedy", "-o",
-					"jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "greedy", "-o",
+				"jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).
 				Should(Equal("BackoffLimitExceeded 0"))
 			Eventually(ctx, n.failures(ctx, "ptjob/greedy")).Should(ConsistOf(failure + " on " +
 				now(n.replicas(ctx))["greedy-worker-0"].node))
 		},
-		Entry("more memory than its limit", "memory: 128Mi",
+		Entry("by exceeding its memory limit", "memory: 128Mi",
 			"b'x' * 2**30",
 			"greedy-worker-0 OOMKilled 137 counted=true"),
-		// Not in an emptyDir, which the kubelet measures only once a minute.
-		Entry("more ephemeral storage than its limit", "ephemeral-storage: 1Mi",
+		// The file is not in an emptyDir, because the kubelet measures that only once a minute.
+		Entry("by exceeding its limit of ephemeral storage", "ephemeral-storage: 1Mi",
 			"import time; open('/tmp/big', 'wb').write(b'x' * 2**24); time.sleep(600)",
 			"greedy-worker-0 Evicted 137 counted=true"),
 	)
 })
 
-// failures returns a function that returns status.failures, a line for each: replica, reason, exit code if there is
-// one, whether it counted, and the node.
+// failures returns a function that returns one line for each entry of status.failures: replica, reason, exit code if
+// any, whether the failure counted, and the node.
 func (n namespace) failures(ctx context.Context, job string) func() ([]string, error) {
 	return func() ([]string, error) {
 		var failures []string

@@ -8,16 +8,16 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("Run modes", Label("pytorch"), func() {
-	DescribeTable("are as the document shows",
+var _ = Describe("The page about run modes", Label("pytorch"), func() {
+	DescribeTable("shows how to",
 		func(ctx context.Context, section string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.follow(ctx, "docs/run-modes.md", section)
 		},
-		Entry("debug", "Debug"),
-		Entry("pause and resume", Label("always"), "Pause and resume"),
-		Entry("a change of a paused job", "Change a paused job"),
+		Entry("debug a job", "Debug"),
+		Entry("pause and resume a job", Label("always"), "Pause and resume"),
+		Entry("change a paused job", "Change a paused job"),
 	)
 })
 

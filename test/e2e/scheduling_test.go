@@ -8,51 +8,43 @@ import (
 )
 
 var _ = Describe("A job in a queue", Label("queues"), func() {
-	It("is a gang, as the document shows", Label("always"), func(ctx context.Context) {
+	It("is scheduled as a gang, as docs/scheduling.md shows", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "-f", "examples/scheduler/queue.yaml") })
 		n.follow(ctx, "docs/scheduling.md", "A gang")
 	})
 
-	It("trains as a gang of the queue, waits for its quota, and gives it back when it pauses or ends",
+	It("waits for quota, trains as a gang, and releases its quota when it is paused or ends",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			queue := n.queue(ctx, "300m")
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.holdsQueue(ctx, queue, "first")
 			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", patience)
-			Eventually(ctx,
-				n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o",
-					"jsonpath={.spec.minMember} {.status.running}")).Should(Equal("3 3"))
+			Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o",
+				"jsonpath={.spec.minMember} {.status.running}")).Should(Equal("3 3"))
 
-			By("applying another")
+			By("creating a second job, which waits for quota")
 			n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`]`)
 			n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded",
 				"ptjob/digits-gang", patience)
 
-			By("pausing the first")
-			n.kubectl(
-				ctx,
-				"patch",
-				"ptjob",
-				"first",
-				"--type=merge",
-				"-p",
-				`{"spec": {"runMode": {"pause": {"enabled": true}}}}`,
-			)
+			By("pausing the first job")
+			n.kubectl(ctx, "patch", "ptjob", "first", "--type=merge", "-p",
+				`{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", patience)
 			Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).Should(BeEmpty(),
-				"one is paused, the other has ended")
+				"a paused job and a job that has ended have no PodGroup")
 			Eventually(ctx, func() (string, error) {
 				return kubectl(ctx, "get", "queue.scheduler.tensorstack.dev", queue, "-o",
 					"jsonpath={.status.podGroups.total}{.status.allocated.cpu}")
-			}).Should(BeEmpty(), "nothing is left of either")
+			}).Should(BeEmpty(), "the queue has no PodGroup and nothing is allocated")
 		})
 })
 
 var _ = Describe("A job in a queue with maxDuration", Label("queues"), func() {
-	It("fails once when its time is over", func(ctx context.Context) {
+	It("fails when it has run for maxDuration", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		queue := n.queue(ctx, "300m")
 		n.kubectl(ctx, "patch", "queue.scheduler.tensorstack.dev", queue,
@@ -65,7 +57,7 @@ var _ = Describe("A job in a queue with maxDuration", Label("queues"), func() {
 	})
 })
 
-// queue returns a queue of the namespace, which may have so many CPUs allocated.
+// queue creates a queue for the namespace with a quota of CPUs, and returns its name.
 func (n namespace) queue(ctx context.Context, cpu string) string {
 	GinkgoHelper()
 	queue := "lab-" + string(n)
@@ -77,12 +69,12 @@ func (n namespace) queue(ctx context.Context, cpu string) string {
 	return queue
 }
 
-// inQueue is a patch that puts examples/pytorch/gang.yaml into a queue.
+// inQueue returns an operation of a JSON patch that puts examples/pytorch/gang.yaml into a queue.
 func inQueue(queue string) string {
 	return `{"op": "replace", "path": "/spec/scheduler/t9kScheduler/queue", "value": "` + queue + `"}`
 }
 
-// holdsQueue makes a job of the queue that runs until it is told to end.
+// holdsQueue creates a job in the queue that runs forever.
 func (n namespace) holdsQueue(ctx context.Context, queue, job string) {
 	GinkgoHelper()
 	n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`,

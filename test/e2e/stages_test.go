@@ -11,12 +11,12 @@ import (
 	"tensorstack.dev/jobs/test/stages"
 )
 
-// Every spec belongs to a stage, and runs only when its turn comes: it is in one stage and no other.
+// TestEverySpecIsInOneStage checks the labels of the specs. Each spec must match the filter of exactly one stage.
 func TestEverySpecIsInOneStage(t *testing.T) {
 	if os.Getenv("E2E") != "" {
-		t.Skip("the specs are run, and cannot be looked at before")
+		t.Skip("Ginkgo cannot preview the specs in a process that runs them")
 	}
-	list, err := stages.Read("../stages/stages.yaml", modules.File{}) // those of modules run no specs
+	list, err := stages.Read("../stages/stages.yaml", modules.File{}) // stages for modules run no specs
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +42,10 @@ func TestEverySpecIsInOneStage(t *testing.T) {
 			}
 		}
 		if len(in) != 1 {
-			t.Errorf("%q is in the stages %q, want one", spec.FullText(), in)
+			t.Errorf("%q is in the stages %q, want exactly one", spec.FullText(), in)
 		}
 	}
 	if specs < 70 {
-		t.Errorf("%d specs were found: these cannot be all", specs)
+		t.Errorf("found %d specs, want at least 70", specs)
 	}
 }

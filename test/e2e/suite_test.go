@@ -1,5 +1,5 @@
-// Package e2e tests the controllers on a cluster with real nodes, by what a user would type. The cluster is that of
-// $KUBECONFIG, with the controllers installed; `make e2e` provides one.
+// Package e2e tests the controllers on a cluster with real nodes, with the commands that a user would type. The tests
+// use the cluster of $KUBECONFIG, where the controllers must be installed. `make e2e` provides such a cluster.
 package e2e
 
 import (
@@ -17,7 +17,7 @@ import (
 
 func TestE2E(t *testing.T) {
 	if os.Getenv("E2E") == "" {
-		t.Skip("the end-to-end tests change a cluster: run them by `make e2e`")
+		t.Skip("the end-to-end tests change a cluster: run them with `make e2e`")
 	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
@@ -26,15 +26,15 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "end to end")
 }
 
-// root is the root of the repository, from which users type the commands that the documents show.
+// root is the root of the repository. Users type the commands of the documents there.
 const root = "../.."
 
-// kubectl runs kubectl at the root of the repository and returns what it prints.
+// kubectl runs kubectl at the root of the repository and returns its output.
 func kubectl(ctx context.Context, args ...string) (string, error) {
 	return kubectlWith(ctx, "", args...)
 }
 
-// kubectlWith is kubectl with something to read: what a user would pipe into it.
+// kubectlWith runs kubectl with the input on stdin.
 func kubectlWith(ctx context.Context, input string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, "kubectl", args...)
 	command.Dir = root
@@ -47,10 +47,10 @@ func kubectlWith(ctx context.Context, input string, args ...string) (string, err
 	return output, nil
 }
 
-// namespace is one test's own. Its methods run kubectl in it.
+// namespace is a namespace of one test. Its methods run kubectl in it.
 type namespace string
 
-// newNamespace returns a fresh namespace, which is deleted after the test. A failed test leaves what it had in the
+// newNamespace creates a namespace that is deleted after the test. If the test fails, its objects and events are in the
 // report.
 func newNamespace(ctx context.Context) namespace {
 	n := namespace(fmt.Sprintf("e2e-%d-%d-%d", GinkgoRandomSeed(), GinkgoParallelProcess(), time.Now().UnixNano()%1e9))
@@ -71,17 +71,17 @@ func newNamespace(ctx context.Context) namespace {
 	return n
 }
 
-// patience is how long kubectl waits. What a spec waits for comes much earlier, unless the machine is busy.
+// patience is the timeout of kubectl wait. It is long because the machine can be busy.
 const patience = "--timeout=10m"
 
-// kubectl runs kubectl in the namespace, expects it to succeed and returns what it prints. It is for commands that
-// change something or wait; what reads is for output.
+// kubectl runs kubectl in the namespace, expects it to succeed and returns its output. Use it for commands that change
+// something or wait. For commands that read, use output.
 func (n namespace) kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	return n.kubectlWith(ctx, "", args...)
 }
 
-// kubectlWith is kubectl with something to read.
+// kubectlWith is kubectl with the input on stdin.
 func (n namespace) kubectlWith(ctx context.Context, input string, args ...string) string {
 	GinkgoHelper()
 	output, err := kubectlWith(ctx, input, append([]string{"-n", string(n)}, args...)...)
@@ -89,14 +89,13 @@ func (n namespace) kubectlWith(ctx context.Context, input string, args ...string
 	return output
 }
 
-// output returns a function that runs kubectl in the namespace and returns what it prints. What other processes bring
-// about takes time: Eventually calls the function until it returns what is expected. For what cannot change any more
-// there is now.
+// output returns a function that runs kubectl in the namespace and returns its output. Other processes take time to
+// change the cluster, so pass the function to Eventually. To read a state that no longer changes, use now.
 func (n namespace) output(ctx context.Context, args ...string) func() (string, error) {
 	return func() (string, error) { return kubectl(ctx, append([]string{"-n", string(n)}, args...)...) }
 }
 
-// now calls a function that reads the cluster, once.
+// now calls a function that reads the cluster once, and expects it to succeed.
 func now[T any](read func() (T, error)) T {
 	GinkgoHelper()
 	value, err := read()
@@ -104,7 +103,7 @@ func now[T any](read func() (T, error)) T {
 	return value
 }
 
-// names returns a function that returns what kubectl get lists, by name.
+// names returns a function that returns the names of the objects of some kinds, as kubectl get prints them.
 func (n namespace) names(ctx context.Context, kinds string) func() ([]string, error) {
 	return func() ([]string, error) {
 		output, err := n.output(ctx, "get", kinds, "-o", "name")()

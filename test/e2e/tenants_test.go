@@ -9,9 +9,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// It is Serial, since the pods of the attack are many and large for the cluster, too.
+// The specs are Serial because the attack creates many large pods, which slow down the whole cluster.
 var _ = Describe("A tenant", Label("tenants"), Serial, func() {
-	It("cannot stop the controller of the others by one large job", func(ctx context.Context) {
+	It("cannot create one large job that stops the controller of all tenants", func(ctx context.Context) {
 		attacker, victim := newNamespace(ctx), newNamespace(ctx)
 		restarts := namespace("t9k-pytorch").output(ctx, "get", "pods", "-l", "app.kubernetes.io/name=pytorch-controller",
 			"-o", `jsonpath={range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount}{"\n"}{end}`)
@@ -24,7 +24,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 		Expect(err).To(MatchError(And(
 			ContainSubstring("spec.replicaSpecs[0].template.spec.tolerations"), ContainSubstring("must have at most"))))
 
-		// All of this job is within the limits.
+		// This job is within all limits.
 		const replicas = 300
 		var env []string
 		for i := range 6 {
@@ -38,12 +38,12 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 		victim.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-plain", patience)
 
 		Eventually(ctx, attacker.output(ctx, "get", "ptjob", "long-values", "-o", "jsonpath={.status.replicas}")).
-			Should(Equal(fmt.Sprint(replicas)), "the attack is over: all of its pods were made")
+			Should(Equal(fmt.Sprint(replicas)), "all pods of the attack have been created")
 		Expect(now(restarts)).To(Equal(before), "the controller has not restarted")
 	})
 
-	It("has the rights and limits that the documentation of a shared cluster gives it", func(ctx context.Context) {
-		localClusterOrSkip("it changes how controllers are installed")
+	It("has the permissions and limits that docs/security.md shows for a shared cluster", func(ctx context.Context) {
+		localClusterOrSkip("the test changes the installation of controllers")
 		isInstalledAgain("pytorch")
 		isInstalledAgain("tensorboard")
 		DeferCleanup(func(ctx context.Context) {
@@ -54,7 +54,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 	})
 })
 
-// job returns a PyTorchTrainingJob with additions to the spec of its pods and to their container.
+// job returns a PyTorchTrainingJob with additions to its pod spec and to the container.
 func job(name string, replicas int, ofPod, ofContainer string) string {
 	return fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1

@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
-	It("shows in a browser what a job logs, outlives the run, and goes with the job", Label("always"),
+	It("shows the logs of a finished job in a browser, and is deleted with the job", Label("always"),
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.volume(ctx, "digits-logs")
@@ -24,31 +24,22 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 			n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
 			n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", patience)
-			Eventually(ctx,
-				n.output(
-					ctx,
-					"get",
-					"ptjob",
-					"digits-board",
-					"-o",
-					"jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}",
-				)).Should(Equal("true Normal digits-board"))
-			Eventually(
-				ctx,
-				n.output(ctx, "get", "tb"),
-			).Should(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o",
+				"jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}")).
+				Should(Equal("true Normal digits-board"))
+			Eventually(ctx, n.output(ctx, "get", "tb")).
+				Should(MatchRegexp(`digits-board +Running +http://digits-board-tb\.%s\.svc\.\S+/ +False`, n))
 
 			address := n.forward(ctx, "service/digits-board-tb", "80")
 			text := screenshot(ctx, "http://"+address+"/", scalarCharts, "tensorboard.png")
-			Expect(
-				text,
-			).To(And(ContainSubstring("digits-logs-runs/first"), ContainSubstring("loss"), ContainSubstring("accuracy")))
+			Expect(text).To(And(
+				ContainSubstring("digits-logs-runs/first"), ContainSubstring("loss"), ContainSubstring("accuracy")))
 
 			n.kubectl(ctx, "delete", "ptjob", "digits-board")
 			Eventually(ctx, n.names(ctx, "tb,pods,services")).ShouldNot(ContainElement(ContainSubstring("digits-board")))
 		})
 
-	It("shows what TensorFlow logs", func(ctx context.Context) {
+	It("shows the logs of a TensorFlowTrainingJob", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.volume(ctx, "digits-logs")
 		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
@@ -57,28 +48,24 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", patience)
 		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", patience)
 		address := n.forward(ctx, "service/digits-multi-worker-board-tb", "80")
-		Eventually(
-			ctx,
-			func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") },
-		).Should(Equal(10))
+		last := func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") }
+		Eventually(ctx, last).Should(Equal(10))
 	})
 
-	It("shows claims, S3 and web servers as runs of one page, and keeps credentials from it", func(ctx context.Context) {
+	It("shows logs from claims, S3 and web servers together, without exposing credentials", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/storage.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/storage", "pod/files", patience)
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/s3.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", patience)
 		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", patience)
-		Eventually(
-			ctx,
-			n.output(ctx, "describe", "tb", "remote"),
-		).Should(ContainSubstring("s3://trainings/digits"), "there is no such bucket yet")
+		Eventually(ctx, n.output(ctx, "describe", "tb", "remote")).
+			Should(ContainSubstring("s3://trainings/digits"), "it reports the bucket that does not exist yet")
 
 		address := n.forward(ctx, "service/remote-tb", "80")
 		runs := func() ([]string, error) { return runsOf(ctx, address) }
 		Eventually(ctx, runs).Should(ConsistOf("files:8000-events.out.tfevents.1"))
-		By("uploading what a training has logged, and more of it later")
+		By("uploading the first half of a log, and the rest later")
 		events := download(ctx, "http://"+n.forward(ctx, "service/files", "8000")+"/events.out.tfevents.1")
 		bucket := newBucket(ctx, n.forward(ctx, "service/storage", "7070"), "trainings")
 		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events[:len(events)/2])
@@ -91,29 +78,18 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectlWith(ctx, filesets, "apply", "-f", "-")
 		last := func() (int, error) { return lastStep(ctx, address, "trainings-digits/first", "loss") }
 		Eventually(ctx, last).Should(Equal(999))
-		Expect(
-			n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first"),
-		).To(Equal("events.out.tfevents.1"))
+		Expect(n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "ls", "/logs/trainings-digits/first")).
+			To(Equal("events.out.tfevents.1"))
 
-		By("showing filesets, of a claim and of the same bucket")
+		By("showing filesets of a claim and of the same bucket")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", patience)
-		Expect(
-			n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs"),
-		).To(Equal("digits-logs-runs\ntrainings-digits"))
+		Expect(n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs")).
+			To(Equal("digits-logs-runs\ntrainings-digits"))
 		other := n.forward(ctx, "service/filesets-tb", "80")
 		Eventually(ctx, func() ([]string, error) { return runsOf(ctx, other) }).Should(ConsistOf("trainings-digits/first"))
 
-		seen := n.kubectl(
-			ctx,
-			"exec",
-			"remote-tb",
-			"-c",
-			"tensorboard",
-			"--",
-			"sh",
-			"-c",
-			"env; cat /logs/*/* /secrets/* 2>&1 || true",
-		)
+		seen := n.kubectl(ctx, "exec", "remote-tb", "-c", "tensorboard", "--", "sh", "-c",
+			"env; cat /logs/*/* /secrets/* 2>&1 || true")
 		Expect(seen).NotTo(ContainSubstring("not-a-real-key"))
 		for _, elsewhere := range []string{"tb,configmaps,pods", "events"} {
 			Expect(now(n.output(ctx, "get", elsewhere, "-o", "yaml"))).NotTo(MatchRegexp(`: not-a-real-key`), elsewhere)
@@ -121,18 +97,13 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Expect(now(n.output(ctx, "logs", "remote-tb", "--all-containers"))).NotTo(ContainSubstring("not-a-real-key"))
 	})
 
-	It("stops when nobody looks at it, and comes back when it is wanted", Serial, func(ctx context.Context) {
+	It("is suspended when nobody uses it, and runs again when the user resumes it", Serial, func(ctx context.Context) {
 		controller := namespace("t9k-tensorboard")
 		deployment := "deployment/tensorboard-controller"
-		controller.kubectl(
-			ctx,
-			"patch",
-			deployment,
-			"--type=json",
-			"-p",
-			`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--idle-after=8s", "--suspend-after-idle=8s", "--probe-interval=1s",
-				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`,
-		)
+		controller.kubectl(ctx, "patch", deployment, "--type=json", "-p",
+			`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--idle-after=8s",
+				"--suspend-after-idle=8s", "--probe-interval=1s",
+				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`)
 		DeferCleanup(func(ctx context.Context) {
 			controller.kubectl(ctx, "rollout", "undo", deployment)
 			controller.kubectl(ctx, "rollout", "status", deployment, patience)
@@ -145,53 +116,36 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/claim.yaml")
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
 		address := n.forward(ctx, "service/digits-logs-tb", "80")
-		By("following its URL, as a gateway would pass it on")
-		Eventually(
-			ctx,
-			n.output(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}"),
-		).Should(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
+		By("opening the path of its URL, as a gateway would")
+		Eventually(ctx, n.output(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}")).
+			Should(Equal("https://boards.example.com/" + string(n) + "/digits-logs/"))
 		address += "/" + string(n) + "/digits-logs"
-		state := n.output(
-			ctx,
-			"get",
-			"tb",
-			"digits-logs",
-			"-o",
-			`jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`,
-		)
-		By("looking at it for longer than it may be without that")
-		look := func(g Gomega) {
+		state := n.output(ctx, "get", "tb", "digits-logs", "-o",
+			`jsonpath={.status.phase} {.status.conditions[?(@.type=="Idle")].status} {.spec.suspend}`)
+		By("sending requests for longer than it can be idle")
+		request := func(g Gomega) {
 			_, err := runsOf(ctx, address)
 			g.Expect(err).NotTo(HaveOccurred())
 			shown, err := state()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(shown).To(Equal("Running False"))
 		}
-		Eventually(ctx, look).Should(Succeed())
-		Consistently(ctx, look, "20s", "1s").Should(Succeed())
-		By("looking away")
+		Eventually(ctx, request).Should(Succeed())
+		Consistently(ctx, request, "20s", "1s").Should(Succeed())
+		By("sending no more requests")
 		Eventually(ctx, state).Should(Equal("Suspended True true"))
-		Eventually(
-			ctx,
-			n.output(
-				ctx,
-				"get",
-				"events",
-				"--field-selector=reason=Culled",
-				"-o",
-				"jsonpath={.items[*].note}{.items[*].message}",
-			),
-		).Should(ContainSubstring("set spec.suspend to false"))
+		Eventually(ctx, n.output(ctx, "get", "events", "--field-selector=reason=Culled", "-o",
+			"jsonpath={.items[*].note}{.items[*].message}")).Should(ContainSubstring("set spec.suspend to false"))
 		Eventually(ctx, n.names(ctx, "service")).Should(ContainElement("service/digits-logs-tb"))
 
 		n.kubectl(ctx, "patch", "tb", "digits-logs", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
 		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
 	})
 
-	It("is looked after by a controller that tells Prometheus of them", func(ctx context.Context) {
+	It("is counted in the metrics of its controller, which are documented", func(ctx context.Context) {
 		const n = "t9k-tensorboard"
 		var metrics string
-		read := func() (string, error) { // the pod may be about to be replaced by another one
+		read := func() (string, error) { // the pod might be replaced at this moment
 			pod, err := kubectl(ctx, "-n", n, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
 			if err != nil {
 				return "", err
@@ -204,7 +158,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	})
 })
 
-// claim is what examples/tensorboard/claim.yaml shows.
+// claim is the claim that examples/tensorboard/claim.yaml shows.
 const claim = `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -214,7 +168,8 @@ spec:
   resources: {requests: {storage: 1Gi}}
 `
 
-// filesets is a TensorBoard of a claim and of a bucket of testdata/storage.yaml, with credentials as s3cmd has them.
+// filesets is a TensorBoard that shows a claim and a bucket of testdata/storage.yaml. Its Secret has the format of
+// s3cmd.
 const filesets = `
 apiVersion: v1
 kind: Secret
@@ -234,13 +189,13 @@ spec:
   trainingLogFilesets: ["t9k://pvc/digits-logs/runs", "t9k://minio/s3cmd/trainings/digits"]
 `
 
-// runsOf asks a TensorBoard for its runs, as its page does.
+// runsOf returns the runs of a TensorBoard. The page of TensorBoard sends the same request.
 func runsOf(ctx context.Context, address string) (runs []string, err error) {
 	err = read(ctx, "http://"+address+"/data/runs", &runs)
 	return runs, err
 }
 
-// lastStep asks a TensorBoard for the last step of a scalar.
+// lastStep returns the last step of a scalar of a TensorBoard, or 0 if it has none yet.
 func lastStep(ctx context.Context, address, run, tag string) (int, error) {
 	var points [][3]float64 // wall time, step, value
 	query := url.Values{"run": {run}, "tag": {tag}}
@@ -251,7 +206,7 @@ func lastStep(ctx context.Context, address, run, tag string) (int, error) {
 	return int(points[len(points)-1][1]), nil
 }
 
-// read gets a JSON document.
+// read decodes the JSON document at an address.
 func read(ctx context.Context, address string, document any) error {
 	content, err := fetch(ctx, address)
 	if err != nil {
@@ -260,6 +215,7 @@ func read(ctx context.Context, address string, document any) error {
 	return json.Unmarshal(content, document)
 }
 
+// fetch returns the content at an address. It returns an error unless the status is 200.
 func fetch(ctx context.Context, address string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -277,7 +233,7 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return content, err
 }
 
-// download is fetch of what is there.
+// download returns the content at an address. The test fails if there is none.
 func download(ctx context.Context, address string) []byte {
 	GinkgoHelper()
 	content, err := fetch(ctx, address)
@@ -285,7 +241,7 @@ func download(ctx context.Context, address string) []byte {
 	return content
 }
 
-// bucket is one of the storage that testdata/storage.yaml runs.
+// bucket is a bucket of the S3 server in testdata/storage.yaml.
 type bucket struct {
 	*minio.Client
 	name string

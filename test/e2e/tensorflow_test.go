@@ -15,8 +15,8 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
-	It("trains for real on workers alone, each with the whole network: MultiWorkerMirroredStrategy", Label("always"),
+var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
+	It("trains on workers only, with MultiWorkerMirroredStrategy", Label("always"),
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.completesExample(ctx, "multi-worker.yaml", "digits-multi-worker")
@@ -27,20 +27,19 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(logs).To(ContainSubstring("worker 0, replicas in the cluster 2, on digits-multi-worker-worker-0"))
 			Expect(logs).To(ContainSubstring("worker 1, replicas in the cluster 2, on digits-multi-worker-worker-1"))
-			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "worker 0 prints the loss")
+			Expect(strings.Count(logs, "epoch 10  loss")).To(Equal(1), "only worker 0 prints the loss")
 
 			n.kubectl(ctx, "delete", "tfjob", "digits-multi-worker")
-			Eventually(ctx, n.names(ctx, leftovers)).Should(BeEmpty(), "deleting the job leaves nothing")
+			Eventually(ctx, n.names(ctx, leftovers)).Should(BeEmpty(), "deleting the job deletes all its objects")
 		})
 
-	It("trains for real with a parameter server, which is deleted once the chief is done: ParameterServerStrategy",
+	It("trains with ParameterServerStrategy, and deletes the parameter server after the chief has ended",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.completesExample(ctx, "parameter-server.yaml", "digits-parameter-server")
 
-			Eventually(ctx,
-				n.output(ctx, "get", "tfjob", "digits-parameter-server", "-o",
-					"jsonpath={.status.conditions[?(@.type=='Completed')].message}")).
+			Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-parameter-server", "-o",
+				"jsonpath={.status.conditions[?(@.type=='Completed')].message}")).
 				Should(Equal("leader digits-parameter-server-chief-0 succeeded"))
 			logs := now(n.output(ctx, "logs", "digits-parameter-server-chief-0", "-c", "tensorflow"))
 			Expect(logs).To(ContainSubstring("chief 0, replicas in the cluster 4"))
@@ -48,21 +47,20 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 			Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/digits-parameter-server-chief-0"))
 		})
 
-	It("trains on the chief, and evaluates beside it", func(ctx context.Context) {
+	It("trains on the chief while an evaluator evaluates its checkpoints", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.volume(ctx, "digits-checkpoints")
 		n.completesExample(ctx, "evaluator.yaml", "digits-evaluator")
 
 		evaluator := n.output(ctx, "logs", "digits-evaluator-evaluator-0", "-c", "tensorflow")
 		Eventually(ctx, evaluator).Should(ContainSubstring("evaluator 0, replicas in the cluster 1"),
-			"the evaluator is not in it")
+			"the evaluator is not in the cluster of the training")
 		Eventually(ctx, evaluator).Should(ContainSubstring("epoch 10  loss"))
-		Eventually(ctx,
-			n.output(ctx, "get", "tfjob", "digits-evaluator", "-o", "jsonpath={.status.aggregate.succeeded}")).Should(Equal("2"),
-			"the evaluator has time to end by itself")
+		Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-evaluator", "-o", "jsonpath={.status.aggregate.succeeded}")).
+			Should(Equal("2"), "the evaluator ends by itself before the job cleans up")
 	})
 
-	It("replaces a worker alone that is killed beside a parameter server, while the others train on",
+	It("with a parameter server replaces only the worker that is killed, and the others train on",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
@@ -72,31 +70,22 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 			lost := now(n.replicas(ctx))
 
 			n.kubectl(ctx, "exec", "digits-parameter-server-worker-1", "-c", "tensorflow", "--", "sh", "-c", "kill -9 -1")
-			Eventually(ctx,
-				n.output(ctx, "get", "pod", "digits-parameter-server-worker-1", "--ignore-not-found", "-o",
-					"jsonpath={.metadata.uid}")).ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
+			Eventually(ctx, n.output(ctx, "get", "pod", "digits-parameter-server-worker-1", "--ignore-not-found", "-o",
+				"jsonpath={.metadata.uid}")).ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
 			n.kubectl(ctx, "wait", "--for=condition=Running", "tfjob/digits-parameter-server", patience)
 			n.kubectl(ctx, "exec", "digits-parameter-server-chief-0", "-c", "tensorflow", "--", "touch", "/tmp/enough")
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-parameter-server", patience)
 
 			Eventually(ctx, n.failures(ctx, "tfjob/digits-parameter-server")).Should(ConsistOf(
 				"digits-parameter-server-worker-1 Error 137 counted=true on " + lost["digits-parameter-server-worker-1"].node))
-			Eventually(
-				ctx,
-				n.output(
-					ctx,
-					"get",
-					"tfjob",
-					"digits-parameter-server",
-					"-o",
-					"jsonpath={.status.backoffCount}",
-				),
-			).Should(Equal("1"))
+			Eventually(ctx,
+				n.output(ctx, "get", "tfjob", "digits-parameter-server", "-o", "jsonpath={.status.backoffCount}")).
+				Should(Equal("1"))
 			Expect(now(n.replicas(ctx))["digits-parameter-server-chief-0"]).To(Equal(lost["digits-parameter-server-chief-0"]),
-				"the chief has trained on")
+				"the chief keeps its pod")
 		})
 
-	It("restarts all workers once when one is killed that trains with nothing but its like", Label("always"),
+	It("without parameter servers restarts all workers once after one is killed", Label("always"),
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.trainsLongWithTensorFlow(ctx)
@@ -107,18 +96,17 @@ var _ = Describe("TensorFlowTrainingJob", Label("tensorflow"), func() {
 
 			Eventually(ctx, n.failures(ctx, "tfjob/digits-multi-worker")).Should(ConsistOf(
 				"digits-multi-worker-worker-1 Error 137 counted=true on " + lost["digits-multi-worker-worker-1"].node))
-			Eventually(ctx,
-				n.output(ctx, "get", "tfjob", "digits-multi-worker", "-o",
-					"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
+			Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-multi-worker", "-o",
+				"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
 				Should(Equal("1 1 2"))
 			for name, replacement := range now(n.replicas(ctx)) {
-				Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s is a new pod", name)
+				Expect(replacement.uid).NotTo(Equal(lost[name].uid), "%s has a new pod", name)
 			}
 		})
 })
 
-var _ = Describe("The guide for those who come from Kubeflow", Label("tensorflow"), func() {
-	It("shows manifests that the API server takes", func(ctx context.Context) {
+var _ = Describe("The guide for migrating from Kubeflow", Label("tensorflow"), func() {
+	It("shows manifests that the API server accepts", func(ctx context.Context) {
 		guide, err := os.ReadFile(filepath.Join(root, "docs/migrating-from-kubeflow.md"))
 		Expect(err).NotTo(HaveOccurred())
 		manifests := regexp.MustCompile("(?s)```yaml\n(apiVersion: batch.tensorstack.dev/.*?)```").
@@ -131,18 +119,17 @@ var _ = Describe("The guide for those who come from Kubeflow", Label("tensorflow
 	})
 })
 
-// completesExample applies an example for TensorFlow and waits for its success, without a restart.
+// completesExample applies an example of TensorFlow, and waits until it has succeeded without a restart.
 func (n namespace) completesExample(ctx context.Context, example, job string) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 	n.kubectl(ctx, "apply", "-f", "examples/tensorflow/"+example)
 	n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/"+job, patience)
-	Eventually(ctx,
-		n.output(ctx, "get", "tfjob", job, "-o",
-			"jsonpath={.status.phase} {.status.backoffCount}")).Should(Equal("Succeeded 0"))
+	Eventually(ctx, n.output(ctx, "get", "tfjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).
+		Should(Equal("Succeeded 0"))
 }
 
-// logs returns a function that reads what the main containers of a job have printed, which fails before they start.
+// logs returns a function that returns the logs of the main containers of a job. It fails before they have started.
 func (n namespace) logs(ctx context.Context, job string) func() (string, error) {
 	return func() (string, error) {
 		return kubectl(ctx, "-n", string(n), "logs", "-l", "batch.tensorstack.dev/job-name="+job, "-c", "tensorflow",
@@ -150,8 +137,9 @@ func (n namespace) logs(ctx context.Context, job string) func() (string, error) 
 	}
 }
 
-// trainsLongWithTensorFlow waits until the job digits-multi-worker trains. It would train for very long, but ends soon
-// once it has been restarted or resumed. Its processes can be killed from within their containers.
+// trainsLongWithTensorFlow creates the job digits-multi-worker and waits until it trains. The job trains for a very
+// long time, but ends soon after it has been restarted or resumed. Its processes can be killed from within their
+// containers.
 func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
@@ -159,19 +147,19 @@ func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
 	n.kubectl(ctx, "apply", "-f",
 		n.killable(ctx, "multi-worker.yaml", "ExitCode", "/code/multi_worker.py", "--epochs=$(EPOCHS)"))
 	n.hasTrained(ctx, "digits-multi-worker", 2)
-	// What runs has read it; what starts from here on ends soon.
+	// Running processes have already read the number of epochs. Only new processes read this one, and end soon.
 	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 }
 
-// hasTrained waits until a job has trained for some epochs.
+// hasTrained waits until a job has trained for the given number of epochs.
 func (n namespace) hasTrained(ctx context.Context, job string, epochs int) {
 	GinkgoHelper()
 	Eventually(ctx, n.logs(ctx, job)).
-		Should(ContainSubstring(fmt.Sprintf("epoch %2d  loss", epochs)), "it is in the middle of the training")
+		Should(ContainSubstring(fmt.Sprintf("epoch %2d  loss", epochs)), "the job trains")
 }
 
-// volume provides what the claim of an example asks for. Other clusters than the local one have a class of storage that
-// does.
+// volume creates a PersistentVolume for the claim of an example. Only the local cluster needs it: other clusters have a
+// StorageClass.
 func (n namespace) volume(ctx context.Context, claim string) {
 	GinkgoHelper()
 	paths, err := localcluster.DefaultPaths()
@@ -179,8 +167,8 @@ func (n namespace) volume(ctx context.Context, claim string) {
 	if os.Getenv("KUBECONFIG") != paths.Kubeconfig() {
 		return
 	}
-	// As provisioners of local volumes do: Kubernetes gives such a volume the group of the first pod that mounts it, which
-	// may be TensorBoard's, and not of those that come later.
+	// All users can write, as in volumes of other local provisioners. Kubernetes sets the group of a local volume only for
+	// the first pod that mounts it, which might be the TensorBoard.
 	folder := GinkgoT().TempDir()
 	Expect(os.Chmod(folder, 0o777)).To(Succeed())
 	n.kubectlWith(ctx, fmt.Sprintf(`
@@ -199,8 +187,9 @@ spec:
 	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "persistentvolume", string(n), "--wait=false") })
 }
 
-// killable returns a file with an example whose trainings run the command, may be killed from within their containers,
-// which the first process of a PID namespace may not, and are restarted by the given policy.
+// killable writes an example with the given command and restart policy into a file, and returns its path. The pods
+// share their process namespace, so that the command can be killed from within its container. The first process of a
+// PID namespace cannot be killed from within.
 func (n namespace) killable(ctx context.Context, example, restartPolicy string, command ...string) string {
 	GinkgoHelper()
 	manifest := n.kubectl(ctx, "create", "--dry-run=client", "-o", "json", "-f", "examples/tensorflow/"+example)
@@ -211,7 +200,7 @@ func (n namespace) killable(ctx context.Context, example, restartPolicy string, 
 		replicas["restartPolicy"] = restartPolicy
 		pod := replicas["template"].(map[string]any)["spec"].(map[string]any)
 		pod["shareProcessNamespace"] = true
-		pod["terminationGracePeriodSeconds"] = 2 // a training that saves nothing needs no more
+		pod["terminationGracePeriodSeconds"] = 2 // the training saves nothing, so it needs no more time
 		container := pod["containers"].([]any)[0].(map[string]any)
 		container["command"] = append([]string{"python3"}, command...)
 		container["env"] = append(container["env"].([]any), map[string]any{"name": "EPOCHS", "valueFrom": map[string]any{

@@ -6,18 +6,18 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 )
 
-var _ = Describe("What does not go well", func() {
-	DescribeTable("is found as the document shows",
+var _ = Describe("The page about troubleshooting", func() {
+	DescribeTable("shows how to find the cause of a problem",
 		func(ctx context.Context, section string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.follow(ctx, "docs/troubleshooting.md", section)
 		},
-		Entry("a job that waits", Label("pytorch"), "Pending"),
-		Entry("a job that runs", Label("pytorch"), "Running"),
-		Entry("a job that failed", Label("pytorch"), "Failed"),
-		Entry("a TensorBoard without its claim", Label("tensorboard"), "A TensorBoard"),
-		Entry("a job that no queue takes", Label("queues"), "A job in a queue"),
-		Entry("by the log of a controller", Label("pytorch"), "The controllers"),
+		Entry("of a job that is Pending", Label("pytorch"), "Pending"),
+		Entry("of a job that is Running", Label("pytorch"), "Running"),
+		Entry("of a job that is Failed", Label("pytorch"), "Failed"),
+		Entry("of a TensorBoard without its claim", Label("tensorboard"), "A TensorBoard"),
+		Entry("of a job that no queue admits", Label("queues"), "A job in a queue"),
+		Entry("with the log of a controller", Label("pytorch"), "The controllers"),
 	)
 })

@@ -23,20 +23,19 @@ import (
 	"tensorstack.dev/jobs/test/upgrade"
 )
 
-// The version before is built from its source. What a change of version may do to jobs is the same in both directions:
-// nothing.
-var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, ContinueOnFailure, func() {
+// The previous version is built from its source. Neither an upgrade nor a rollback must change jobs.
+var _ = Describe("A version change", Label("upgrade"), Serial, Ordered, ContinueOnFailure, func() {
 	var before, tree version
 	all := []controller{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"}
 
 	BeforeAll(func(ctx context.Context) {
-		cluster := localClusterOrSkip("the version before is an image that only the local cluster gets")
+		cluster := localClusterOrSkip("images of the previous version can be loaded only into the local cluster")
 		tree = version{name: "this version", source: root, manifests: "deploy"}
 		before = buildBefore(ctx, cluster, all)
 		DeferCleanup(func(ctx context.Context) { tree.install(ctx, all...) })
 	}, NodeTimeout(30*time.Minute))
 
-	DescribeTable("leaves jobs as they are, and goes on with them",
+	DescribeTable("writes no objects of existing jobs, and these jobs continue,",
 		func(ctx context.Context, versions func() (from, to version)) {
 			from, to := versions()
 			from.install(ctx, all...)
@@ -56,7 +55,7 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 			}
 			are := []string{running.objects(ctx), paused.objects(ctx)}
 			Expect(cmp.Diff(were, are)).To(BeEmpty(),
-				"nothing is written: no job, group, TensorBoard, pod, Service or Secret is another")
+				"the new version writes no job, PodGroup, TensorBoard, pod, Service or Secret")
 
 			running.fails(ctx, "pytorch")
 			running.fails(ctx, "deepspeed")
@@ -66,18 +65,18 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 			paused.waits(ctx)
 			paused.ends(ctx)
 		},
-		Entry("from the version before to this one", func() (from, to version) { return before, tree },
+		Entry("in an upgrade from the previous version", func() (from, to version) { return before, tree },
 			SpecTimeout(30*time.Minute)),
-		Entry("from this version back to the one before", func() (from, to version) { return tree, before },
+		Entry("in a rollback to the previous version", func() (from, to version) { return tree, before },
 			SpecTimeout(30*time.Minute)),
 	)
 
-	It("is made as the document shows", func(ctx context.Context) {
+	It("works as docs/upgrading.md shows", func(ctx context.Context) {
 		before.install(ctx, "pytorch")
 		newNamespace(ctx).follow(ctx, "docs/upgrading.md", "How to upgrade")
 	})
 
-	It("is taken back as the document shows if leaders are held", Label("hold"), func(ctx context.Context) {
+	It("can be rolled back as docs/upgrading.md shows if leaders are held", Label("hold"), func(ctx context.Context) {
 		tree.install(ctx, "pytorch")
 		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
 		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
@@ -85,15 +84,15 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 		n := startWaitingAlone(ctx)
 		n.isHeld(ctx)
 
-		n.follow(ctx, "docs/upgrading.md", "The way back if leaders are held")
+		n.follow(ctx, "docs/upgrading.md", "How to roll back if leaders are held")
 		before.install(ctx, "pytorch")
 		n.kubectl(ctx, "delete", "ptjob", "alone")
 		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "no pod stays Terminating")
 	})
 
-	It("need not be made for all controllers at once: each has the common of its own", func(ctx context.Context) {
+	It("can be made one controller at a time, with different versions of the module common", func(ctx context.Context) {
 		if before.common() == tree.common() {
-			Skip("common of " + before.name + " is that of the tree: nothing would be seen")
+			Skip("the module common of " + before.name + " equals the one of this version, so the test would show nothing")
 		}
 		before.install(ctx, "pytorch", "tensorboard")
 		tree.install(ctx, "tensorflow", "deepspeed", "scheduler")
@@ -106,17 +105,17 @@ var _ = Describe("A change of version", Label("upgrade"), Serial, Ordered, Conti
 	})
 })
 
-// version is one that controllers can be installed of.
+// version is a version of the controllers that can be installed.
 type version struct {
 	name string
-	// source is the root of its repository.
+	// source is the root of the source tree.
 	source string
-	// manifests is the folder that has a kustomization for each controller, seen from the root of the tree.
+	// manifests is the folder with a kustomization for each controller, relative to the root of the repository.
 	manifests string
 }
 
-// buildBefore builds the controllers of the version before, each with the common of that version, into images of
-// another tag, and loads those into the node.
+// buildBefore builds the controllers of the previous version with the module common of that version. It loads the
+// images, which have a separate tag, into the node.
 func buildBefore(ctx context.Context, cluster *localcluster.Cluster, controllers []controller) version {
 	GinkgoHelper()
 	const tag = "upgrades-from"
@@ -140,11 +139,11 @@ func buildBefore(ctx context.Context, cluster *localcluster.Cluster, controllers
 	return v
 }
 
-// install installs controllers of the version as a user would, over whichever was there.
+// install installs controllers of the version as a user would. It replaces other versions.
 func (v version) install(ctx context.Context, controllers ...controller) {
 	GinkgoHelper()
 	for _, c := range controllers {
-		By(fmt.Sprintf("installing the %s of %s", c.name(), v.name))
+		By(fmt.Sprintf("installing %s of %s", c.name(), v.name))
 		_, err := kubectl(ctx, "apply", "-k", filepath.Join(v.manifests, c.base()))
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -155,7 +154,7 @@ func (v version) install(ctx context.Context, controllers ...controller) {
 	}
 }
 
-// common tells the sources of common apart by their hash, that which the checksum database has of a module.
+// common returns the hash of the module common, as the checksum database computes it.
 func (v version) common() string {
 	GinkgoHelper()
 	hash, err := dirhash.HashDir(filepath.Join(v.source, "common"), "common", dirhash.Hash1)
@@ -163,14 +162,14 @@ func (v version) common() string {
 	return hash
 }
 
-// controller is one of the controllers, by its module.
+// controller is the name of a controller's module.
 type controller string
 
 func (c controller) name() string { return string(c) + "-controller" }
 
 func (c controller) namespace() namespace { return namespace("t9k-" + c) }
 
-// base is the folder in deploy/ that it is installed from.
+// base returns the folder in deploy/ with the manifests of the controller.
 func (c controller) base() string {
 	if c == "scheduler" {
 		return "scheduler/native"
@@ -178,7 +177,7 @@ func (c controller) base() string {
 	return string(c)
 }
 
-// kind is that of the objects which it looks at one by one.
+// kind returns the kind of the objects that the controller reconciles.
 func (c controller) kind() string {
 	return map[controller]string{
 		"pytorch": "ptjob", "tensorflow": "tfjob", "deepspeed": "dsjob", "tensorboard": "tb",
@@ -191,8 +190,8 @@ var (
 	unfinished = regexp.MustCompile(`(?m)^(?:workqueue_depth|controller_runtime_active_workers)\{.*\} (\d+)$`)
 )
 
-// hasSeenAll waits until the controller leads and has reconciled as often as it has objects at least, with nothing left
-// to do.
+// hasSeenAll waits until the controller holds the Lease, has reconciled at least as often as it has objects, and has an
+// empty queue.
 func (c controller) hasSeenAll(ctx context.Context) {
 	GinkgoHelper()
 	objects, err := kubectl(ctx, "get", c.kind(), "--all-namespaces", "-o", "name")
@@ -209,7 +208,7 @@ func (c controller) hasSeenAll(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// sum adds up the samples of the metrics that match.
+// sum returns the sum of the samples that match.
 func sum(metrics string, samples *regexp.Regexp) int {
 	total := 0
 	for _, sample := range samples.FindAllStringSubmatch(metrics, -1) {
@@ -222,8 +221,8 @@ func sum(metrics string, samples *regexp.Regexp) int {
 // jobKinds are the kinds of jobs.
 const jobKinds = "ptjob,tfjob,dsjob"
 
-// startWaiting creates a job of each kind that waits until it is told to end, in a namespace of their own. One is a
-// gang of a queue and has a TensorBoard.
+// startWaiting creates a job of each kind in a new namespace. Their replicas run until a file ends them. One job is a
+// gang in a queue and has a TensorBoard.
 func startWaiting(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -235,7 +234,7 @@ func startWaiting(ctx context.Context) namespace {
 	return n
 }
 
-// waits until all replicas of the jobs run and the status has nothing more to say of them.
+// waits blocks until all replicas of the jobs run and no more changes of the status are due.
 func (n namespace) waits(ctx context.Context) {
 	GinkgoHelper()
 	n.eachIs(ctx, "Running", "Running", "Running")
@@ -243,12 +242,12 @@ func (n namespace) waits(ctx context.Context) {
 	n.kubectl(ctx, "wait", "--for=jsonpath={.status.running}=2", "podgroup.scheduler.tensorstack.dev/pytorch", patience)
 }
 
-// eachIs waits until the phase of each job, and the states of its replicas' containers, are these.
+// eachIs waits until each job has the phase, and the containers of its replicas have the states.
 func (n namespace) eachIs(ctx context.Context, phase string, states ...string) {
 	GinkgoHelper()
 	for _, job := range now(n.names(ctx, jobKinds)) {
-		Eventually(ctx,
-			n.output(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.tasks[*].replicas[*].containers[*].state}")).
+		Eventually(ctx, n.output(ctx, "get", job, "-o",
+			"jsonpath={.status.phase} {.status.tasks[*].replicas[*].containers[*].state}")).
 			Should(WithTransform(strings.Fields, Equal(append([]string{phase}, states...))), job)
 	}
 }
@@ -262,7 +261,7 @@ func (n namespace) pause(ctx context.Context, paused bool) {
 	}
 }
 
-// fails lets the leader of a job fail, and waits until all its replicas have been restarted.
+// fails makes the leader of a job fail, and waits until all replicas have restarted.
 func (n namespace) fails(ctx context.Context, job string) {
 	GinkgoHelper()
 	leader := now(n.replicas(ctx))[job+"-worker-0"]
@@ -271,21 +270,19 @@ func (n namespace) fails(ctx context.Context, job string) {
 	n.waits(ctx)
 }
 
-// haveFailed expects each job to have counted so many failures, of its leader.
+// haveFailed expects each job to have counted the given number of failures of its leader.
 func (n namespace) haveFailed(ctx context.Context, times map[string]int) {
 	GinkgoHelper()
 	for _, job := range now(n.names(ctx, jobKinds)) {
 		_, name, _ := strings.Cut(job, "/")
-		Eventually(
-			ctx,
-			n.output(ctx, "get", job, "-o", "jsonpath={.status.backoffCount}"),
-		).Should(Equal(strconv.Itoa(times[name])), job)
+		Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.backoffCount}")).
+			Should(Equal(strconv.Itoa(times[name])), job)
 		failure := HavePrefix(name + "-worker-0 Error 1 counted=true on ")
 		Eventually(ctx, n.failures(ctx, job)).Should(HaveExactElements(slices.Repeat([]any{failure}, times[name])...), job)
 	}
 }
 
-// ends tells all replicas to end, and waits until the jobs have succeeded.
+// ends makes all replicas succeed, and waits until the jobs have succeeded.
 func (n namespace) ends(ctx context.Context) {
 	GinkgoHelper()
 	for name := range now(n.replicas(ctx)) {
@@ -298,12 +295,13 @@ func (n namespace) ends(ctx context.Context) {
 	}
 }
 
-// onlyInNewCRDs matches what the API server shows by the CRDs of this version alone, without a write of the object.
+// onlyInNewCRDs matches lines that the API server adds to objects on reads. It adds them only with the CRDs of this
+// version, and does not write the objects.
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*)\n`)
 
-// objects returns the jobs and what they own, as they are stored: any write to one of them makes it another. Of pods it
-// returns what is not the kubelet's, which writes their status now and then, and which containers run, so that one that
-// restarts is another.
+// objects returns the jobs and the objects that they own, as they are stored. Every write to one of them changes the
+// result. The status of pods is left out, because the kubelet can write it at any time, except the IDs of their
+// containers: a restarted container also changes the result.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
 	stored := now(n.output(ctx, "get",
@@ -312,10 +310,11 @@ func (n namespace) objects(ctx context.Context) string {
 	return onlyInNewCRDs.ReplaceAllString(stored, "") + "\n" +
 		now(n.output(ctx, "get", "pods", "-o",
 			`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.labels} {.metadata.annotations}`+
-				` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID} {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))
+				` {.metadata.ownerReferences} {.spec} {.status.containerStatuses[*].containerID}`+
+				` {.status.initContainerStatuses[*].containerID}{"\n"}{end}`))
 }
 
-// localClusterOrSkip returns the local cluster. It skips the test on any other, and says why.
+// localClusterOrSkip returns the local cluster. On any other cluster, it skips the test with the reason.
 func localClusterOrSkip(reason string) *localcluster.Cluster {
 	GinkgoHelper()
 	paths, err := localcluster.DefaultPaths()
@@ -328,8 +327,8 @@ func localClusterOrSkip(reason string) *localcluster.Cluster {
 	return localcluster.New(repo, localcluster.DefaultKubernetes, paths, localcluster.NewProgress(GinkgoWriter))
 }
 
-// loadBuilt builds a program of a source tree into an image whose last name is that of the program, and loads that into
-// the node.
+// loadBuilt builds a program of a source tree, and loads it into the node in an image. The last part of the image name
+// must be the name of the program.
 func loadBuilt(ctx context.Context, cluster *localcluster.Cluster, source, program, image string) {
 	GinkgoHelper()
 	folder, packed := GinkgoT().TempDir(), GinkgoT().TempDir()

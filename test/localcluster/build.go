@@ -18,28 +18,29 @@ import (
 
 const componentsFolder = "test/localcluster/components"
 
-// DefaultKubernetes is the components folder of the newest supported Kubernetes. Older ones are siblings of it.
+// DefaultKubernetes is the components folder of the newest supported Kubernetes. Folders of older versions are
+// siblings.
 const DefaultKubernetes = "kubernetes"
 
-// Builder builds the pinned components, once, into the cache.
+// Builder builds the pinned components into the cache, unless they are there already.
 type Builder struct {
 	Repo       string
 	Paths      Paths
-	Kubernetes string // the components folder to take Kubernetes from
+	Kubernetes string // the components folder of Kubernetes
 	Progress   *Progress
 }
 
-// component is one folder of components/: a Go module that pins one project.
+// component is a folder of components/. It is a Go module that pins the version of one project.
 type component struct {
 	dir      string
-	project  string            // the module that gives the version
-	version  string            // of that module
+	project  string            // the module of the project
+	version  string            // the version of that module
 	packages map[string]string // binary name -> package
-	out      string            // where the binaries go
+	out      string            // the folder for the binaries
 }
 
-// projects says, for each components folder, the module whose version counts and the binary that a package's name does
-// not tell. kubernetes-1.34 and the like share the entry of kubernetes.
+// projects holds the module of the project for each components folder. The name of the binary is set if it differs from
+// the name of the package. Folders such as kubernetes-1.34 use the entry of kubernetes.
 var projects = map[string]struct {
 	module string
 	binary string
@@ -50,11 +51,11 @@ var projects = map[string]struct {
 	"kwok":       {module: "sigs.k8s.io/kwok"},
 	"versitygw":  {module: "github.com/versity/versitygw"},
 	"volcano":    {module: "volcano.sh/volcano", binary: "vc-scheduler"},
-	// Its source has CRDs; nothing of it is built.
+	// Only the CRDs in its source are used. It has no binaries to build.
 	"prometheus": {module: "github.com/prometheus-operator/prometheus-operator"},
 }
 
-// BinDir returns the folder that Binaries builds a components folder into. Its name changes with the pinned versions.
+// BinDir returns the folder for the binaries of a components folder. Its name changes with the pinned versions.
 func (b *Builder) BinDir(folder string) (string, error) {
 	c, err := b.component(folder)
 	if err != nil {
@@ -63,7 +64,7 @@ func (b *Builder) BinDir(folder string) (string, error) {
 	return c.out, nil
 }
 
-// Binaries builds what is missing of the named binaries of a components folder, and returns the folder they are in.
+// Binaries builds the named binaries of a components folder, unless they exist. It returns the folder of the binaries.
 func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) (string, error) {
 	c, err := b.component(folder)
 	if err != nil || len(c.missing(names)) == 0 {
@@ -74,7 +75,7 @@ func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) 
 		return "", err
 	}
 	defer unlock()
-	missing := c.missing(names) // another process may have built them meanwhile
+	missing := c.missing(names) // another process might have built them in the meantime
 	if len(missing) == 0 {
 		return c.out, nil
 	}
@@ -82,8 +83,8 @@ func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) 
 	return c.out, b.Progress.Step(what, func() error { return c.build(ctx, missing) })
 }
 
-// SourceDir returns the folder with the source of the project that a components folder pins, for files that it ships,
-// such as CRDs.
+// SourceDir returns the folder with the source of the project of a components folder. It is used for files such as
+// CRDs.
 func (b *Builder) SourceDir(ctx context.Context, folder string) (string, error) {
 	c, err := b.component(folder)
 	if err != nil {
@@ -105,13 +106,13 @@ func (b *Builder) component(folder string) (component, error) {
 	kind, _, _ := strings.Cut(folder, "-")
 	project, ok := projects[kind]
 	if !ok {
-		return component{}, fmt.Errorf("no component %q", folder)
+		return component{}, fmt.Errorf("unknown component %q", folder)
 	}
 	dir := filepath.Join(b.Repo, componentsFolder, folder)
 	file := filepath.Join(dir, "go.mod")
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return component{}, fmt.Errorf("component %q is not in this repository: %w", folder, err)
+		return component{}, fmt.Errorf("component %q does not exist in this repository: %w", folder, err)
 	}
 	mod, err := modfile.Parse(file, data, nil)
 	if err != nil {
@@ -162,7 +163,7 @@ func (c component) missing(names []string) []string {
 	return missing
 }
 
-// build compiles into a folder below out and renames each binary into place, so that whatever is in out is whole.
+// build builds in a temporary folder below out and then renames the binaries, so that binaries in out are complete.
 func (c component) build(ctx context.Context, names []string) error {
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (c component) build(ctx context.Context, names []string) error {
 
 	args := []string{"build", "-trimpath", "-mod=readonly", "-ldflags", ldflags(c.project, c.version)}
 	if len(c.packages) == 1 {
-		args = append(args, "-o", filepath.Join(tmp, names[0])) // the only package may be named unlike its binary
+		args = append(args, "-o", filepath.Join(tmp, names[0])) // the package can have another name than the binary
 	} else {
 		args = append(args, "-o", tmp+"/")
 	}
@@ -191,7 +192,7 @@ func (c component) build(ctx context.Context, names []string) error {
 		return err
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build in %s: %w\n%s\nThe module proxy (go env GOPROXY) must be reachable for a first build",
+		return fmt.Errorf("go build in %s: %w\n%s\nThe first build needs access to the module proxy (go env GOPROXY)",
 			c.dir, err, lastLines(output, 20))
 	}
 	var errs []error
@@ -201,22 +202,23 @@ func (c component) build(ctx context.Context, names []string) error {
 	return errors.Join(errs...)
 }
 
-// goCommand is the go command in the component's module, for this machine.
+// goCommand returns a go command in the module of the component. It builds for the platform of this machine.
 func (c component) goCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return nil, fmt.Errorf("the cluster's components are built with Go: install it and put it on PATH: %w", err)
+		return nil, fmt.Errorf("the components of the cluster are built with Go: install it and add it to PATH: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, goTool, args...)
 	cmd.Dir = c.dir
-	// With less garbage collection, the compiler is a sixth faster and the linker twice as fast. The linker then needs 3
-	// GB instead of 2.5.
+	// With less garbage collection, the compiler is a sixth faster and the linker is twice as fast. The linker then needs
+	// 3 GB of memory instead of 2.5.
 	gc := "GOGC=" + cmp.Or(os.Getenv("GOGC"), "400")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=", "GOARCH=", gc)
 	return cmd, nil
 }
 
-// ldflags gives Kubernetes its version, which clients and admission read; without it they see 0.0.
+// ldflags returns the flags for the linker. For Kubernetes, they set the version that clients and admission read.
+// Otherwise it would be 0.0.
 func ldflags(project, version string) string {
 	flags := "-s -w"
 	if project != projects["kubernetes"].module {
@@ -228,7 +230,7 @@ func ldflags(project, version string) string {
 		minor)
 }
 
-// Assets builds what envtest needs and returns the folder for KUBEBUILDER_ASSETS.
+// Assets builds the programs that envtest needs and returns the folder for KUBEBUILDER_ASSETS.
 func (b *Builder) Assets(ctx context.Context) (string, error) {
 	etcd, err := b.Binaries(ctx, "etcd", "etcd")
 	if err != nil {
@@ -247,7 +249,7 @@ func (b *Builder) Assets(ctx context.Context) (string, error) {
 		filepath.Join(kubernetes, "kube-apiserver"),
 		filepath.Join(kubernetes, "kubectl"),
 	} {
-		// A link to an existing name fails with ErrExist: the names are keyed by content, so that one is right.
+		// An existing link has the same target, because the name of the folder depends on the targets.
 		err := os.Symlink(target, filepath.Join(dir, filepath.Base(target)))
 		if err != nil && !errors.Is(err, os.ErrExist) {
 			return "", err

@@ -31,7 +31,7 @@ func TestComponents(t *testing.T) {
 			}
 		}
 		if !strings.HasPrefix(c.out, "/cache/bin/"+folder+"-v") {
-			t.Errorf("%s goes to %s, which does not tell the version", folder, c.out)
+			t.Errorf("the folder for %s is %s, which does not contain the version", folder, c.out)
 		}
 	}
 	if _, err := b.component("nonsense"); err == nil {
@@ -39,7 +39,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// Pinning another version, of the project or of a dependency, must not find the old binaries.
+// After a change of a pinned version, of the project or of a dependency, old binaries must not be used.
 func TestCacheKey(t *testing.T) {
 	repo := t.TempDir()
 	dir := filepath.Join(repo, componentsFolder, "kubernetes-1.34")
@@ -66,13 +66,13 @@ func TestCacheKey(t *testing.T) {
 	write("go.sum", "")
 	first := key()
 	if !strings.HasPrefix(first, "/cache/bin/kubernetes-v1.34.4-") || first != key() {
-		t.Errorf("key %s is not stable or lacks the version", first)
+		t.Errorf("key %s is not stable or does not contain the version", first)
 	}
 	write("go.sum", "changed\n")
 	second := key()
 	write("go.mod", mod+"v1.34.5\n")
 	if third := key(); first == second || second == third {
-		t.Errorf("a change keeps the key: %s, %s, %s", first, second, third)
+		t.Errorf("a change of a version does not change the key: %s, %s, %s", first, second, third)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module x\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -99,9 +99,9 @@ func TestDefaultPaths(t *testing.T) {
 	for _, tc := range []struct {
 		name, own, xdg, want string
 	}{
-		{"home", "", "", "/home/u/.cache/tensorstack-jobs"},
-		{"XDG", "", "/xdg", "/xdg/tensorstack-jobs"},
-		{"own", "/own", "/xdg", "/own"},
+		{"the default is below the home folder", "", "", "/home/u/.cache/tensorstack-jobs"},
+		{"XDG_CACHE_HOME replaces the default", "", "/xdg", "/xdg/tensorstack-jobs"},
+		{"TENSORSTACK_CACHE has precedence", "/own", "/xdg", "/own"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("TENSORSTACK_CACHE", tc.own)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// PrintCache prints the folders of the cache and how large each is, in MiB.
+// PrintCache prints the folders of the cache and their sizes in MiB.
 func (p Paths) PrintCache(out io.Writer) error {
 	entries, err := os.ReadDir(p.Cache)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +33,7 @@ func (p Paths) PrintCache(out io.Writer) error {
 	return err
 }
 
-// sizeOf returns how many bytes the files of a folder have, without following links.
+// sizeOf returns the total size of the files in a folder in bytes. It does not follow links.
 func sizeOf(folder string) (size int64, err error) {
 	err = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -49,8 +49,8 @@ func sizeOf(folder string) (size int64, err error) {
 	return size, err
 }
 
-// ClearCache deletes everything in the cache, and waits for a command that changes the cluster to end. A cluster that
-// is up runs on, and is built again when it is brought up.
+// ClearCache deletes everything in the cache. If a command is changing the cluster, it waits for the end of that
+// command. A running cluster continues to run. The next Up builds its components again.
 func (p Paths) ClearCache() error {
 	unlock, err := p.lock()
 	if err != nil {
@@ -67,7 +67,7 @@ func (p Paths) ClearCache() error {
 		}
 		folder := filepath.Join(p.Cache, entry.Name())
 		if len(mountsBelow(folder)) > 0 {
-			return fmt.Errorf("something is mounted below %s: an image is being built; try again when it is done", folder)
+			return fmt.Errorf("an image is being built, and has mounts below %s: try again after the build", folder)
 		}
 		if err := os.RemoveAll(folder); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheCacheTellsHowLargeItIsAndCanBeCleared(t *testing.T) {
+func TestCacheSizesArePrintedAndCacheIsCleared(t *testing.T) {
 	t.Parallel()
 	p := Paths{Cache: t.TempDir(), State: t.TempDir()}
 	for file, size := range map[string]int{
@@ -38,11 +38,11 @@ func TestTheCacheTellsHowLargeItIsAndCanBeCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("       0 MiB  CACHE\n", printed()); diff != "" {
-		t.Errorf("unexpected output once it is cleared (-want +got):\n%s", diff)
+		t.Errorf("unexpected output after ClearCache (-want +got):\n%s", diff)
 	}
 }
 
-func TestACacheThatIsNotThereIsEmpty(t *testing.T) {
+func TestMissingCacheIsEmpty(t *testing.T) {
 	t.Parallel()
 	p := Paths{Cache: filepath.Join(t.TempDir(), "none")}
 	var out strings.Builder

@@ -11,11 +11,11 @@ import (
 
 const (
 	cgroupFolder = "/sys/fs/cgroup"
-	// cgroupRoot is where the pods' cgroups go: apart from those of a kubelet that the host may run itself.
+	// cgroupRoot is the parent of the cgroups of pods. It keeps them separate from another kubelet on the host.
 	cgroupRoot = "tsjobs"
 )
 
-// cgroupRoots are the folders of cgroupRoot: one on cgroup v2, one a controller on v1.
+// cgroupRoots returns the folders of cgroupRoot. On cgroup v2 there is one, on v1 one per controller.
 func cgroupRoots() []string {
 	if exists(filepath.Join(cgroupFolder, "cgroup.controllers")) {
 		return []string{filepath.Join(cgroupFolder, cgroupRoot)}
@@ -23,35 +23,35 @@ func cgroupRoots() []string {
 	var roots []string
 	entries, _ := os.ReadDir(cgroupFolder)
 	for _, e := range entries {
-		if e.IsDir() { // the rest are links, such as cpu -> cpu,cpuacct
+		if e.IsDir() { // the other entries are links, such as cpu -> cpu,cpuacct
 			roots = append(roots, filepath.Join(cgroupFolder, e.Name(), cgroupRoot))
 		}
 	}
 	return roots
 }
 
-// ensureCgroups makes cgroupRoot, which kubelet wants to find.
+// ensureCgroups creates cgroupRoot, which the kubelet requires.
 func ensureCgroups() error {
 	var errs []error
 	for _, root := range cgroupRoots() {
 		if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			errs = append(errs, err)
 		}
-		// On cgroup v2 a child has only the controllers that its parent hands down.
+		// On cgroup v2, a child has only the controllers that its parent enables for children.
 		parent := filepath.Dir(root)
 		controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 		if err != nil || parent != cgroupFolder {
 			continue
 		}
 		for name := range strings.FieldsSeq(string(controllers)) {
-			// Whether one can be handed down is for kubelet to judge: it knows which it needs.
+			// Some controllers cannot be enabled. The kubelet reports an error if it needs one of them.
 			_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeCgroups removes cgroupRoot with the empty cgroups below it. One with processes stays, and is reported.
+// removeCgroups removes cgroupRoot and the empty cgroups below it. It returns an error for a cgroup with processes.
 func removeCgroups() error {
 	var errs []error
 	for _, root := range cgroupRoots() {
@@ -62,7 +62,7 @@ func removeCgroups() error {
 			}
 			return nil
 		})
-		for _, dir := range slices.Backward(dirs) { // children come after their parent
+		for _, dir := range slices.Backward(dirs) { // children are after their parents
 			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

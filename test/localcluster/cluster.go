@@ -19,11 +19,11 @@ import (
 	"text/template"
 )
 
-// Addresses and ports. The ports are below the ephemeral range and above what services commonly use.
+// Addresses and ports. The ports are below the ephemeral range and above the ports of common services.
 const (
 	bridge        = "tsjobs0"
-	nodeIP        = "10.244.0.1"        // of the bridge: the node, the API server and the DNS server of a real cluster
-	bridgeMAC     = "0a:58:0a:f4:00:01" // made of the address, as the plugins of CNI do
+	nodeIP        = "10.244.0.1"        // of the bridge; the node, the API server and DNS listen on it in a real cluster
+	bridgeMAC     = "0a:58:0a:f4:00:01" // derived from the IP address, as the CNI plugins do
 	podCIDR       = "10.244.0.0/24"
 	serviceCIDR   = "10.96.0.0/16"
 	apiServiceIP  = "10.96.0.1"
@@ -46,17 +46,17 @@ const (
 	portKwok              = "26247"
 )
 
-// Kind is what the cluster's nodes are.
+// Kind is the kind of the cluster's nodes.
 type Kind string
 
 const (
 	// Real nodes run containers.
 	Real Kind = "real"
-	// Simulated nodes are played by kwok.
+	// Simulated nodes are simulated by kwok.
 	Simulated Kind = "simulated"
 )
 
-// Cluster is the one local cluster of this machine.
+// Cluster is the local cluster of this machine. There is only one.
 type Cluster struct {
 	Builder
 }
@@ -66,15 +66,15 @@ func New(repo, kubernetes string, paths Paths, progress *Progress) *Cluster {
 	return &Cluster{Builder{Repo: repo, Paths: paths, Kubernetes: kubernetes, Progress: progress}}
 }
 
-// record is what the cluster remembers of itself; its file also marks the state folder as ours.
+// record is the persistent state of the cluster. Its file also marks the state folder as a folder of a cluster.
 type record struct {
 	Kind       Kind   `json:"kind"`
 	Reason     string `json:"reason,omitempty"` // why the nodes are simulated
 	Kubernetes string `json:"kubernetes"`       // the components folder
-	Boot       string `json:"boot"`
-	// IPForward is the host's setting before the cluster turned forwarding on.
+	Boot       string `json:"boot"`             // the ID of the last boot
+	// IPForward is the setting of the host before the cluster enabled forwarding.
 	IPForward string `json:"ipForward,omitempty"`
-	// HostFolders did not exist before the cluster: containerd and kubelet write there whatever they are told.
+	// HostFolders are the folders of hostLeftovers that did not exist before the cluster.
 	HostFolders []string `json:"hostFolders,omitempty"`
 }
 
@@ -107,10 +107,10 @@ func (p Paths) save(r *record) error {
 	return writeFile(p.recordFile(), data)
 }
 
-// lock keeps two commands from changing the cluster at once.
+// lock prevents two commands from changing the cluster at the same time.
 func (p Paths) lock() (func(), error) { return lockFile(p.cache("localcluster.lock")) }
 
-// apiHost is where the API server listens: only where its clients are.
+// apiHost returns the address on which the API server listens: the bridge with a real node, otherwise loopback.
 func (k Kind) apiHost() string {
 	if k == Real {
 		return nodeIP
@@ -123,7 +123,7 @@ func (k Kind) server() string { return "https://" + net.JoinHostPort(k.apiHost()
 //go:embed templates
 var templates embed.FS
 
-// render writes a file of the state folder from the template of the same name.
+// render renders a template into the file of the same name in the folder config of the state folder.
 func (p Paths) render(name string, extra map[string]any) (string, error) {
 	values := map[string]any{
 		"State": p.State, "Bridge": bridge, "CNINetwork": cniNetwork, "NodeIP": nodeIP, "NodeName": nodeName,
@@ -145,7 +145,8 @@ func (p Paths) render(name string, extra map[string]any) (string, error) {
 	return file, writeFile(file, out.Bytes())
 }
 
-// probe returns a readiness check: a GET of the URL must answer 200. TLS servers show certificates of our own CA.
+// probe returns a readiness check that requires status 200 for a GET of the URL. TLS servers must have a certificate of
+// the cluster's CA.
 func (p Paths) probe(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		transport := &http.Transport{DisableKeepAlives: true}
@@ -170,7 +171,7 @@ func (p Paths) probe(url string) func(context.Context) error {
 	}
 }
 
-// pidNames lists the processes that were ever started, for down.
+// pidNames lists the names of all processes with a PID file, whether they run or not.
 func (p Paths) pidNames() []string {
 	files, _ := filepath.Glob(p.state("pids", "*.json"))
 	for i, f := range files {

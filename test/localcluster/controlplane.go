@@ -38,7 +38,7 @@ func (p Paths) etcd(bin string) Daemon {
 			{"peer-key-file", p.key("loopback")},
 			{"peer-trusted-ca-file", p.cert("ca")},
 			{"peer-client-cert-auth", "true"},
-			// A crash of the whole machine may lose a throwaway cluster; in exchange no write waits for the disk.
+			// Writes do not wait for the disk. A crash of the machine can corrupt the data, which is acceptable here.
 			{"unsafe-no-fsync", "true"},
 			{"log-level", "warn"},
 		}.argv(filepath.Join(bin, "etcd")),
@@ -47,8 +47,7 @@ func (p Paths) etcd(bin string) Daemon {
 	}
 }
 
-// gangGates turn gang scheduling on, in every component that has to do with it. Kubernetes before 1.37 does not know
-// it.
+// gangGates returns the feature gates for gang scheduling, which requires Kubernetes 1.37.
 func (b Builder) gangGates() flags {
 	if b.Kubernetes != DefaultKubernetes {
 		return nil
@@ -70,7 +69,7 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		{"kubelet-client-certificate", p.cert("apiserver-kubelet")},
 		{"kubelet-client-key", p.key("apiserver-kubelet")},
 		{"kubelet-certificate-authority", p.cert("ca")},
-		{"kubelet-preferred-address-types", "InternalIP"}, // nothing resolves the node's name
+		{"kubelet-preferred-address-types", "InternalIP"}, // the name of the node cannot be resolved
 		{"service-account-issuer", "https://kubernetes.default.svc." + clusterDomain},
 		{"service-account-signing-key-file", p.key("service-account")},
 		{"service-account-key-file", p.key("service-account")},
@@ -84,7 +83,7 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		table = append(table, flags{{"runtime-config", "scheduling.k8s.io/v1beta1=true"}}...)
 	}
 	if kind == Simulated {
-		// Nothing reaches the Service "kubernetes" here, and a loopback address may not be an endpoint.
+		// No pod can use the Service "kubernetes" here, and loopback addresses are not allowed as endpoints.
 		table = append(table, flags{{"endpoint-reconciler-type", "none"}}...)
 	}
 	return Daemon{
@@ -107,11 +106,11 @@ func (p Paths) controllerManager(bin string, kind Kind, gates flags) Daemon {
 		{"cluster-signing-cert-file", p.cert("ca")},
 		{"cluster-signing-key-file", p.key("ca")},
 		{"use-service-account-credentials", "true"},
-		{"leader-elect", "false"}, // there is one, and it should start at once
+		{"leader-elect", "false"}, // there is only one, so it can start immediately
 	}
 	table = append(table, gates...)
 	if kind == Real {
-		// Tests need not wait for long until a lost node is noticed. See nodeLeaseDurationSeconds in kubelet.yaml.
+		// A lost node is detected soon, so that tests do not wait long. See nodeLeaseDurationSeconds in kubelet.yaml.
 		table = append(table, flags{{"node-monitor-grace-period", "20s"}}...)
 	}
 	return Daemon{

@@ -1,10 +1,11 @@
-// Package localcluster runs one Kubernetes cluster on this machine from nothing but Go modules and Debian packages:
-// no image registry and no release download is needed.
+// Package localcluster runs one Kubernetes cluster on this machine. It needs only Go modules and Debian packages, and
+// no image registry or release download.
 //
-// The control plane is always real: etcd, kube-apiserver, kube-controller-manager and kube-scheduler, built from the
-// modules that components/ pins, run as host processes. The node is real where root and Debian packages allow it
-// (containerd, kubelet, kube-proxy and CoreDNS, all host processes too). Elsewhere kwok simulates nodes.
+// The control plane is always real: etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as host
+// processes. They are built from the modules that components/ pins. The node is real if the user is root and Debian
+// packages can be installed. Its components containerd, kubelet, kube-proxy and CoreDNS are host processes too.
+// Otherwise, kwok simulates nodes.
 //
-// Everything the cluster writes lives in one state folder and, on a real node, behind one bridge, so that Down can
-// leave nothing behind. Built binaries and images live in a cache folder, which Down keeps.
+// The cluster writes to one state folder. A real node also has one network bridge. Down removes both. Built binaries
+// and images are in a cache folder, which Down keeps.
 package localcluster

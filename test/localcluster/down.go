@@ -18,20 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostLeftovers are files that containerd and kubelet write outside the state folder, whatever they are told. The
-// folders go too, once empty, if the cluster brought them.
+// hostLeftovers are files that containerd and the kubelet write outside of the state folder. No setting moves them.
+// Down also removes their folders if the cluster created them and they are empty.
 var hostLeftovers = []struct {
 	folder string
 	globs  []string
 }{
 	{"/var/lib/kubelet", []string{"device-plugins/*"}},
 	{"/var/lib/cni", nil},        // see removeCNIResults
-	{"/var/log/containers", nil}, // links into the state folder
-	{"/run/containerd", nil},     // sockets of shims
+	{"/var/log/containers", nil}, // has links into the state folder
+	{"/run/containerd", nil},     // has sockets of shims
 }
 
-// Down leaves nothing of the cluster behind: no process, mount, interface, firewall rule, cgroup or file. Pods get no
-// time to end. It relies on no part of the cluster being alive, so it also cleans up after half an up.
+// Down removes all processes, mounts, interfaces, firewall rules, cgroups and files of the cluster. Pods do not get a
+// grace period. Down does not need any component to run, so it also cleans up after an Up that failed.
 func (c *Cluster) Down(ctx context.Context) error {
 	unlock, err := c.Paths.lock()
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 	defer unlock()
 	r, err := c.Paths.load()
 	if err != nil {
-		// Whatever the broken record said: clean as for the most that this user may have brought up.
+		// The record is broken. Assume a real node if this user could have started one.
 		c.Progress.Printf("%v", err)
 		r = &record{Kind: Simulated}
 		if os.Geteuid() == 0 {
@@ -62,13 +62,13 @@ func (c *Cluster) Down(ctx context.Context) error {
 		if err := c.cleanHost(ctx, r); err != nil {
 			return err
 		}
-		c.Progress.Printf("pods, mounts, network and cgroups: gone")
+		c.Progress.Printf("removed the pods, mounts, network and cgroups")
 	}
-	// A mount that is left would have its files deleted with the folder.
+	// Deleting the folder would delete the files of remaining mounts.
 	if left := mountsBelow(c.Paths.State); len(left) > 0 {
-		return fmt.Errorf("still mounted: %s: unmount by hand and run down again", strings.Join(left, ", "))
+		return fmt.Errorf("mounts remain at %s: unmount them and run down again", strings.Join(left, ", "))
 	}
-	// The record goes last: until then another down still knows what to do.
+	// The record is deleted last. If Down is interrupted before, the next Down can continue.
 	entries, err := os.ReadDir(c.Paths.State)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return nil
 }
 
-// stopAll stops kubelet before the rest, or it would restart pods while they are killed.
+// stopAll stops the kubelet first. Otherwise it would restart pods while they are killed.
 func (c *Cluster) stopAll() error {
 	if proc := c.Paths.process("kubelet"); proc != nil {
 		if err := stop(*proc, 5*time.Second); err != nil {
@@ -97,10 +97,11 @@ func (c *Cluster) stopAll() error {
 	var group errgroup.Group
 	for _, name := range c.Paths.pidNames() {
 		proc := c.Paths.process(name)
-		// The API server waits for its watchers, and etcd for the API server: nobody needs their goodbye.
 		if proc == nil {
 			continue
 		}
+		// The grace period is short, because nothing depends on a clean shutdown. The API server would wait for its watches,
+		// and etcd for the API server.
 		group.Go(func() error {
 			if err := stop(*proc, 2*time.Second); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -116,7 +117,7 @@ func (c *Cluster) cleanHost(ctx context.Context, r *record) error {
 		return err
 	}
 	removeShimSockets(c.Paths.state("run", "containerd"))
-	// Detached: a mount that a dying process still uses goes with it.
+	// The mounts are detached, because a process that is ending can still use them.
 	for range 5 {
 		for _, m := range mountsBelow(c.Paths.State) {
 			if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -134,7 +135,7 @@ func (c *Cluster) cleanHost(ctx context.Context, r *record) error {
 			for _, glob := range l.globs {
 				files, _ := filepath.Glob(filepath.Join(l.folder, glob))
 				for _, f := range files {
-					_ = os.Remove(f) // what stays keeps its folder, which is all that can go wrong
+					_ = os.Remove(f) // after an error, the folder is not empty and stays
 				}
 			}
 			removeEmpty(l.folder)
@@ -143,8 +144,8 @@ func (c *Cluster) cleanHost(ctx context.Context, r *record) error {
 	return errors.Join(removeNetwork(ctx, r), retry(removeCgroups))
 }
 
-// killPods kills every container of the containerd with that socket. Killing the first process of a container ends the
-// others; its shim, which is the parent, would live on.
+// killPods kills all containers of the containerd with the socket. It kills the first process of each container, which
+// ends the others, and the shim, which is the parent and does not end by itself.
 func killPods(socket string) error {
 	var victims []process
 	shims := map[int]bool{}
@@ -173,13 +174,13 @@ func killPods(socket string) error {
 	}
 	for _, v := range victims {
 		if err := syscall.Kill(v.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("killing pid %d: %w", v.PID, err)
+			return fmt.Errorf("killing process %d: %w", v.PID, err)
 		}
 	}
 	return retry(func() error {
 		for _, v := range victims {
 			if v.alive() {
-				return fmt.Errorf("pid %d of a pod does not end", v.PID)
+				return fmt.Errorf("process %d of a pod does not end", v.PID)
 			}
 		}
 		return nil
@@ -208,7 +209,7 @@ func parent(pid int) int {
 	return ppid
 }
 
-// removeShimSockets removes the sockets that shims had in /run/containerd/s, which no setting moves.
+// removeShimSockets removes the sockets of shims in /run/containerd/s. No setting moves that folder.
 func removeShimSockets(state string) {
 	files, _ := filepath.Glob(filepath.Join(state, "io.containerd.runtime.v2.task", "*", "*", "address"))
 	for _, f := range files {
@@ -218,8 +219,9 @@ func removeShimSockets(state string) {
 	}
 }
 
-// removeCNIResults removes what the CNI library remembers of our pods: <network>-<pod>-<interface>, and for the
-// loopback network, which others have too, the same pods.
+// removeCNIResults removes the results that the CNI library caches for our pods. The files are named
+// <network>-<pod>-<interface>. Our network identifies our pods. Their files of the loopback network are removed too,
+// but not the files of pods of other runtimes.
 func removeCNIResults(dir string) {
 	ours, _ := filepath.Glob(filepath.Join(dir, cniNetwork+"-*"))
 	for _, result := range ours {
@@ -231,7 +233,7 @@ func removeCNIResults(dir string) {
 	}
 }
 
-// mountsBelow lists the mount points below dir, the last mounted first.
+// mountsBelow lists the mount points below dir. The last one that was mounted is the first.
 func mountsBelow(dir string) []string {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
@@ -266,7 +268,7 @@ func removeLinks(dir, target string) {
 	}
 }
 
-// removeEmpty removes dir and its subfolders as far as they are empty.
+// removeEmpty removes the empty folders in dir, and dir if it is then empty.
 func removeEmpty(dir string) {
 	var dirs []string
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -276,11 +278,11 @@ func removeEmpty(dir string) {
 		return nil
 	})
 	for _, dir := range slices.Backward(dirs) {
-		_ = os.Remove(dir) // fails for one with content, as it should
+		_ = os.Remove(dir) // fails if the folder is not empty
 	}
 }
 
-// retry gives the kernel a few seconds to finish.
+// retry retries for 5 seconds, because the kernel cleans up asynchronously.
 func retry(try func() error) error {
 	var err error
 	for range 100 {

@@ -21,7 +21,7 @@ func TestRemoveEmptyKeepsFiles(t *testing.T) {
 	}
 	removeEmpty(dir)
 	if !exists(kept) || exists(filepath.Join(dir, "empty")) {
-		t.Error("removeEmpty must remove empty folders, and only those")
+		t.Error("removeEmpty must remove exactly the empty folders")
 	}
 }
 
@@ -34,11 +34,11 @@ func TestRemoveLinks(t *testing.T) {
 	}
 	removeLinks(dir, "/state")
 	if exists(filepath.Join(dir, "ours")) || !exists(filepath.Join(dir, "other")) {
-		t.Error("removeLinks must remove the links into the folder, and only those")
+		t.Error("removeLinks must remove exactly the links into the folder")
 	}
 }
 
-// The state folder comes from the environment: one that is not ours must never be emptied.
+// The state folder is set by the environment. A folder with other files must never be emptied.
 func TestForeignStateFolderIsSafe(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "state", "precious")
@@ -51,10 +51,10 @@ func TestForeignStateFolderIsSafe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !exists(precious) {
-		t.Fatal("down deleted a folder that is not the cluster's")
+		t.Fatal("down deleted a folder with other files")
 	}
 	if err := c.Up(context.Background(), UpOptions{Simulated: true, Nodes: 1}); err == nil {
-		t.Fatal("up took over a folder that is not the cluster's")
+		t.Fatal("up accepted a folder with other files")
 	}
 }
 
@@ -70,12 +70,12 @@ func TestRemoveCNIResults(t *testing.T) {
 	removeCNIResults(dir)
 	for _, name := range ours {
 		if exists(filepath.Join(dir, name)) {
-			t.Errorf("%s is left", name)
+			t.Errorf("%s of our network was not removed", name)
 		}
 	}
 	for _, name := range others {
 		if !exists(filepath.Join(dir, name)) {
-			t.Errorf("%s, of another runtime, is gone", name)
+			t.Errorf("%s of another runtime was removed", name)
 		}
 	}
 }

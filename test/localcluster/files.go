@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile waits for an exclusive lock on path and returns the unlock. The kernel drops it if this process dies.
+// lockFile waits for an exclusive lock on path and returns a function that unlocks it. The kernel releases the lock if
+// this process dies.
 func lockFile(path string) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func lockFile(path string) (func(), error) {
 	return func() { f.Close() }, nil
 }
 
-// writeFile writes atomically, for the owner alone: no reader ever sees half a file. It leaves an unchanged file alone.
+// writeFile writes a file atomically, with permissions for the owner only. It does not write an unchanged file.
 func writeFile(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
@@ -56,7 +57,7 @@ func writeFile(path string, data []byte) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// hashFiles returns a short digest of the files' contents, in order.
+// hashFiles returns a short digest of the contents of the files in the given order.
 func hashFiles(paths ...string) (string, error) {
 	h := sha256.New()
 	for _, path := range paths {

@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// tarLayer is an uncompressed layer in a file: compressing a gigabyte that never travels only costs time.
+// tarLayer is an uncompressed layer in a file. The layers are never transferred, so compression would only cost time.
 type tarLayer struct {
 	path string
 	hash v1.Hash
@@ -63,7 +63,7 @@ type file struct {
 	link string // a symbolic link, if not empty
 }
 
-// writeTar writes files as a layer, with a fixed time so that equal content has an equal digest.
+// writeTar writes files as a layer. The modification times are fixed, so that equal contents have equal digests.
 func writeTar(path string, files ...file) error {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -90,7 +90,7 @@ func writeTar(path string, files ...file) error {
 	return os.WriteFile(path, buf.Bytes(), 0o644)
 }
 
-// writeImage writes a docker archive, whole or not at all.
+// writeImage writes a Docker archive atomically.
 func writeImage(path, tag string, config v1.Config, layers ...string) error {
 	img := mutate.MediaType(empty.Image, types.DockerManifestSchema2)
 	for _, layer := range layers {
@@ -123,8 +123,7 @@ func writeImage(path, tag string, config v1.Config, layers ...string) error {
 	return os.Rename(tmp, path)
 }
 
-// ComponentImages builds the images of the named components, which pods run, each once, and loads them into the real
-// node.
+// ComponentImages builds the images of the named components, unless they are cached, and loads them into the real node.
 func (c *Cluster) ComponentImages(ctx context.Context, folders ...string) error {
 	kind, err := c.NodeKind()
 	if err != nil {
@@ -146,7 +145,8 @@ func (c *Cluster) ComponentImages(ctx context.Context, folders ...string) error 
 	return nil
 }
 
-// componentImage builds the image of a component that is one program, which it runs, and returns its name and file.
+// componentImage builds the image of a component that consists of one program, unless it is cached. It returns the tag
+// and the path of the archive.
 func (b *Builder) componentImage(ctx context.Context, folder string) (tag, path string, err error) {
 	component, err := b.component(folder)
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *Builder) componentImage(ctx context.Context, folder string) (tag, path 
 	}
 	programs := slices.Collect(maps.Keys(component.packages))
 	if len(programs) != 1 {
-		return "", "", fmt.Errorf("component %q has %d programs, and an image has one", folder, len(programs))
+		return "", "", fmt.Errorf("component %q has %d programs, but an image needs exactly one", folder, len(programs))
 	}
 	program := programs[0]
 	tag = "tensorstack/" + folder + ":" + strings.TrimPrefix(component.version, "v")
@@ -176,7 +176,7 @@ func (b *Builder) componentImage(ctx context.Context, folder string) (tag, path 
 	})
 }
 
-// writeProgramImage writes an image of nothing but a static program, which it runs.
+// writeProgramImage writes an image that contains only a static program and runs it.
 func writeProgramImage(path, tag, user, program string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -191,7 +191,8 @@ func writeProgramImage(path, tag, user, program string) error {
 	return writeImage(path, tag, v1.Config{Entrypoint: []string{"/" + name}, User: user}, layer)
 }
 
-// pauseImage builds the image of the sandbox containers, and returns its name and file.
+// pauseImage builds the image of the sandbox containers, unless it is cached. It returns the tag and the path of the
+// archive.
 func (b *Builder) pauseImage(ctx context.Context) (tag, path string, err error) {
 	dir := filepath.Join(b.Repo, filepath.Dir(componentsFolder), "pause")
 	sum, err := hashFiles(filepath.Join(dir, "main.go"))
@@ -225,7 +226,7 @@ func (b *Builder) pauseImage(ctx context.Context) (tag, path string, err error) 
 	})
 }
 
-// LoadImages imports docker archives or OCI layouts into the real node. On a simulated cluster nothing runs them.
+// LoadImages imports Docker archives or OCI layouts into the real node. It is a no-op if the nodes are simulated.
 func (c *Cluster) LoadImages(ctx context.Context, files ...string) error {
 	kind, err := c.NodeKind()
 	if err != nil {
@@ -249,7 +250,7 @@ func (c *Cluster) importImage(ctx context.Context, path string) error {
 	return err
 }
 
-// ensureImage imports an image unless the node has it.
+// ensureImage imports an image into the real node unless the node has it.
 func (c *Cluster) ensureImage(ctx context.Context, tag, path string) error {
 	if c.hasImage(ctx, tag) {
 		return nil
@@ -257,7 +258,7 @@ func (c *Cluster) ensureImage(ctx context.Context, tag, path string) error {
 	return c.importImage(ctx, path)
 }
 
-// hasImage says whether the node has the image of that full name.
+// hasImage reports whether the node has the image with the full name.
 func (c *Cluster) hasImage(ctx context.Context, full string) bool {
 	out, err := c.ctr(ctx, "images", "list", "--quiet", "name=="+full)
 	return err == nil && strings.TrimSpace(out) == full

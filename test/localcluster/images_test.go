@@ -17,16 +17,8 @@ import (
 
 func TestWriteImage(t *testing.T) {
 	dir := t.TempDir()
-	base, extra, archive := filepath.Join(
-		dir,
-		"base.tar",
-	), filepath.Join(
-		dir,
-		"extra.tar",
-	), filepath.Join(
-		dir,
-		"image.tar",
-	)
+	base, extra := filepath.Join(dir, "base.tar"), filepath.Join(dir, "extra.tar")
+	archive := filepath.Join(dir, "image.tar")
 	if err := writeTar(base, file{name: "bin/", mode: 0o755},
 		file{name: "bin/hi", mode: 0o755, data: []byte("hi")}); err != nil {
 		t.Fatal(err)
@@ -47,7 +39,7 @@ func TestWriteImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cf.OS != "linux" || cf.Config.User != "1:1" || len(cf.RootFS.DiffIDs) != 2 {
-		t.Errorf("config %+v", cf)
+		t.Errorf("unexpected config %+v", cf)
 	}
 	found := map[string]string{}
 	contents := mutate.Extract(img)
@@ -67,10 +59,10 @@ func TestWriteImage(t *testing.T) {
 		found[h.Name] = h.Linkname + string(data)
 	}
 	if found["bin/hi"] != "hi" || found["bin/hello"] != "hi" {
-		t.Errorf("contents %v", found)
+		t.Errorf("unexpected contents %v", found)
 	}
 	if exists(archive + ".tmp") {
-		t.Error("a temporary file is left")
+		t.Error("a temporary file was not removed")
 	}
 }
 
@@ -84,12 +76,9 @@ func TestComponentImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As if it had been built.
-	if err := errors.Join(
-		os.MkdirAll(c.out, 0o755),
-		os.MkdirAll(b.Paths.cache("images"), 0o755),
-		os.WriteFile(filepath.Join(c.out, "versitygw"), []byte("program"), 0o755),
-	); err != nil {
+	// The binary exists already, so it is not built.
+	if err := errors.Join(os.MkdirAll(c.out, 0o755), os.MkdirAll(b.Paths.cache("images"), 0o755),
+		os.WriteFile(filepath.Join(c.out, "versitygw"), []byte("program"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	tag, path, err := b.componentImage(t.Context(), "versitygw")
@@ -108,18 +97,19 @@ func TestComponentImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(cf.Config.Entrypoint, []string{"/versitygw"}) || cf.Config.User != "65532:65532" {
-		t.Errorf("config %+v", cf.Config)
+		t.Errorf("unexpected config %+v", cf.Config)
 	}
 	if files, _ := filepath.Glob(path + ".*"); !slices.Equal(files, []string{path + ".lock"}) {
-		t.Errorf("beside the image are %v", files)
+		t.Errorf("unexpected files next to the image: %v", files)
 	}
 	_, _, err = b.componentImage(t.Context(), "kubernetes")
-	if want := `component "kubernetes" has 6 programs, and an image has one`; err == nil || err.Error() != want {
+	if want := `component "kubernetes" has 6 programs, but an image needs exactly one`; err == nil ||
+		err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
-func TestEqualLayersAreEqual(t *testing.T) {
+func TestEqualLayersHaveEqualDigests(t *testing.T) {
 	dir := t.TempDir()
 	var hashes []v1.Hash
 	for _, name := range []string{"a", "b"} {
@@ -134,6 +124,6 @@ func TestEqualLayersAreEqual(t *testing.T) {
 		hashes = append(hashes, layer.hash)
 	}
 	if hashes[0] != hashes[1] {
-		t.Errorf("%v and %v differ", hashes[0], hashes[1])
+		t.Errorf("layers with equal files have the digests %v and %v", hashes[0], hashes[1])
 	}
 }

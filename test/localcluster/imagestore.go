@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// Large images are unpacked once: into a containerd store in the cache that never runs a container. A new cluster
-// begins with a copy of it that shares the files by hard links. Neither changes them: containerd writes new files for
-// whatever is new, and overlayfs copies what a container changes.
-
+// imageStore returns a path in the image store of the cache. Large images are unpacked only once, into this containerd
+// store, which runs no containers. A new cluster gets a copy of the store with hard links to its files. The shared
+// files never change: containerd writes new files for new content, and overlayfs copies a file when a container changes
+// it.
 func (p Paths) imageStore(elem ...string) string {
 	return p.cache(append([]string{"containerd"}, elem...)...)
 }
 
-// unpackedMarks is the folder, in a store of the cache and in that of the cluster, with an empty file for each archive
-// that it has unpacked.
+// unpackedMarks is a folder in the store of the cache and in the store of the cluster. It has an empty file for each
+// archive that was unpacked into the store.
 const unpackedMarks = "unpacked"
 
-// unpack unpacks an archive into the store of the cache, once.
+// unpack unpacks an archive into the store of the cache, unless this was done before.
 func (c *Cluster) unpack(ctx context.Context, archive string) error {
 	unlock, err := lockFile(c.Paths.imageStore() + ".lock")
 	if err != nil {
@@ -43,9 +43,9 @@ func (c *Cluster) unpack(ctx context.Context, archive string) error {
 	})
 }
 
-// importInto runs a containerd on a store for as long as it takes to import an archive.
+// importInto imports an archive into a store. It runs a containerd on the store until the import is done.
 func importInto(ctx context.Context, root, archive string) (err error) {
-	state, err := os.MkdirTemp("", "containerd-") // the path of a socket must be short
+	state, err := os.MkdirTemp("", "containerd-") // the length of the path of a socket is limited
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
 	return ctr("images", "import", archive)
 }
 
-// linkImages gives a new cluster the images of the store in the cache. It does nothing if the cluster has a store
-// already, or where files cannot be linked: then images are imported when they are loaded.
+// linkImages copies the store in the cache to a new cluster with hard links. It is a no-op if the cluster already has a
+// store or if files cannot be linked. In these cases, images are imported when they are loaded.
 func (c *Cluster) linkImages(ctx context.Context) error {
 	if exists(c.Paths.state("containerd")) || !exists(c.Paths.imageStore(unpackedMarks)) {
 		return nil
@@ -103,7 +103,7 @@ func (c *Cluster) linkImages(ctx context.Context) error {
 		return err
 	}
 	if _, err := run(ctx, "cp", "-al", c.Paths.imageStore(), partial); err != nil {
-		c.Progress.Printf("images of the cache cannot be linked: %v", err)
+		c.Progress.Printf("linking the images of the cache failed, so they are imported later: %v", err)
 		return os.RemoveAll(partial)
 	}
 	databases, err := filepath.Glob(filepath.Join(partial, "root", "*", "*.db"))
@@ -111,9 +111,9 @@ func (c *Cluster) linkImages(ctx context.Context) error {
 		return err
 	}
 	if len(databases) == 0 {
-		return errors.New("the store of images in the cache has no database: run `localcluster cache --clear`")
+		return errors.New("the image store in the cache has no database: run `localcluster cache --clear`")
 	}
-	for _, database := range databases { // which containerd changes in place
+	for _, database := range databases { // containerd changes databases in place, so they are copied
 		content, err := os.ReadFile(database)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ func write(t *testing.T, content string, elem ...string) {
 	}
 }
 
-// inode returns what tells two files from two names of one.
+// inode returns the inode number of a file.
 func inode(t *testing.T, elem ...string) uint64 {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(elem...))
@@ -29,9 +29,9 @@ func inode(t *testing.T, elem ...string) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-func TestANewClusterBeginsWithTheImagesOfTheCache(t *testing.T) {
+func TestNewClusterHasTheImagesOfTheCache(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir() // links need one file system
+	folder := t.TempDir() // hard links require the same file system
 	c := New("", DefaultKubernetes, Paths{Cache: filepath.Join(folder, "cache"), State: filepath.Join(folder, "state")},
 		NewProgress(io.Discard))
 	if err := os.Mkdir(c.Paths.State, 0o700); err != nil {
@@ -47,21 +47,21 @@ func TestANewClusterBeginsWithTheImagesOfTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !exists(c.Paths.state("containerd", unpackedMarks, "image.tar")) {
-		t.Error("the cluster does not know that it has the image")
+		t.Error("the store of the cluster has no mark for the image")
 	}
 	if inode(t, c.Paths.state("containerd/root/content/blobs/layer")) != inode(t,
 		c.Paths.imageStore("root/content/blobs/layer")) {
-		t.Error("a layer is copied, and not linked")
+		t.Error("a layer was copied instead of linked")
 	}
 	write(t, "changed", c.Paths.state("containerd/root/metadata/meta.db"))
 	if content, err := os.ReadFile(c.Paths.imageStore("root/metadata/meta.db")); err != nil || string(content) != "names" {
-		t.Errorf("the database of the cache is %q (%v): the cluster changed it", content, err)
+		t.Errorf("the cluster changed the database of the cache to %q (%v)", content, err)
 	}
 	if err := c.linkImages(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(c.Paths.state("containerd/root/metadata/meta.db")); err != nil ||
 		string(content) != "changed" {
-		t.Errorf("the database of the cluster is %q (%v): it was linked once more", content, err)
+		t.Errorf("the store was linked again: the database of the cluster is %q (%v)", content, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kill ends processes of the cluster as a crash would, without a warning. Up starts them again.
+// Kill kills processes of the cluster, like a crash. Up starts them again.
 func (c *Cluster) Kill(names ...string) error {
 	unlock, err := c.Paths.lock()
 	if err != nil {
@@ -22,7 +22,8 @@ func (c *Cluster) Kill(names ...string) error {
 	}
 	for _, name := range names {
 		if _, ok := running[name]; !ok {
-			return fmt.Errorf("no %q runs, but: %s", name, strings.Join(slices.Sorted(maps.Keys(running)), ", "))
+			return fmt.Errorf("component %q is not running; running components: %s", name,
+				strings.Join(slices.Sorted(maps.Keys(running)), ", "))
 		}
 	}
 	for _, name := range names {

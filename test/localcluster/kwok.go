@@ -15,18 +15,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Annotations of a pod that tell a simulated node how it ends. Without them it runs until it is deleted.
+// These annotations set how a pod ends on a simulated node. A pod without them runs until it is deleted.
 const (
 	// AnnotationRunSeconds is how long the pod runs before it ends.
 	AnnotationRunSeconds = "simulation.tensorstack.dev/run-seconds"
-	// AnnotationExitCode is what its containers exit with: 0, the default, ends in Succeeded, any other in Failed.
+	// AnnotationExitCode is the exit code of the containers. The default is 0. With 0, the pod succeeds, otherwise it
+	// fails.
 	AnnotationExitCode = "simulation.tensorstack.dev/exit-code"
 )
 
 //go:embed stages.yaml
 var stages []byte
 
-// Stages returns the stages of kwok that simulated nodes and their pods go through.
+// Stages returns the Stage manifests for kwok. They define how simulated nodes and their pods behave.
 func Stages() []byte { return bytes.Clone(stages) }
 
 func (p Paths) kwok(bin string) (Daemon, error) {
@@ -49,7 +50,7 @@ func (p Paths) kwok(bin string) (Daemon, error) {
 	}, nil
 }
 
-// ensureNodes creates what is missing of the first n simulated nodes.
+// ensureNodes creates the first n simulated nodes, unless they exist.
 func ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error {
 	for i := range n {
 		node := SimulatedNode(i)
@@ -61,7 +62,7 @@ func ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error 
 	return nil
 }
 
-// SimulatedNode returns the i-th node for kwok to play, which has much room and addresses of its own.
+// SimulatedNode returns the i-th simulated node. It has a large capacity and a separate range of addresses.
 func SimulatedNode(i int) *corev1.Node {
 	name := fmt.Sprintf("simulated-%d", i)
 	room := corev1.ResourceList{
@@ -71,7 +72,7 @@ func SimulatedNode(i int) *corev1.Node {
 		corev1.ResourcePods:             resource.MustParse("2000"),
 		"nvidia.com/gpu":                resource.MustParse("8"),
 	}
-	// Each node has 4,096 addresses of its own from 10.128.0.0/9, so that no two pods share one.
+	// Each node has a separate range of 4,096 addresses in 10.128.0.0/9, so that the addresses of pods are unique.
 	address := netip.AddrFrom4([4]byte{10, 128 + byte(i>>4), byte(i << 4), 0})
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

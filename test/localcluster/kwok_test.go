@@ -32,13 +32,13 @@ func TestStages(t *testing.T) {
 			t.Errorf("not a stage: %+v", stage)
 		}
 		if !strings.HasPrefix(stage.Metadata.Name, strings.ToLower(stage.Spec.ResourceRef.Kind)+"-") {
-			t.Errorf("stage %s is of a %s", stage.Metadata.Name, stage.Spec.ResourceRef.Kind)
+			t.Errorf("the name of stage %s does not begin with its kind %s", stage.Metadata.Name, stage.Spec.ResourceRef.Kind)
 		}
 		names[stage.Metadata.Name] = true
 	}
 	for _, want := range []string{"node-initialize", "node-heartbeat", "pod-run", "pod-end", "pod-delete"} {
 		if !names[want] {
-			t.Errorf("no stage %s in %v", want, names)
+			t.Errorf("stage %s is missing in %v", want, names)
 		}
 	}
 	for _, annotation := range []string{AnnotationRunSeconds, AnnotationExitCode} {
@@ -48,7 +48,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-func TestSimulatedNodesShareNoAddress(t *testing.T) {
+func TestAddressesOfSimulatedNodesDoNotOverlap(t *testing.T) {
 	var last netip.Prefix
 	for i := range 2000 {
 		prefix, err := netip.ParsePrefix(SimulatedNode(i).Spec.PodCIDR)
@@ -56,7 +56,7 @@ func TestSimulatedNodesShareNoAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		if prefix != prefix.Masked() || (i > 0 && (prefix.Overlaps(last) || prefix.Addr().Less(last.Addr()))) {
-			t.Fatalf("node %d has %s after %s", i, prefix, last)
+			t.Fatalf("node %d has the addresses %s, and the node before it has %s", i, prefix, last)
 		}
 		last = prefix
 	}

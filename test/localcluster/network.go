@@ -13,11 +13,12 @@ import (
 const (
 	ipForwardFile = "/proc/sys/net/ipv4/ip_forward"
 	nftTable      = "tsjobs"
-	proxyTable    = "kube-proxy" // of kube-proxy, in the families ip and ip6
+	proxyTable    = "kube-proxy" // created by kube-proxy in the families ip and ip6
 	ruleComment   = "tensorstack-jobs"
 )
 
-// ensureNetwork makes the bridge, which the control plane listens on before there is any pod, and lets pods out.
+// ensureNetwork creates the bridge and allows pods to reach the outside. The control plane listens on the bridge before
+// there is any pod.
 func (p Paths) ensureNetwork(ctx context.Context, r *record) error {
 	if err := subnetFree(); err != nil {
 		return err
@@ -63,9 +64,9 @@ table ip %[1]s {
 	return allowForward(ctx)
 }
 
-// ensureBridge makes a bridge with that hardware address. Without one of its own it has the lowest of those of its
-// ports, which changes as pods come and go, and then pods that run lose what they send to the node, such as their
-// questions for names, for seconds.
+// ensureBridge creates a bridge with the given hardware address. A bridge without a fixed address has the lowest
+// address of its ports, which changes when pods are created and deleted. After each change, packets of running pods to
+// the node, for example DNS queries, would be lost for seconds.
 func ensureBridge(ctx context.Context, name, mac string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
 		if _, err := run(ctx, "ip", "link", "add", name, "type", "bridge"); err != nil {
@@ -76,7 +77,7 @@ func ensureBridge(ctx context.Context, name, mac string) error {
 	return err
 }
 
-// subnetFree fails if another interface of the host has addresses of ours.
+// subnetFree returns an error if the addresses of another interface of the host overlap with the cluster's.
 func subnetFree() error {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -88,7 +89,7 @@ func subnetFree() error {
 		}
 		addrs, err := iface.Addrs()
 		if err != nil {
-			continue // it has just gone
+			continue // the interface was just removed
 		}
 		for _, addr := range addrs {
 			have, ok := addr.(*net.IPNet)
@@ -101,7 +102,7 @@ func subnetFree() error {
 					return err
 				}
 				if ours.Contains(have.IP) || have.Contains(ours.IP) {
-					return fmt.Errorf("%s has %s, which overlaps the cluster's %s: remove that interface or use --simulated",
+					return fmt.Errorf("interface %s has %s, which overlaps with %s of the cluster: remove it or use --simulated",
 						iface.Name, addr, cidr)
 				}
 			}
@@ -110,7 +111,8 @@ func subnetFree() error {
 	return nil
 }
 
-// forwardRules let the bridge's traffic pass a host firewall that drops what it forwards, as Docker sets it up.
+// forwardRules returns the iptables rules that accept the forwarded traffic of the bridge. They are necessary if the
+// firewall of the host drops forwarded traffic, as with Docker.
 func forwardRules() [][]string {
 	return [][]string{
 		{"FORWARD", "-i", bridge, "-m", "comment", "--comment", ruleComment, "-j", "ACCEPT"},
@@ -121,7 +123,7 @@ func forwardRules() [][]string {
 func allowForward(ctx context.Context) error {
 	policy, err := run(ctx, "iptables", "-w", "-S", "FORWARD")
 	if err != nil || !strings.HasPrefix(policy, "-P FORWARD DROP") {
-		return nil //nolint:nilerr // no iptables, or nothing in the way
+		return nil //nolint:nilerr // no iptables, or forwarded traffic is not dropped
 	}
 	for _, rule := range forwardRules() {
 		if _, err := run(ctx, "iptables", append([]string{"-w", "-C"}, rule...)...); err == nil {
@@ -134,7 +136,7 @@ func allowForward(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork undoes ensureNetwork and what kube-proxy and the CNI plugins added.
+// removeNetwork reverts ensureNetwork, and removes the rules of kube-proxy and the interfaces of the CNI plugins.
 func removeNetwork(ctx context.Context, r *record) error {
 	var errs []error
 	if _, err := net.InterfaceByName(bridge); err == nil {
@@ -143,7 +145,7 @@ func removeNetwork(ctx context.Context, r *record) error {
 	}
 	if _, err := exec.LookPath("nft"); err == nil {
 		for _, table := range []string{"ip " + nftTable, "ip " + proxyTable, "ip6 " + proxyTable} {
-			// Naming the table first creates it if need be, so that deleting it cannot fail.
+			// The first line creates the table unless it exists, so that the delete cannot fail.
 			_, err := runInput(ctx, fmt.Sprintf("table %[1]s {}\ndelete table %[1]s\n", table), "nft", "-f", "-")
 			errs = append(errs, err)
 		}

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// A bridge whose address changes is unreachable to the pods that know the old one, until they ask again.
+// If the address of the bridge changes, pods with the old address in their ARP caches cannot reach it for a while.
 func TestBridgeKeepsItsHardwareAddress(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("only root may add network interfaces")
+		t.Skip("only root can add network interfaces")
 	}
 	const name, port, peer = "tsjobs-test0", "tsjobs-test1", "tsjobs-test2"
 	if _, err := run(t.Context(), "ip", "link", "add", port, "address", "02:00:00:00:00:01", "type", "veth", "peer",
@@ -37,6 +37,6 @@ func TestBridgeKeepsItsHardwareAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := bridge.HardwareAddr.String(); got != bridgeMAC {
-		t.Errorf("with a port of a lower address the bridge has %s, not %s", got, bridgeMAC)
+		t.Errorf("after a port with a lower address was added, the bridge has %s, want %s", got, bridgeMAC)
 	}
 }

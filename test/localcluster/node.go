@@ -42,8 +42,8 @@ func (c *Cluster) containerd(pauseImage string) (Daemon, error) {
 	}, nil
 }
 
-// criReady asks containerd for its version, as kubelet does first: the socket is there long before containerd, which
-// may have pods to recover, answers, and kubelet does not wait.
+// criReady asks containerd for its version, as the kubelet does when it starts. The kubelet does not wait for
+// containerd. The existence of the socket is not enough, because containerd does not answer while it recovers pods.
 func (p Paths) criReady(ctx context.Context) error {
 	conn, err := grpc.NewClient("unix://"+p.state("run", "containerd.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -51,7 +51,7 @@ func (p Paths) criReady(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // or gRPC backs off from a socket that is not there yet
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // otherwise gRPC backs off while the socket does not exist
 	defer cancel()
 	_, err = cri.NewRuntimeServiceClient(conn).Version(ctx, &cri.VersionRequest{})
 	return err
@@ -92,7 +92,7 @@ func (p Paths) kubeProxy(bin string) (Daemon, error) {
 }
 
 func (p Paths) coredns(bin string) (Daemon, error) {
-	// Names outside the cluster go to the host's resolver, if it has one.
+	// Names outside of the cluster are forwarded to the resolver of the host, if it has one.
 	resolv, _ := os.ReadFile("/etc/resolv.conf")
 	config, err := p.render("Corefile", map[string]any{"Upstream": strings.Contains("\n"+string(resolv), "\nnameserver")})
 	if err != nil {
@@ -107,7 +107,7 @@ func (p Paths) coredns(bin string) (Daemon, error) {
 	}, nil
 }
 
-// allowCoreDNS lets CoreDNS read what it serves.
+// allowCoreDNS grants CoreDNS the permissions to read the objects that it serves.
 func allowCoreDNS(ctx context.Context, client kubernetes.Interface) error {
 	read := []string{"list", "watch"}
 	role := &rbacv1.ClusterRole{
@@ -124,11 +124,11 @@ func allowCoreDNS(ctx context.Context, client kubernetes.Interface) error {
 	}
 	_, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("role of CoreDNS: %w", err)
+		return fmt.Errorf("creating the ClusterRole of CoreDNS: %w", err)
 	}
 	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("role binding of CoreDNS: %w", err)
+		return fmt.Errorf("creating the ClusterRoleBinding of CoreDNS: %w", err)
 	}
 	return nil
 }

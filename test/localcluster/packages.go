@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The programs that a real node needs, and the Debian packages that have them.
+// nodePrograms are the programs that a real node needs, with their Debian packages.
 var nodePrograms = map[string]string{
 	"containerd":              "containerd",
 	"containerd-shim-runc-v2": "containerd",
@@ -23,10 +23,10 @@ var nodePrograms = map[string]string{
 	"runc":                    "runc",
 }
 
-// cniFolders are where distributions put the CNI plugins.
+// cniFolders are the folders in which distributions install the CNI plugins.
 var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin"}
 
-// cniFolder returns the folder with the plugins that the node uses, or "".
+// cniFolder returns the folder that has the CNI plugins of the node, or "" if there is none.
 func cniFolder() string {
 	for _, dir := range cniFolders {
 		if exists(filepath.Join(dir, "bridge")) && exists(filepath.Join(dir, "host-local")) &&
@@ -37,7 +37,7 @@ func cniFolder() string {
 	return ""
 }
 
-// missingPackages returns the packages to install before a real node can run.
+// missingPackages returns the packages that must be installed before a real node can run.
 func missingPackages() []string {
 	missing := packagesOfMissing(nodePrograms)
 	if cniFolder() == "" {
@@ -47,7 +47,7 @@ func missingPackages() []string {
 	return missing
 }
 
-// packagesOfMissing returns the packages that have those of the programs which are not installed.
+// packagesOfMissing returns the packages of the programs that are not installed.
 func packagesOfMissing(programs map[string]string) []string {
 	var missing []string
 	for program, pkg := range programs {
@@ -59,12 +59,12 @@ func packagesOfMissing(programs map[string]string) []string {
 	return slices.Compact(missing)
 }
 
-// noRealNode says why this process cannot run a real node, or returns "".
+// noRealNode returns the reason why this process cannot run a real node, or "" if it can.
 func noRealNode() string {
 	if os.Geteuid() != 0 {
 		return "not root"
 	}
-	// A container's root often is root in name only.
+	// Root in a container often lacks capabilities.
 	for bit, name := range map[uint]string{12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"} {
 		if !hasCapability(bit) {
 			return "root without " + name
@@ -72,7 +72,7 @@ func noRealNode() string {
 	}
 	missing := missingPackages()
 	if _, err := exec.LookPath("apt-get"); err != nil && len(missing) > 0 {
-		return "no apt-get to install " + strings.Join(missing, ", ")
+		return "apt-get is missing, which would install " + strings.Join(missing, ", ")
 	}
 	return ""
 }
@@ -88,12 +88,12 @@ func hasCapability(bit uint) bool {
 	return err == nil && set&(1<<bit) != 0
 }
 
-// installPackages installs Debian packages from wherever this machine is set up to take them.
+// installPackages installs Debian packages with the apt configuration of this machine.
 func (c *Cluster) installPackages(ctx context.Context, packages ...string) error {
 	if len(packages) == 0 {
 		return nil
 	}
-	// Only one apt-get may update the package lists at a time, and others fail instead of waiting.
+	// Only one apt-get can update the package lists at a time. Others would fail instead of waiting.
 	unlock, err := lockFile(c.Paths.cache("apt-get.lock"))
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *Cluster) installPackages(ctx context.Context, packages ...string) error
 		if aptGet(ctx, install...) == nil {
 			return nil
 		}
-		// Package lists are missing or out of date on a fresh machine.
+		// On a new machine, package lists are missing or out of date.
 		if err := aptGet(ctx, "update"); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (c *Cluster) installPackages(ctx context.Context, packages ...string) error
 
 // Browser installs a headless browser unless there is one, and returns its path.
 func (c *Cluster) Browser(ctx context.Context) (string, error) {
-	const program = "chromium-headless-shell" // and so is its package called
+	const program = "chromium-headless-shell" // the package has the same name
 	if err := c.installPackages(ctx, packagesOfMissing(map[string]string{program: program})...); err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func aptGet(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// run runs a command and puts what it says into the error.
+// run runs a command and returns its standard output. An error includes the standard error.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	return runInput(ctx, "", name, args...)
 }
@@ -142,9 +142,9 @@ func runInput(ctx context.Context, stdin, name string, args ...string) (string, 
 	if err == nil {
 		return string(out), nil
 	}
-	var said string
+	var stderr string
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		said = lastLines(exit.Stderr, 15)
+		stderr = lastLines(exit.Stderr, 15)
 	}
-	return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, said)
+	return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr)
 }

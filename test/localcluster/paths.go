@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Paths are the two folders that the local cluster writes to.
+// Paths holds the two folders that the local cluster writes to.
 type Paths struct {
-	// Cache holds built binaries and images. It outlives the cluster.
+	// Cache is the folder for built binaries and images. Down keeps it.
 	Cache string
-	// State holds everything of the one running cluster. Down empties it.
+	// State is the folder for all files of the running cluster. Down deletes it.
 	State string
 }
 
-// DefaultPaths reads TENSORSTACK_CACHE and TENSORSTACK_STATE and falls back to the XDG folders.
+// DefaultPaths returns the folders in TENSORSTACK_CACHE and TENSORSTACK_STATE. The defaults are below the XDG folders.
 func DefaultPaths() (Paths, error) {
 	cache, err := folder("TENSORSTACK_CACHE", "XDG_CACHE_HOME", ".cache", "tensorstack-jobs")
 	if err != nil {
@@ -28,7 +28,7 @@ func DefaultPaths() (Paths, error) {
 	return Paths{Cache: cache, State: state}, nil
 }
 
-// folder resolves ${own:-${xdg:-~/home}/sub}.
+// folder returns the value of ${own:-${xdg:-~/home}/sub}.
 func folder(own, xdg, home, sub string) (string, error) {
 	if dir := os.Getenv(own); dir != "" {
 		return filepath.Abs(dir)
@@ -37,14 +37,14 @@ func folder(own, xdg, home, sub string) (string, error) {
 	if base == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("no home folder: set %s or HOME: %w", own, err)
+			return "", fmt.Errorf("there is no home folder: set %s or HOME: %w", own, err)
 		}
 		base = filepath.Join(user, home)
 	}
 	return filepath.Abs(filepath.Join(base, sub))
 }
 
-// Kubeconfig is the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (p Paths) Kubeconfig() string { return p.state("kubeconfig") }
 
 func (p Paths) state(elem ...string) string {
@@ -55,9 +55,9 @@ func (p Paths) cache(elem ...string) string {
 	return filepath.Join(append([]string{p.Cache}, elem...)...)
 }
 
-// FindRepo returns the root of the repository: the given folder or, if empty, the nearest parent of the working
-// directory, or of this executable, that holds the component modules. They are read at run time because go:embed cannot
-// reach into a nested module.
+// FindRepo returns the root of the repository. Without a given folder, it searches the working directory, the folder of
+// this executable and their parents for the component modules. These are read at run time because go:embed cannot embed
+// files of a nested module.
 func FindRepo(given string) (string, error) {
 	var starts []string
 	if given != "" {
@@ -86,6 +86,6 @@ func FindRepo(given string) (string, error) {
 			dir = parent
 		}
 	}
-	return "", fmt.Errorf("no %s at or above %s: run this inside the repository or pass --repo",
+	return "", fmt.Errorf("%s not found in or above %s: run this inside the repository or set --repo",
 		componentsFolder, cmp.Or(given, "the working directory"))
 }

@@ -24,14 +24,14 @@ type identity struct {
 	file  string
 	cn    string
 	org   string
-	hosts []string // names and addresses of a server; none for a client
-	// kubeconfig is written for a client of the API server, if not empty.
+	hosts []string // the names and addresses of a server; empty for a client
+	// kubeconfig is the path of the kubeconfig for a client of the API server. It is empty if there is none.
 	kubeconfig string
 }
 
 const certificateLife = 10 * 365 * 24 * time.Hour
 
-// identities lists every certificate. Both kinds of cluster get all of them: an unused one costs a millisecond.
+// identities lists all certificates. Every cluster gets all of them, because an unused one costs only a millisecond.
 func identities(p Paths) []identity {
 	const masters = "system:masters"
 	client := func(file, cn, org string) identity {
@@ -53,14 +53,14 @@ func identities(p Paths) []identity {
 		client("kube-proxy", "system:kube-proxy", ""),
 		client("kubelet", "system:node:"+nodeName, "system:nodes"),
 		client("coredns", corednsUser, ""),
-		client("kwok", "kwok", masters), // it plays every node, and may need to write any object a stage names
+		client("kwok", "kwok", masters), // kwok acts for all nodes, and can write any object that a stage selects
 	}
 }
 
 func (p Paths) cert(file string) string { return p.state("pki", file+".crt") }
 func (p Paths) key(file string) string  { return p.state("pki", file+".key") }
 
-// ensurePKI creates what is missing: the CA, the service account key, the certificates and the kubeconfigs.
+// ensurePKI creates the CA, the service account key, the certificates and the kubeconfigs, unless they exist.
 func (p Paths) ensurePKI(server string) error {
 	if err := os.MkdirAll(p.state("pki"), 0o700); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (p Paths) ensurePKI(server string) error {
 	return nil
 }
 
-// authority is a certificate with its key, for signing.
+// authority is the CA certificate and its private key.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -113,7 +113,7 @@ func (p Paths) ensureCA() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeKey(p.key("ca"), key); err != nil { // the key first: a CA certificate without its key is useless
+	if err := writeKey(p.key("ca"), key); err != nil { // written first: if the certificate exists, its key does too
 		return nil, err
 	}
 	if err := writeFile(p.cert("ca"), encode("CERTIFICATE", der)); err != nil {
@@ -134,7 +134,7 @@ func (p Paths) loadCA() (*authority, error) {
 	certBlock, _ := pem.Decode(certPEM)
 	keyBlock, _ := pem.Decode(keyPEM)
 	if certBlock == nil || keyBlock == nil {
-		return nil, errors.New("broken: run `localcluster down` and `localcluster up`")
+		return nil, errors.New("files of the CA are broken: run `localcluster down` and `localcluster up`")
 	}
 	cert, err := x509.ParseCertificate(certBlock.Bytes)
 	if err != nil {
@@ -147,7 +147,7 @@ func (p Paths) loadCA() (*authority, error) {
 	return &authority{cert: cert, key: key}, nil
 }
 
-// issue writes a certificate, for server and client use, unless there is one.
+// issue issues a certificate for client use and, if it has hosts, for server use, unless the certificate exists.
 func (p Paths) issue(ca *authority, id identity) error {
 	if exists(p.cert(id.file)) && exists(p.key(id.file)) {
 		return nil
@@ -188,7 +188,7 @@ func unsigned(cn, org string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      subject,
-		NotBefore:    time.Now().Add(-time.Hour), // clocks of a host and its guests differ a little
+		NotBefore:    time.Now().Add(-time.Hour), // the clocks of a host and its guests can differ
 		NotAfter:     time.Now().Add(certificateLife),
 	}
 }
@@ -205,7 +205,7 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// writeKubeconfig embeds the certificates, so that the file alone is enough.
+// writeKubeconfig writes the kubeconfig of a client. The certificates and the key are embedded.
 func (p Paths) writeKubeconfig(id identity, server string) error {
 	var parts [3][]byte
 	for i, path := range []string{p.cert("ca"), p.cert(id.file), p.key(id.file)} {

@@ -60,7 +60,7 @@ func TestPKI(t *testing.T) {
 		t.Errorf("kubeconfig: %v", err)
 	}
 
-	// A second run must change nothing: running daemons hold what they have read.
+	// A second run must not change files, because running daemons do not read them again.
 	before, err := hashFiles(p.cert("ca"), p.cert("apiserver"), p.key("service-account"), p.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)

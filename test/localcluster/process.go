@@ -17,20 +17,21 @@ import (
 	"time"
 )
 
-// Daemon is a process of the cluster. It outlives the command that starts it.
+// Daemon is a process of the cluster. It continues to run after the command that starts it.
 type Daemon struct {
 	Name string
-	// Argv[0] is an absolute path.
+	// Argv is the command line. Argv[0] is an absolute path.
 	Argv []string
-	// Files are its configuration: a change of them, or of Argv, restarts it.
+	// Files are the configuration files. If they or Argv change, ensure restarts the daemon.
 	Files []string
-	// Listens are the TCP addresses that must be free before it starts.
+	// Listens are the TCP addresses that must be free before the daemon starts.
 	Listens []string
-	// Ready returns nil once it serves.
+	// Ready returns nil if the daemon is ready.
 	Ready func(context.Context) error
 }
 
-// process is what a pid file says. The start time and the boot tell the process from a later one with the same pid.
+// process is the content of a PID file. The start time and the boot ID distinguish the process from a later process
+// with the same PID.
 type process struct {
 	PID    int    `json:"pid"`
 	Start  uint64 `json:"start"`
@@ -42,10 +43,10 @@ const readyTimeout = 90 * time.Second
 
 func (p Paths) pidFile(name string) string { return p.state("pids", name+".json") }
 
-// LogFile is where the named process writes its output.
+// LogFile returns the path of the log of the named process.
 func (p Paths) LogFile(name string) string { return p.state("logs", name+".log") }
 
-// process returns the running process of that name, or nil.
+// process returns the named process, or nil if it does not run.
 func (p Paths) process(name string) *process {
 	data, err := os.ReadFile(p.pidFile(name))
 	if err != nil {
@@ -66,18 +67,18 @@ func (p process) alive() bool {
 	return err == nil && start == p.Start
 }
 
-// startTime is the time a process started, in clock ticks since boot. A zombie counts as gone once its last thread has
-// ended: only then are its ports and files free.
+// startTime returns the start time of a process, in clock ticks since the boot. It returns an error for a zombie whose
+// last thread has ended, because its ports and files are free then.
 func startTime(pid int) (uint64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The second field, the command in parentheses, may hold anything: count from its end.
+	// The second field, the command in parentheses, can contain any character. The other fields follow it.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	const state, threads, start = 0, 17, 19
 	if len(fields) <= start {
-		return 0, fmt.Errorf("/proc/%d/stat is cut short: %q", pid, data)
+		return 0, fmt.Errorf("/proc/%d/stat has too few fields: %q", pid, data)
 	}
 	if fields[state] == "X" || fields[state] == "Z" && (fields[threads] == "0" || fields[threads] == "1") {
 		return 0, os.ErrProcessDone
@@ -100,28 +101,28 @@ func (d Daemon) digest() (string, error) {
 	return shortSum(h), nil
 }
 
-// healthy says whether the daemon runs, as configured, and serves.
+// healthy returns nil if the daemon runs with the current configuration and is ready.
 func (p Paths) healthy(ctx context.Context, d Daemon) error {
 	proc := p.process(d.Name)
 	if proc == nil {
 		return errors.New("not running")
 	}
 	if digest, err := d.digest(); err != nil || proc.Digest != digest {
-		return errors.New("runs with another configuration: run up to restart it")
+		return errors.New("runs with an old configuration: run `localcluster up` to restart it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	return d.Ready(ctx)
 }
 
-// ensure starts the daemon unless it is healthy, and waits until it is.
+// ensure starts the daemon unless it is healthy, and waits until it is ready.
 func (c *Cluster) ensure(ctx context.Context, d Daemon) error {
 	if c.Paths.healthy(ctx, d) == nil {
 		return nil
 	}
 	began := time.Now()
 	if proc := c.Paths.process(d.Name); proc != nil {
-		c.Progress.Printf("%s: runs but is not healthy or has changed: restart", d.Name)
+		c.Progress.Printf("%s: restarting, because it is not healthy or its configuration has changed", d.Name)
 		if err := stop(*proc, 10*time.Second); err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -132,28 +133,23 @@ func (c *Cluster) ensure(ctx context.Context, d Daemon) error {
 	}
 	if err := waitReady(ctx, d, exited); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: interrupted before it was ready: run `localcluster up` again, or down", d.Name)
+			return fmt.Errorf("%s: interrupted before it was ready: run `localcluster up` or `localcluster down`", d.Name)
 		}
 		log := c.Paths.LogFile(d.Name)
 		tail, _ := os.ReadFile(log)
-		return fmt.Errorf(
-			"%s: %w\nThe end of %s:\n%s\nTo do: see the log above, then run `localcluster down` and `localcluster up`",
-			d.Name,
-			err,
-			log,
-			lastLines(tail, 15),
-		)
+		return fmt.Errorf("%s: %w\nThe end of %s:\n%s\nSee the log above, then run `localcluster down` and `localcluster up`",
+			d.Name, err, log, lastLines(tail, 15))
 	}
 	c.Progress.Printf("%s: ready after %.1fs", d.Name, time.Since(began).Seconds())
 	return nil
 }
 
-// start starts the daemon in a session of its own, so that no signal meant for this command reaches it.
+// start starts the daemon in a new session, so that it does not get the signals of this command.
 func (p Paths) start(d Daemon) (exited <-chan error, err error) {
 	for _, addr := range d.Listens {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return nil, fmt.Errorf("it needs %s, which is taken: stop what listens there (ss -ltnp): %w", addr, err)
+			return nil, fmt.Errorf("address %s is in use: stop the process that listens on it (see ss -ltnp): %w", addr, err)
 		}
 		l.Close()
 	}
@@ -181,14 +177,14 @@ func (p Paths) start(d Daemon) (exited <-chan error, err error) {
 
 	start, err := startTime(cmd.Process.Pid)
 	if err != nil {
-		return ended, nil // it is gone already, which waitReady reports
+		return ended, nil // the process has already ended, which waitReady reports
 	}
 	data, err := json.Marshal(process{PID: cmd.Process.Pid, Start: start, Boot: bootID(), Digest: digest})
 	if err == nil {
 		err = writeFile(p.pidFile(d.Name), data)
 	}
 	if err != nil {
-		return nil, errors.Join(err, cmd.Process.Kill()) // one without a pid file could never be stopped
+		return nil, errors.Join(err, cmd.Process.Kill()) // down could not stop a process without a PID file
 	}
 	return ended, nil
 }
@@ -203,15 +199,15 @@ func waitReady(ctx context.Context, d Daemon, exited <-chan error) error {
 		}
 		select {
 		case state := <-exited:
-			return fmt.Errorf("ended at once: %w", state)
+			return fmt.Errorf("ended before it was ready: %w", state)
 		case <-ctx.Done():
-			return fmt.Errorf("not ready in time: %w", err)
+			return fmt.Errorf("timeout waiting for it to be ready: %w", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// stop ends a process: politely, then by force.
+// stop sends SIGTERM to a process. If it does not end within the grace period, stop kills it.
 func stop(p process, grace time.Duration) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -222,24 +218,24 @@ func stop(p process, grace time.Duration) error {
 	return p.kill()
 }
 
-// kill ends a process by force.
+// kill sends SIGKILL to a process and waits for its end.
 func (p process) kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	if !p.endsWithin(5 * time.Second) {
-		return fmt.Errorf("pid %d does not end, not even by SIGKILL", p.PID)
+		return fmt.Errorf("process %d does not end after SIGKILL", p.PID)
 	}
 	return nil
 }
 
-// signal sends the process a signal, unless it has ended.
+// signal sends a signal to the process unless it has ended.
 func (p process) signal(s syscall.Signal) error {
 	if !p.alive() {
 		return nil
 	}
 	if err := syscall.Kill(p.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("stopping pid %d: %w", p.PID, err)
+		return fmt.Errorf("signaling process %d: %w", p.PID, err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestDaemonLife(t *testing.T) {
 	}
 	first := c.Paths.process(d.Name)
 	if first == nil {
-		t.Fatal("not running")
+		t.Fatal("the daemon is not running")
 	}
 	t.Cleanup(func() { _ = stop(*first, time.Second) })
 
@@ -38,7 +38,7 @@ func TestDaemonLife(t *testing.T) {
 
 	d.Argv = append(d.Argv, "1")
 	if c.Paths.healthy(ctx, d) == nil {
-		t.Error("a daemon with other arguments counts as healthy")
+		t.Error("a daemon whose arguments have changed counts as healthy")
 	}
 	if err := c.ensure(ctx, d); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestDaemonLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Paths.process(d.Name) != nil {
-		t.Error("still running after stop")
+		t.Error("the daemon is still running after stop")
 	}
 }
 
@@ -63,24 +63,24 @@ func TestKill(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.stopAll() })
 	if err := c.Kill(d.Name, "nonsense"); err == nil ||
-		!strings.Contains(err.Error(), `no "nonsense" runs, but: `+d.Name) {
-		t.Errorf("the error does not say what runs: %v", err)
+		!strings.Contains(err.Error(), `component "nonsense" is not running; running components: `+d.Name) {
+		t.Errorf("the error does not list the running components: %v", err)
 	}
 	killed := c.Paths.process(d.Name)
 	if killed == nil {
-		t.Fatal("a mistyped name killed another process")
+		t.Fatal("kill with an unknown name killed another process")
 	}
 	if err := c.Kill(d.Name); err != nil {
 		t.Fatal(err)
 	}
 	if killed.alive() {
-		t.Error("it runs on")
+		t.Error("the killed process is still running")
 	}
 	if err := c.ensure(context.Background(), d); err != nil {
 		t.Fatal(err)
 	}
 	if c.Paths.process(d.Name) == nil {
-		t.Error("it is not started again")
+		t.Error("the killed process was not started again")
 	}
 }
 
@@ -96,26 +96,26 @@ func TestRecycledPIDIsNotOurs(t *testing.T) {
 	}
 	ours := process{PID: cmd.Process.Pid, Start: start, Boot: bootID()}
 	if !ours.alive() {
-		t.Fatal("the process itself is not recognised")
+		t.Fatal("the running process is not recognized")
 	}
 	for name, other := range map[string]process{
-		"started later":    {PID: ours.PID, Start: start + 1, Boot: ours.Boot},
-		"of another boot":  {PID: ours.PID, Start: start, Boot: "another"},
-		"of an empty file": {},
+		"that started later":   {PID: ours.PID, Start: start + 1, Boot: ours.Boot},
+		"of another boot":      {PID: ours.PID, Start: start, Boot: "another"},
+		"of an empty PID file": {},
 	} {
 		if other.alive() {
-			t.Errorf("a process %s counts as ours", name)
+			t.Errorf("a process %s counts as running", name)
 		}
 		if err := stop(other, time.Second); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("stopping a process %s: %v", name, err)
 		}
 	}
 	if !ours.alive() {
-		t.Error("stop killed a process that is not ours")
+		t.Error("stop killed another process with the same PID")
 	}
 }
 
-func TestFailureSaysWhy(t *testing.T) {
+func TestErrorsIncludeTheCause(t *testing.T) {
 	c := &Cluster{Builder{Paths: Paths{State: t.TempDir()}, Progress: NewProgress(io.Discard)}}
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -128,7 +128,7 @@ func TestFailureSaysWhy(t *testing.T) {
 	}
 	err = c.ensure(context.Background(), d)
 	if err == nil || !strings.Contains(err.Error(), "no such flag") || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("the error lacks the log or the exit status: %v", err)
+		t.Errorf("the error does not have the log and the exit status: %v", err)
 	}
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,7 +138,7 @@ func TestFailureSaysWhy(t *testing.T) {
 	defer l.Close()
 	d.Listens = []string{l.Addr().String()}
 	if err := c.ensure(context.Background(), d); err == nil ||
-		!strings.Contains(err.Error(), l.Addr().String()+", which is taken") {
-		t.Errorf("the error does not name the taken address: %v", err)
+		!strings.Contains(err.Error(), "address "+l.Addr().String()+" is in use") {
+		t.Errorf("the error does not name the address that is in use: %v", err)
 	}
 }

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Progress prints one line a step, each with the time since the start.
+// Progress prints lines with the time since the start.
 type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
 	start time.Time
 }
 
-// NewProgress starts the clock.
+// NewProgress returns a Progress that starts now.
 func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, start: time.Now()}
 }
 
-// Printf prints a line.
+// Printf prints one line.
 func (p *Progress) Printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Step runs a step that is worth announcing, and prints how long it took.
+// Step runs a step, prints its begin and end, and prints how long it took.
 func (p *Progress) Step(name string, run func() error) error {
 	p.Printf("%s ...", name)
 	began := time.Now()

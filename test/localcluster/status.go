@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// ErrUnhealthy is returned by Status for a cluster that is not up or not healthy, after it has printed why.
+// ErrUnhealthy is returned by Status if there is no cluster or it is not healthy. Status prints the cause first.
 var ErrUnhealthy = errors.New("the cluster is not healthy: run `localcluster up`")
 
-// Status prints one line a component and returns ErrUnhealthy unless all is well.
+// Status prints one line per component. It returns ErrUnhealthy if a component is not healthy.
 func (c *Cluster) Status(ctx context.Context, out io.Writer) error {
 	r, err := c.Paths.load()
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Cluster) nodesHealth(ctx context.Context) error {
 	return usable(ctx, client)
 }
 
-// NodeKind returns whether the nodes are real or simulated. It returns an error if there is no cluster.
+// NodeKind returns the kind of the nodes. It returns an error if there is no cluster.
 func (c *Cluster) NodeKind() (Kind, error) {
 	r, err := c.Paths.load()
 	if err != nil {

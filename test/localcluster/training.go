@@ -22,31 +22,36 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// trainingImage is an image that examples run: Debian with a framework, and handwritten digits to train on. So is that
-// of TensorBoard, but for the digits. Its content, with that of trainingBase, is the key of the cached image.
+// trainingImage is an image for examples. It consists of Debian, a framework and handwritten digits for training. The
+// image of TensorBoard is built in the same way, but has no digits. The values of this struct and of trainingBase are
+// the key of the cached image.
 type trainingImage struct {
-	Framework    string
-	Name         string   `json:",omitempty"` // of an image that no example runs: it has no digits
+	Framework string
+	// Name is the name of an image that no example runs. Such an image has no digits.
+	Name         string   `json:",omitempty"`
 	Version      string   // of the framework
 	Packages     []string // of Debian
-	Requirements string   // the packages of PyPI, as a lock file of pip
-	Strip        []string // shell patterns that dpkg leaves out
-	Setup        string   // a shell script, which gets the root folder as $1 and that of the packages of PyPI as $2
-	Files        map[string]string
-	Source       *sourcePackage `json:",omitempty"` // left out of the keys of images without, which must stay as they are
-	Env          []string       `json:",omitempty"` // as above, besides that of all images
+	Requirements string   // the packages of PyPI, as a pip lock file
+	Strip        []string // shell patterns of files that dpkg does not install
+	// Setup is a shell script. $1 is the root folder, and $2 is the folder of the packages of PyPI.
+	Setup string
+	Files map[string]string
+	// Source is a package that is built. Unset fields are omitted, so that they do not change the keys of images.
+	Source *sourcePackage `json:",omitempty"`
+	// Env holds variables in addition to the variables of all images.
+	Env []string `json:",omitempty"`
 }
 
-// sourcePackage is a package of PyPI that is there as source only, so that it is built here. It must come out the same
-// wherever that is: it has no compiled parts, and its Env keeps it from looking around.
+// sourcePackage is a package that PyPI provides only as source. It is built on this machine. The build must be
+// reproducible: the package has no compiled parts, and Env disables the detection of the environment.
 type sourcePackage struct {
 	Name        string
-	Requirement string   // the package, as a line of a lock file of pip
-	Tools       []string // what builds it, as such lines
+	Requirement string   // the package, as a line of a pip lock file
+	Tools       []string // the build tools, as such lines
 	Env         []string
 }
 
-// The packages of PyPI, each with its version and hashes. The .in file beside says how they get there.
+// These lock files have the versions and hashes of the packages of PyPI. The .in files explain how to update them.
 var (
 	//go:embed training/pytorch.txt
 	pytorchRequirements string
@@ -58,15 +63,15 @@ var (
 	tensorboardRequirements string
 )
 
-// trainingImages are all there are: another framework is one more value.
+// trainingImages are all training images.
 var trainingImages = []trainingImage{
 	{
 		Framework:    "pytorch",
-		Version:      "1.13.1", // that of Debian
+		Version:      "1.13.1", // the version in Debian
 		Packages:     []string{"python3-torch"},
 		Requirements: pytorchRequirements,
 		Strip:        []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
-		// The server of TensorBoard would need more packages, and has an image of its own.
+		// The server of TensorBoard is removed. It needs more packages, and has a separate image.
 		Setup: `rm -r "$2/bin" "$2/tensorboard/webfiles.zip"
 `,
 		Files: map[string]string{
@@ -76,20 +81,20 @@ var trainingImages = []trainingImage{
 	{
 		Framework:    "tensorflow",
 		Version:      "2.21.0",
-		Packages:     []string{"python3", "libstdc++6"}, // the packages of PyPI count on it
+		Packages:     []string{"python3", "libstdc++6"}, // which the packages of PyPI need
 		Requirements: tensorflowRequirements,
-		// What only the building of other programs needs: a third of it all.
+		// Remove files that are only needed to build other programs. They are a third of the size.
 		Setup: `rm -r "$2/tensorflow/include" "$2/clang"
 `,
 	},
 	{
 		Framework: "deepspeed",
 		Version:   "0.14.5",
-		// DeepSpeed runs pdsh, pkill, hostname and bash, and imports distutils.
+		// DeepSpeed executes pdsh, pkill, hostname and bash, and imports distutils.
 		Packages:     []string{"python3-torch", "python3-distutils", "pdsh", "procps", "hostname", "bash"},
 		Requirements: deepspeedRequirements,
 		Strip:        []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
-		// The ssh of the jobs is the controller's. That of Debian, which pdsh requires, would only hide that it is missing.
+		// Jobs use the ssh that the controller provides. Debian's ssh, which pdsh requires, would hide that it is missing.
 		Setup: `chroot "$1" dpkg --purge --force-depends openssh-client
 `,
 		Source: &sourcePackage{
@@ -99,28 +104,28 @@ var trainingImages = []trainingImage{
 				"setuptools==79.0.1 --hash=sha256:e147c0549f27767ba362f9da434eab9c5dc0045d5304feb602a0af001089fc51",
 				"wheel==0.45.1 --hash=sha256:708e7481cc80179af0e556bbf0cc00b8444c7321e2700b8d8580231d13017248",
 			},
-			// No kernels compiled ahead, and no commit of whatever repository is around in the version.
+			// Do not compile kernels, and do not add the commit of a surrounding repository to the version.
 			Env: []string{"DS_BUILD_OPS=0", "DS_BUILD_STRING= "},
 		},
-		Env: []string{"DS_ACCELERATOR=cpu"}, // or each start warns that no other was found
+		Env: []string{"DS_ACCELERATOR=cpu"}, // otherwise each start warns that no accelerator was found
 	},
 	{
 		Framework:    "tensorboard",
 		Name:         "tensorboard",
 		Version:      "2.21.0",
-		Packages:     []string{"python3", "libstdc++6"}, // the packages of PyPI count on it
+		Packages:     []string{"python3", "libstdc++6"}, // which the packages of PyPI need
 		Requirements: tensorboardRequirements,
 	},
 }
 
-// trainingBase is what all training images are made of.
+// trainingBase holds the settings that all training images share.
 var trainingBase = struct {
 	Suite    string
-	Python   string   // the version that the suite has
-	Strip    []string // as of an image, and so is what follows that of an image:
-	Setup    string
-	DataFrom string // the package with the handwritten digits
-	DataPath string // their path in it
+	Python   string   // the version in the suite
+	Strip    []string // in addition to the patterns of an image
+	Setup    string   // runs after the script of an image
+	DataFrom string   // the package with the handwritten digits
+	DataPath string   // the path of the digits in the package
 	Config   v1.Config
 }{
 	Suite:  "bookworm",
@@ -128,9 +133,9 @@ var trainingBase = struct {
 	Strip: []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
 	},
-	// Programs that come from PyPI name the Python of this machine. Who runs the image cannot write the compiled files,
-	// and each start would take long without. Some of torch asks who it runs as. And nothing of how this machine reaches
-	// its packages belongs into an image.
+	// Scripts from PyPI have the path of the Python of this machine, which is replaced. Python files are compiled, because
+	// the user of the image cannot write compiled files, and each start would be slow without them. Parts of torch need
+	// the name of the user. The apt configuration of this machine is removed.
 	Setup: `
 if [ -d "$2/bin" ]; then
 	sed -i '1s|^#!.*python.*|#!/usr/bin/python3|' "$2"/bin/*
@@ -155,7 +160,7 @@ rm -rf "$1"/etc/apt/sources.list* "$1"/etc/apt/*.d/99mmdebstrap "$1"/var/cache/d
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"HOME=/tmp",
 			"LANG=C.UTF-8",
-			"PYTHONUNBUFFERED=1", // or kubectl logs -f shows nothing for minutes
+			"PYTHONUNBUFFERED=1", // otherwise kubectl logs -f shows nothing for minutes
 		},
 		Cmd: []string{"python3"},
 	},
@@ -165,7 +170,7 @@ func (i trainingImage) name() string { return cmp.Or(i.Name, i.Framework+"-examp
 
 func (i trainingImage) tag() string { return "tensorstack/" + i.name() + ":" + i.Version }
 
-// file returns the name of the cached image, which its content decides.
+// file returns the file name of the cached image. It contains the hash of all inputs of the image.
 func (i trainingImage) file() (string, error) {
 	inputs, err := json.Marshal([]any{trainingBase, i})
 	if err != nil {
@@ -176,7 +181,7 @@ func (i trainingImage) file() (string, error) {
 	return i.name() + "-" + shortSum(h) + ".tar", nil
 }
 
-// TrainingFrameworks returns the names of the frameworks that training images are there for, and of TensorBoard.
+// TrainingFrameworks returns the names of the frameworks that have a training image, and "tensorboard".
 func TrainingFrameworks() []string {
 	names := make([]string, 0, len(trainingImages))
 	for _, image := range trainingImages {
@@ -185,8 +190,8 @@ func TrainingFrameworks() []string {
 	return names
 }
 
-// TrainingImages builds the training images of the named frameworks, or of all if none is named, each once, and loads
-// them into the real node, once.
+// TrainingImages builds the training images of the named frameworks and loads them into the real node. Without names,
+// it builds all. It skips images that are cached or loaded already.
 func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) error {
 	if len(frameworks) == 0 {
 		frameworks = TrainingFrameworks()
@@ -206,13 +211,13 @@ func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) erro
 	return c.eachTrainingImage(ctx, images, c.loadTrainingImage)
 }
 
-// trainingImagesOf returns the images of the named frameworks. It returns an error if there is none for one of them.
+// trainingImagesOf returns the images of the named frameworks. It returns an error for an unknown framework.
 func trainingImagesOf(frameworks []string) ([]trainingImage, error) {
 	var images []trainingImage
 	for _, framework := range frameworks {
 		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool { return image.Framework == framework })
 		if i < 0 {
-			return nil, fmt.Errorf("no training image for %q: there are those for %s", framework,
+			return nil, fmt.Errorf("there is no training image for %q, only for %s", framework,
 				strings.Join(TrainingFrameworks(), ", "))
 		}
 		images = append(images, trainingImages[i])
@@ -220,8 +225,8 @@ func trainingImagesOf(frameworks []string) ([]trainingImage, error) {
 	return images, nil
 }
 
-// eachTrainingImage builds images, each once, two at a time since they download much, and does something with the
-// archive of each.
+// eachTrainingImage builds images, unless they are cached, and calls do with the path of each archive. It builds two
+// images at a time, because builds spend much time on downloads.
 func (c *Cluster) eachTrainingImage(
 	ctx context.Context, images []trainingImage, do func(ctx context.Context, image trainingImage, path string) error,
 ) error {
@@ -240,8 +245,8 @@ func (c *Cluster) eachTrainingImage(
 	return group.Wait()
 }
 
-// buildTrainingImage builds an image unless it is cached. It returns the path of its archive, which nothing else
-// changes before the unlock.
+// buildTrainingImage builds an image unless it is cached. It returns the path of the archive. The archive is locked
+// until the caller calls unlock.
 func (c *Cluster) buildTrainingImage(ctx context.Context, image trainingImage) (path string, unlock func(), err error) {
 	file, err := image.file()
 	if err != nil {
@@ -268,12 +273,12 @@ func (c *Cluster) buildTrainingImage(ctx context.Context, image trainingImage) (
 	return path, unlock, err
 }
 
-// loadTrainingImage loads the archive of an image into the real node unless it has the image.
+// loadTrainingImage loads the archive of an image into the real node, unless the node has the image.
 func (c *Cluster) loadTrainingImage(ctx context.Context, image trainingImage, path string) error {
 	tag := image.tag()
 	loaded := c.Paths.state("containerd", unpackedMarks, filepath.Base(path))
 	if exists(loaded) && c.hasImage(ctx, "docker.io/"+tag) {
-		c.Progress.Printf("%s is loaded", tag)
+		c.Progress.Printf("%s is already loaded", tag)
 		return nil
 	}
 	if err := c.Progress.Step("load "+tag, func() error { return c.importImage(ctx, path) }); err != nil {
@@ -289,11 +294,11 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 		return err
 	}
 	defer func() {
-		if len(mountsBelow(tmp)) == 0 { // or the host's own /dev and /sys might be emptied
+		if len(mountsBelow(tmp)) == 0 { // otherwise files in /dev and /sys of the host could be deleted
 			_ = os.RemoveAll(tmp)
 		}
 	}()
-	// apt drops to a user of its own, which must reach its downloads.
+	// apt runs as a separate user, which must be able to read its downloads.
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
@@ -330,7 +335,8 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 	return nil
 }
 
-// removeOthers removes the cached files like path that other inputs made: a gigabyte each is too much to keep.
+// removeOthers removes the files that match the pattern in the folder of path, except path itself. They are older
+// builds of the same image, which can have a gigabyte each.
 func removeOthers(path, pattern string) {
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), pattern))
 	for _, f := range files {
@@ -350,8 +356,8 @@ func installRequirements(ctx context.Context, image trainingImage, tmp, packages
 	if source == nil {
 		return pipInstall(ctx, tmp, image.Requirements, nil, options...)
 	}
-	// pip would take any version of what builds a package, and without a hash. Nor would it know whether a wheel that it
-	// has built before came out of the same tools.
+	// Build isolation is off, because pip would use any version of the build tools, without a hash. The cache of pip is
+	// off, because a cached wheel could come from other versions of the tools.
 	tools := filepath.Join(tmp, "tools")
 	if err := pipInstall(ctx, tmp, strings.Join(source.Tools, "\n"), nil, "--target", tools); err != nil {
 		return err
@@ -360,8 +366,7 @@ func installRequirements(ctx context.Context, image trainingImage, tmp, packages
 	return pipInstall(ctx, tmp, image.Requirements+source.Requirement, append(source.Env, "PYTHONPATH="+tools), options...)
 }
 
-// pipInstall installs the packages of a lock file, from wherever the pip of this machine is set up to take them. The
-// hashes say that they are the right ones.
+// pipInstall installs the packages of a lock file with the pip configuration of this machine. pip verifies the hashes.
 func pipInstall(ctx context.Context, tmp, requirements string, env []string, options ...string) error {
 	lock := filepath.Join(tmp, "requirements.txt")
 	if err := os.WriteFile(lock, []byte(requirements), 0o644); err != nil {
@@ -374,20 +379,20 @@ func pipInstall(ctx context.Context, tmp, requirements string, env []string, opt
 	cmd := exec.CommandContext(ctx, "pip3", append(args, options...)...)
 	cmd.Env = slices.Concat(os.Environ(), env, []string{"TMPDIR=" + tmp})
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("pip3 install: %w\n%s\nThe package index (pip3 config list) must be reachable for a first build",
+		return fmt.Errorf("pip3 install: %w\n%s\nThe first build needs access to the package index (pip3 config list)",
 			err, lastLines(out, 15))
 	}
 	return nil
 }
 
-// bootstrap makes a Debian root file system from this machine's own apt sources, proxy and keys, with a folder of
-// Python packages moved into it.
+// bootstrap creates a Debian root file system with the apt sources, proxies and keys of this machine. It moves a folder
+// of Python packages into the file system.
 func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs string) error {
 	sources, err := aptSources()
 	if err != nil {
 		return err
 	}
-	// Proxies, certificates and the like. The other sections of apt's settings are about this machine, not about fetching.
+	// The section Acquire has settings for downloads, such as proxies and certificates. Other sections are not needed.
 	settings, err := run(ctx, "apt-config", "dump", "Acquire")
 	if err != nil {
 		return err
@@ -410,17 +415,17 @@ func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs s
 	}
 	cmd := exec.CommandContext(ctx, "mmdebstrap", append(append(args, trainingBase.Suite, rootfs), sources...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
-	// Interrupted, it must unmount what it mounted.
+	// After an interrupt, mmdebstrap must be able to unmount file systems.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must have Debian %s", err, lastLines(out, 15),
-			trainingBase.Suite)
+		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must include Debian %s", err,
+			lastLines(out, 15), trainingBase.Suite)
 	}
 	return nil
 }
 
-// aptSources lists the files that say where this machine gets its packages.
+// aptSources lists the files with the apt sources of this machine.
 func aptSources() ([]string, error) {
 	var found []string
 	for _, pattern := range []string{
@@ -432,7 +437,7 @@ func aptSources() ([]string, error) {
 		}
 		found = append(found, files...)
 	}
-	// An empty one makes mmdebstrap wait for sources on its standard input.
+	// With an empty file, mmdebstrap would read sources from its standard input.
 	found = slices.DeleteFunc(found, func(f string) bool {
 		info, err := os.Stat(f)
 		return err != nil || info.Size() == 0
@@ -443,8 +448,8 @@ func aptSources() ([]string, error) {
 	return found, nil
 }
 
-// packageFile returns the content of the one file of a Debian package whose path ends so, without installing the
-// package.
+// packageFile returns the content of a file of a Debian package without installing the package. The path of the file
+// ends with the suffix.
 func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
 	fetch := func() error {
 		cmd := exec.CommandContext(ctx, "apt-get", "-q", "download", pkg)
@@ -474,11 +479,11 @@ func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
 	if err := unpack.Start(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = errors.Join(unpack.Process.Kill(), unpack.Wait()) }() // it may have more to say than we read
+	defer func() { _ = errors.Join(unpack.Process.Kill(), unpack.Wait()) }() // not all of its output is read
 	for entries := tar.NewReader(out); ; {
 		entry, err := entries.Next()
 		if err != nil {
-			return nil, fmt.Errorf("no %s in package %s: %w", suffix, pkg, err)
+			return nil, fmt.Errorf("package %s does not have the file %s: %w", pkg, suffix, err)
 		}
 		if strings.HasSuffix(entry.Name, "/"+suffix) {
 			return io.ReadAll(entries)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The examples of a framework run the training image of that framework, in the version that is built.
+// The examples of a framework must use the training image of that framework with the version that is built.
 func TestExamplesRunTrainingImages(t *testing.T) {
 	repo, err := FindRepo("")
 	if err != nil {
@@ -18,7 +18,7 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 	imageLine := regexp.MustCompile(`(?m)^ *image: (tensorstack/.*-example:.*)$`)
 	for _, image := range trainingImages {
 		if image.Name != "" {
-			continue // no example runs it
+			continue // no example uses this image
 		}
 		t.Run(image.Framework, func(t *testing.T) {
 			manifests, err := filepath.Glob(filepath.Join(repo, "examples", image.Framework, "*.yaml"))
@@ -32,7 +32,7 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 				}
 				for _, match := range imageLine.FindAllStringSubmatch(string(content), -1) {
 					if match[1] != image.tag() {
-						t.Errorf("%s runs %s, and what is built is %s", manifest, match[1], image.tag())
+						t.Errorf("%s uses the image %s, but %s is built", manifest, match[1], image.tag())
 					}
 				}
 			}
@@ -40,7 +40,7 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 	}
 }
 
-// What goes into one image must not have another built anew, nor remove it from the cache.
+// Each input of an image must be part of its key.
 func TestTrainingImageKeys(t *testing.T) {
 	file := func(image trainingImage) string {
 		t.Helper()
@@ -51,22 +51,22 @@ func TestTrainingImageKeys(t *testing.T) {
 		return file
 	}
 	image := trainingImage{Framework: "a", Version: "1", Requirements: "x==1 --hash=sha256:0"}
-	for what, change := range map[string]func(*trainingImage){
-		"its version":         func(i *trainingImage) { i.Version = "2" },
+	for input, change := range map[string]func(*trainingImage){
+		"the version":         func(i *trainingImage) { i.Version = "2" },
 		"a package of Debian": func(i *trainingImage) { i.Packages = []string{"python3"} },
-		"its lock file":       func(i *trainingImage) { i.Requirements = "x==2 --hash=sha256:1" },
-		"what is left out":    func(i *trainingImage) { i.Strip = []string{"/usr/include/*"} },
-		"its setup":           func(i *trainingImage) { i.Setup = "true" },
+		"the lock file":       func(i *trainingImage) { i.Requirements = "x==2 --hash=sha256:1" },
+		"a stripped pattern":  func(i *trainingImage) { i.Strip = []string{"/usr/include/*"} },
+		"the setup script":    func(i *trainingImage) { i.Setup = "true" },
 		"a file":              func(i *trainingImage) { i.Files = map[string]string{"bin/x": ""} },
-		"what is built":       func(i *trainingImage) { i.Source = &sourcePackage{Name: "y"} },
+		"a source package":    func(i *trainingImage) { i.Source = &sourcePackage{Name: "y"} },
 		"a variable":          func(i *trainingImage) { i.Env = []string{"X=1"} },
 		"the framework":       func(i *trainingImage) { i.Framework = "b" },
-		"its name":            func(i *trainingImage) { i.Name = "b" },
+		"the name":            func(i *trainingImage) { i.Name = "b" },
 	} {
 		changed := image
 		change(&changed)
 		if file(changed) == file(image) {
-			t.Errorf("the key does not tell %s", what)
+			t.Errorf("the key does not depend on %s", input)
 		}
 	}
 }
@@ -96,8 +96,8 @@ func TestRemoveOthersKeepsOtherImages(t *testing.T) {
 	}
 }
 
-// pip is told not to look for what packages require: the lock file must have it all, pinned, and with hashes. So must
-// what is built, and what builds it.
+// pip does not resolve dependencies, so each lock file must have all of them, with versions and hashes. Source packages
+// and their build tools must have versions and hashes too.
 func TestTrainingRequirementsAreLocked(t *testing.T) {
 	pinned := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) \\$`)
 	pinnedInOneLine := regexp.MustCompile(`^([a-z0-9.-]+)==([0-9.]+) --hash=sha256:[0-9a-f]{64}$`)
@@ -113,7 +113,7 @@ func TestTrainingRequirementsAreLocked(t *testing.T) {
 				versions[last] = match[2]
 			case line == "" || strings.HasPrefix(strings.TrimSpace(line), "#"):
 			case !strings.HasPrefix(line, "    --hash=sha256:") || last == "":
-				t.Errorf("%s: %q neither pins a package nor is its hash", image.Framework, line)
+				t.Errorf("%s: %q neither pins a package nor is a hash of a package", image.Framework, line)
 			}
 		}
 		if source := image.Source; source != nil {
@@ -127,18 +127,18 @@ func TestTrainingRequirementsAreLocked(t *testing.T) {
 			}
 		}
 		if image.Framework == "pytorch" {
-			continue // that of Debian
+			continue // PyTorch is a package of Debian
 		}
 		if image.Requirements != "" &&
 			!slices.Contains([]string{versions[image.Framework], versions[image.Framework+"-cpu"]}, image.Version) {
-			t.Errorf("the image for %s %s has %v", image.Framework, image.Version, versions)
+			t.Errorf("the lock file for %s %s has the versions %v", image.Framework, image.Version, versions)
 		}
 	}
 }
 
 func TestUnknownTrainingImage(t *testing.T) {
 	err := (&Cluster{}).TrainingImages(t.Context(), "pytorch", "torch")
-	want := `no training image for "torch": there are those for pytorch, tensorflow, deepspeed, tensorboard`
+	want := `there is no training image for "torch", only for pytorch, tensorflow, deepspeed, tensorboard`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}

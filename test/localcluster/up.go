@@ -16,15 +16,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// UpOptions say what nodes to bring up.
+// UpOptions select the nodes of the cluster.
 type UpOptions struct {
-	// Simulated asks for simulated nodes even where a real one could run.
+	// Simulated requests simulated nodes even if a real node could run.
 	Simulated bool
-	// Nodes is how many nodes to simulate. A real cluster has one.
+	// Nodes is the number of simulated nodes. A cluster with a real node has one node.
 	Nodes int
 }
 
-// Up brings the cluster up, starts again what has died of it, or finds it healthy.
+// Up starts the cluster. If there is a cluster already, it starts the components that are not healthy.
 func (c *Cluster) Up(ctx context.Context, options UpOptions) error {
 	unlock, err := c.Paths.lock()
 	if err != nil {
@@ -94,33 +94,33 @@ func (c *Cluster) Up(ctx context.Context, options UpOptions) error {
 	if err := c.waitUsable(ctx, client); err != nil {
 		return err
 	}
-	c.Progress.Printf("the cluster is up; use it with: export KUBECONFIG=%s", c.Paths.Kubeconfig())
+	c.Progress.Printf("the cluster is up; to use it: export KUBECONFIG=%s", c.Paths.Kubeconfig())
 	return nil
 }
 
-// ensureRecord decides what the cluster is, once, and prepares the state folder.
+// ensureRecord chooses the kind of a new cluster and prepares the state folder. It returns an error if the options do
+// not fit an existing cluster.
 func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record, error) {
 	kind, reason := Real, ""
 	if options.Simulated {
-		kind, reason = Simulated, "as asked"
+		kind, reason = Simulated, "as requested"
 	} else if why := noRealNode(); why != "" {
-		kind, reason = Simulated, "no real node here: "+why
+		kind, reason = Simulated, "a real node cannot run here: "+why
 	}
 	r, err := c.Paths.load()
 	if err != nil {
 		return nil, err
 	}
 	if r != nil && r.Kubernetes != c.Kubernetes {
-		return nil, fmt.Errorf("the cluster runs %s: run `localcluster down` before you bring up %s", r.Kubernetes,
+		return nil, fmt.Errorf("the cluster runs %s: run `localcluster down` before you start %s", r.Kubernetes,
 			c.Kubernetes)
 	}
 	if r != nil && r.Kind != kind {
-		return nil, fmt.Errorf("the cluster's nodes are %s: run `localcluster down` before you bring up %s ones", r.Kind,
-			kind)
+		return nil, fmt.Errorf("the cluster has %s nodes: run `localcluster down` before you start %s nodes", r.Kind, kind)
 	}
 	if r == nil {
 		if entries, err := os.ReadDir(c.Paths.State); err == nil && len(entries) > 0 {
-			return nil, fmt.Errorf("%s holds other files: set TENSORSTACK_STATE to an empty folder, which down deletes",
+			return nil, fmt.Errorf("%s has other files: set TENSORSTACK_STATE to an empty folder, which down deletes",
 				c.Paths.State)
 		}
 	}
@@ -130,14 +130,14 @@ func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record,
 				return nil, err
 			}
 			c.Progress.Printf("%v", err)
-			kind, reason = Simulated, "no real node here: Debian packages cannot be installed, see above"
+			kind, reason = Simulated, "a real node cannot run here: Debian packages cannot be installed, see above"
 		}
 	}
 	if r == nil {
 		r = &record{Kind: kind, Reason: reason, Kubernetes: c.Kubernetes}
 	}
 	if r.Boot != bootID() {
-		// After a reboot nothing of this runs any more, and containerd is confused by what it finds.
+		// After a reboot, no process of the cluster runs, and containerd cannot handle the files of the last run.
 		if err := errors.Join(os.RemoveAll(c.Paths.state("run")), os.RemoveAll(c.Paths.state("pids"))); err != nil {
 			return nil, err
 		}
@@ -146,16 +146,16 @@ func (c *Cluster) ensureRecord(ctx context.Context, options UpOptions) (*record,
 	return r, c.Paths.save(r)
 }
 
-// Build builds what Up builds, and the training images of the named frameworks, which clusters that are brought up
-// later begin with. Programs, which are mostly compiled, are built beside images, which are mostly downloaded. Where no
-// real node can run, no image is built.
+// Build builds the components that Up needs and the training images of the named frameworks. Clusters that are started
+// later have these images from the start. Programs and images are built concurrently, because programs need the CPU and
+// images need the network. If no real node can run on this machine, no image is built.
 func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
 	images, err := trainingImagesOf(frameworks)
 	if err != nil {
 		return err
 	}
 	if why := noRealNode(); why != "" {
-		c.Progress.Printf("no image is built, as no real node can run here: %s", why)
+		c.Progress.Printf("no image is built, because a real node cannot run here: %s", why)
 		return c.buildAll(ctx, Simulated)
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -181,8 +181,8 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 		kubernetes = append(kubernetes, "kubelet", "kube-proxy")
 		other = "coredns"
 	}
-	// Kubernetes goes first: side by side, each build would compile the packages that they share. The others mostly link
-	// then.
+	// Kubernetes is built first. The other components share many packages with it, so their builds mostly link. Concurrent
+	// builds would compile the shared packages several times.
 	if _, err := c.Binaries(ctx, c.Kubernetes, kubernetes...); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 	return group.Wait()
 }
 
-// prepareHost makes what the daemons of a real node expect of the host.
+// prepareHost sets up the network and the cgroups that the daemons of a real node need.
 func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
 	if r.HostFolders == nil {
 		r.HostFolders = []string{}
@@ -218,7 +218,8 @@ func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
 	return nil
 }
 
-// daemonSet is the cluster's processes: the first start one after the other, the others together after them.
+// daemonSet holds the processes of the cluster. The daemons in first are started one after the other, and then the
+// daemons in then concurrently.
 type daemonSet struct{ first, then []Daemon }
 
 func (d daemonSet) all() []Daemon { return append(append([]Daemon{}, d.first...), d.then...) }
@@ -278,11 +279,11 @@ func (p Paths) client() (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // hundreds of simulated nodes should not wait for a client-side limit
+	config.QPS = -1 // no rate limit: there can be hundreds of simulated nodes to create
 	return kubernetes.NewForConfig(config)
 }
 
-// waitUsable waits until a pod can be created and run: every node is ready and the default service account is there.
+// waitUsable waits until pods can be created and run: all nodes are ready and the default service account exists.
 func (c *Cluster) waitUsable(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -295,7 +296,7 @@ func (c *Cluster) waitUsable(ctx context.Context, client kubernetes.Interface) e
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster is not usable in time: %w\nTo do: see the logs in %s", err,
+			return fmt.Errorf("timeout waiting for the cluster to be usable: %w\nSee the logs in %s", err,
 				filepath.Dir(c.Paths.LogFile("x")))
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -320,7 +321,7 @@ func usable(ctx context.Context, client kubernetes.Interface) error {
 		return fmt.Errorf("not ready: %s", strings.Join(waiting, ", "))
 	}
 	if len(nodes.Items) == 0 {
-		return errors.New("no node yet")
+		return errors.New("there is no node yet")
 	}
 	return nil
 }
@@ -328,7 +329,7 @@ func usable(ctx context.Context, client kubernetes.Interface) error {
 func notReady(node corev1.Node) string {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
-			return "its taint is not lifted yet"
+			return "it still has the not-ready taint"
 		}
 	}
 	for _, cond := range node.Status.Conditions {

@@ -20,7 +20,7 @@ import (
 
 const root = "../.."
 
-func TestAlertsAreRulesThatPrometheusTakes(t *testing.T) {
+func TestAlertsAreValidAndDocumented(t *testing.T) {
 	t.Parallel()
 	rules, err := Rules(root)
 	if err != nil {
@@ -41,23 +41,23 @@ func TestAlertsAreRulesThatPrometheusTakes(t *testing.T) {
 	for _, group := range rules.Spec.Groups {
 		for _, rule := range group.Rules {
 			if !strings.Contains(string(document), "`"+rule.Alert+"`") {
-				t.Errorf("docs/metrics.md does not have %s", rule.Alert)
+				t.Errorf("docs/metrics.md does not mention %s", rule.Alert)
 			}
 			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
-				t.Errorf("%s does not say how bad it is, what there is, and what to do", rule.Alert)
+				t.Errorf("%s needs the label severity and the annotations summary and description", rule.Alert)
 			}
 		}
 	}
 }
 
-// situations are, of each alert, those in which it has to fire, and those in which it has not, as Prometheus would see
-// them: a value a minute.
+// situations has series for each alert, with a value for each minute. The alert must fire with each of the bad series,
+// and must not fire with any of the good ones.
 var situations = map[string]struct{ bad, good []string }{
 	"TensorStackControllerDown": {
 		bad: []string{
 			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 0x100`,
-			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 1x50`, // there is no pod any more
-			`up{namespace="team-a", job="pytorch-controller-metrics"} 0x100` + "\n" + // that of another tenant is none of its
+			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 1x50`, // the pod is gone
+			`up{namespace="team-a", job="pytorch-controller-metrics"} 0x100` + "\n" + // only another tenant's runs
 				`up{namespace="team-b", job="pytorch-controller-metrics"} 1x100`,
 		},
 		good: []string{
@@ -94,9 +94,9 @@ var situations = map[string]struct{ bad, good []string }{
 		bad: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" +
 			`tensorstack_job_start_duration_seconds_count{kind="PyTorchTrainingJob"} 7x100`},
 		good: []string{
-			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // there is a queue, and it moves
+			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // jobs wait, but others start
 				`tensorstack_job_start_duration_seconds_count{kind="PyTorchTrainingJob"} 7+1x100`,
-			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // others run, and leave no room
+			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // the running jobs can use all resources
 				`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Running"} 9x100`,
 		},
 	},
@@ -127,7 +127,7 @@ var situations = map[string]struct{ bad, good []string }{
 	},
 }
 
-func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+func TestAlertsFireOnlyInBadSituations(t *testing.T) {
 	t.Parallel()
 	rules, err := Rules(root)
 	if err != nil {
@@ -139,11 +139,11 @@ func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 				t.Parallel()
 				situation, known := situations[rule.Alert]
 				if !known {
-					t.Fatal("no situation is known in which it has to fire")
+					t.Fatal("the alert has no entry in situations: add series with which it must fire")
 				}
 				engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 100000)
 				expression := strings.Join(strings.Fields(rule.Expr.String()), " ")
-				// Whether there is a result decides whether it fires: what fires is counted.
+				// An alert fires if its expression has a result, so count the results.
 				ask := "\n\neval instant at 100m count(" + expression + ")\n"
 				for _, bad := range situation.bad {
 					promqltest.RunTest(t, "load 1m\n  "+indented(bad)+ask+"  {} 1\n", engine)
@@ -158,13 +158,13 @@ func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 
 func indented(series string) string { return strings.ReplaceAll(series, "\n", "\n  ") }
 
-func TestQueriesAskForMetricsThatAreDocumented(t *testing.T) {
+func TestQueriesAndDocumentHaveTheSameMetrics(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Those of the libraries are compared with what controllers really tell, in the end-to-end tests.
+	// The end-to-end tests compare the metrics of libraries with the metrics that controllers expose.
 	ours := regexp.MustCompile(`^tensorstack_`)
 	histogram := regexp.MustCompile(`_(bucket|sum|count)$`)
 	queries, err := Queries(root)
@@ -181,19 +181,20 @@ func TestQueriesAskForMetricsThatAreDocumented(t *testing.T) {
 			name := histogram.ReplaceAllString(selector.Metric, "")
 			asked[name] = true
 			if ours.MatchString(name) && !strings.Contains(string(document), "| `"+name+"` |") {
-				t.Errorf("%s asks for %s, which docs/metrics.md does not have", query.Where, name)
+				t.Errorf("%s queries %s, which docs/metrics.md does not list", query.Where, name)
 			}
 		}
 	}
-	// What nobody looks at need not be told.
-	for _, found := range regexp.MustCompile("(?m)^\\| `(tensorstack_[a-z_]+)` \\|").FindAllStringSubmatch(string(document), -1) {
+	// A metric that neither the dashboard nor an alert uses is not needed.
+	documented := regexp.MustCompile("(?m)^\\| `(tensorstack_[a-z_]+)` \\|")
+	for _, found := range documented.FindAllStringSubmatch(string(document), -1) {
 		if !asked[found[1]] {
-			t.Errorf("neither the dashboard nor an alert has %s", found[1])
+			t.Errorf("neither the dashboard nor an alert uses %s", found[1])
 		}
 	}
 }
 
-func TestPanelsOfTheDashboardHaveTheirPlaces(t *testing.T) {
+func TestPanelsOfTheDashboardDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	dashboard, err := ReadDashboard(root)
 	if err != nil {
@@ -202,13 +203,13 @@ func TestPanelsOfTheDashboardHaveTheirPlaces(t *testing.T) {
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, panel := range dashboard.Panels {
 		if ids[panel.ID] || panel.Title == "" || (panel.Type == "row") != (len(panel.Targets) == 0) {
-			t.Errorf("panel %d, %q, has another's id, no title or no query", panel.ID, panel.Title)
+			t.Errorf("panel %d, %q, needs a unique ID, a title, and queries unless it is a row", panel.ID, panel.Title)
 		}
 		ids[panel.ID] = true
 		for x := panel.GridPos.X; x < panel.GridPos.X+panel.GridPos.W; x++ {
 			for y := panel.GridPos.Y; y < panel.GridPos.Y+panel.GridPos.H; y++ {
 				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("%q is where %q is, or outside", panel.Title, other)
+					t.Fatalf("panel %q overlaps panel %q or is outside the grid", panel.Title, other)
 				}
 				taken[[2]int{x, y}] = panel.Title
 			}
@@ -216,7 +217,7 @@ func TestPanelsOfTheDashboardHaveTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestServiceMonitorIsWhatTheOperatorTakes(t *testing.T) {
+func TestServiceMonitorIsValid(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root, "deploy/base/servicemonitor/servicemonitor.yaml"))
 	if err != nil {
@@ -227,6 +228,6 @@ func TestServiceMonitorIsWhatTheOperatorTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(monitor.Spec.Endpoints, func(e monitoringv1.Endpoint) bool { return e.Port == "metrics" }) {
-		t.Error("it does not have the metrics scraped")
+		t.Error("the ServiceMonitor has no endpoint for the port metrics")
 	}
 }

@@ -1,5 +1,5 @@
-// Package monitoring reads what deploy/monitoring asks of Prometheus, for tests that compare it with the metrics that
-// there are.
+// Package monitoring reads the alerts and the dashboard of deploy/monitoring. Tests compare their queries with the
+// metrics of the controllers.
 package monitoring
 
 import (
@@ -15,25 +15,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Folder is where the alerts and the dashboard are, below the root of the repository.
+// Folder is the folder of the alerts and the dashboard, relative to the root of the repository.
 const Folder = "deploy/monitoring"
 
-// Query is what one alert or one line of a panel asks.
+// Query is the query of an alert or of one target of a panel.
 type Query struct {
-	// Where it is asked: the name of the alert, or the title of the panel.
+	// Where is the name of the alert or the title of the panel.
 	Where string
-	// Expression in PromQL, with values for the variables of the dashboard.
+	// Expression is the query in PromQL, with values instead of the variables of the dashboard.
 	Expression string
 }
 
-// Dashboard is what there is to check of a Grafana dashboard.
+// Dashboard holds the fields of a Grafana dashboard that are checked.
 type Dashboard struct {
 	UID    string  `json:"uid"`
 	Title  string  `json:"title"`
 	Panels []Panel `json:"panels"`
 }
 
-// Panel is a picture of a dashboard, or the heading of a row of them.
+// Panel is a panel of a dashboard, or the heading of a row.
 type Panel struct {
 	ID      int      `json:"id"`
 	Type    string   `json:"type"`
@@ -42,16 +42,16 @@ type Panel struct {
 	Targets []Target `json:"targets"`
 }
 
-// GridPos is where a panel is, in a grid of 24 columns.
+// GridPos is the position and the size of a panel in a grid with 24 columns.
 type GridPos struct{ X, Y, W, H int }
 
-// Target is a line of a panel.
+// Target is a query of a panel.
 type Target struct {
 	Expr string `json:"expr"`
 }
 
-// Rules returns the alerts of the repository at the root. It returns an error if the file has something that a
-// PrometheusRule has not.
+// Rules returns the alerts of the repository at root. It returns an error if the file has a field that a PrometheusRule
+// does not have.
 func Rules(root string) (*monitoringv1.PrometheusRule, error) {
 	content, err := os.ReadFile(filepath.Join(root, Folder, "prometheusrule.yaml"))
 	if err != nil {
@@ -61,7 +61,7 @@ func Rules(root string) (*monitoringv1.PrometheusRule, error) {
 	return &rules, yaml.UnmarshalStrict(content, &rules)
 }
 
-// ReadDashboard returns the dashboard of the repository at the root.
+// ReadDashboard returns the dashboard of the repository at root.
 func ReadDashboard(root string) (*Dashboard, error) {
 	content, err := os.ReadFile(filepath.Join(root, Folder, "dashboard.json"))
 	if err != nil {
@@ -71,10 +71,10 @@ func ReadDashboard(root string) (*Dashboard, error) {
 	return &dashboard, json.Unmarshal(content, &dashboard)
 }
 
-// variables are those of the dashboard, with values that they may have.
+// variables replaces the variables of the dashboard by possible values.
 var variables = strings.NewReplacer("$kind", ".*", "$queue", ".*", "$__rate_interval", "5m")
 
-// Queries returns all that alerts and dashboard ask. It returns an error if either cannot be read.
+// Queries returns the queries of all alerts and of the dashboard.
 func Queries(root string) ([]Query, error) {
 	rules, err := Rules(root)
 	if err != nil {
@@ -98,13 +98,13 @@ func Queries(root string) ([]Query, error) {
 	return queries, nil
 }
 
-// Asked is a metric that a query asks for, with the names of the labels that it is selected by.
+// Asked is a metric in a query, with the names of the labels that select its series.
 type Asked struct {
 	Metric string
 	Labels []string
 }
 
-// Asked returns the metrics that the query asks for. It returns an error if the query is not PromQL.
+// Asked returns the metrics in the query. It returns an error if the query is not PromQL.
 func (q Query) Asked() ([]Asked, error) {
 	expression, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expression)
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package mutants checks the exploration of small jobs: with each of a number of bugs in the job controller, it must
-// fail. A bug is marked beside the code, on the line before the one that it replaces:
+// Package mutants checks that the exploration of small jobs finds bugs: it must fail with each of many bugs in the job
+// controller. Each of them has been a real bug, of this controller or of another operator. A bug is marked in the code,
+// on the line before the one that it replaces:
 //
 //	//mutant:a finished job goes on => case false:
 //	case v.job.Status.Finished():
 //
-// With nothing after the arrow, the line is removed. If the name begins with one of the words of shownBy and a colon,
-// only those explorations show the bug. Each of them has been a bug of this controller, or of another operator.
+// If nothing follows the arrow, the bug removes the line. If the name begins with a word of shownBy and a colon, only
+// the explorations of that word show the bug.
 package mutants
 
 import (
@@ -19,21 +20,21 @@ import (
 	"tensorstack.dev/jobs/test/internal/mutant"
 )
 
-// shownBy has the explorations that show a bug, by the word that the name of the bug begins with.
+// shownBy has the explorations that show a bug, by the word with which the name of the bug begins.
 var shownBy = map[string]string{
 	"a gang":     "a_gang",
-	"admission":  "admission_takes",
-	"away":       "away_for_long",
-	"containers": "labels_change",
-	"late":       "carried_out_late",
-	"owners":     "somebody_else_has",
+	"admission":  "admission_that_sometimes",
+	"away":       "long_absence",
+	"containers": "label_changes",
+	"late":       "delayed_writes",
+	"owners":     "another_owner",
 }
 
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	found := mutant.Marked(t, filepath.Join("..", "..", "common"), "mutant")
 	if len(found) < 45 {
-		t.Errorf("%d mutants are marked, and there were 45", len(found))
+		t.Errorf("found %d marked mutants, want at least 45", len(found))
 	}
 	for i := 1; i < len(found); i++ {
 		if found[i].Name == found[i-1].Name {
@@ -44,7 +45,7 @@ func TestMarks(t *testing.T) {
 
 func TestExplorationFindsEveryMutant(t *testing.T) {
 	if os.Getenv("MUTANTS") == "" {
-		t.Skip("it builds the job controller once for each mutant; `make mutants` runs it")
+		t.Skip("the test builds the job controller for each mutant: run it with `make mutants`")
 	}
 	var part, parts int
 	if _, err := fmt.Sscanf(os.Getenv("MUTANTS"), "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
@@ -70,7 +71,7 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 			output, err := test.CombinedOutput()
 			_, trace, found := strings.Cut(string(output), "1. the user creates the job")
 			if err == nil || !found {
-				t.Fatalf("it is not found:\n%s", output)
+				t.Fatalf("the exploration does not find the mutant:\n%s", output)
 			}
 			trace, _, _ = strings.Cut(trace, "--- ")
 			t.Logf("found:\n%s", trace)

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// mutateBoolean changes conditions. Each operand of && becomes true and each operand of || becomes false, that is, the
-// operand is missing. A condition as a whole becomes both. A test that notices a missing operand also notices the other
-// operator, or a condition that is negated.
+// mutateBoolean changes conditions. Each operand of && becomes true and each operand of || becomes false, as if the
+// operand was missing. A whole condition becomes true in one mutant and false in another. A test that detects a missing
+// operand also detects the wrong operator and a negated condition.
 func (w *weaver) mutateBoolean(e ast.Expr) {
 	if !w.isBoolean(e) || w.isOperand(e) || w.isTarget(e) {
 		return
@@ -18,7 +18,7 @@ func (w *weaver) mutateBoolean(e ast.Expr) {
 	w.mutateCondition(e, token.ILLEGAL)
 }
 
-// mutateCondition changes a condition that is an operand of the given operator, or of none.
+// mutateCondition changes a condition that is an operand of the given operator. token.ILLEGAL stands for no operator.
 func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	e = ast.Unparen(e)
 	if not, ok := e.(*ast.UnaryExpr); ok && isLogic(not.X) {
@@ -39,7 +39,7 @@ func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	}
 }
 
-// opposite is the operator of a condition whose negation is an operand of the other.
+// opposite maps each operator to the operator that a negation turns it into.
 var opposite = map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
 
 // isLogic reports whether an expression is a condition with && or ||.
@@ -48,13 +48,14 @@ func isLogic(e ast.Expr) bool {
 	return ok && (logic.Op == token.LAND || logic.Op == token.LOR)
 }
 
-// isBoolean reports whether an expression has the type bool. A named type is another.
+// isBoolean reports whether an expression has the type bool, and not a named type.
 func (w *weaver) isBoolean(e ast.Expr) bool {
 	basic, ok := w.info.Types[e].Type.(*types.Basic)
 	return ok && basic.Info()&types.IsBoolean != 0
 }
 
-// isOperand reports whether the expression that is visited belongs to a condition whose operands are changed with it.
+// isOperand reports whether the visited expression is part of a larger condition, which mutateCondition changes
+// together with its operands.
 func (w *weaver) isOperand(e ast.Expr) bool {
 	if _, ok := e.(*ast.ParenExpr); ok {
 		return true
@@ -69,8 +70,8 @@ func (w *weaver) isOperand(e ast.Expr) bool {
 	}
 }
 
-// isTarget reports whether the expression that is visited is not the value of anything: it is assigned to, its address
-// is taken, or its value is dropped.
+// isTarget reports whether the visited expression is not used as a value: it is assigned to, its address is taken, or
+// its value is dropped.
 func (w *weaver) isTarget(e ast.Expr) bool {
 	switch parent := w.parent().(type) {
 	case *ast.AssignStmt:
@@ -87,7 +88,8 @@ func (w *weaver) isTarget(e ast.Expr) bool {
 	return false
 }
 
-// isLoop reports whether the condition is that of a loop, which would never end if it were always true.
+// isLoop reports whether an expression is the condition of a loop. The loop would not end if the condition were always
+// true.
 func (w *weaver) isLoop(e ast.Expr) bool {
 	loop, ok := w.parent().(*ast.ForStmt)
 	return ok && ast.Unparen(loop.Cond) == e

@@ -18,12 +18,12 @@ import (
 
 // pkg is a package of Go with its types.
 type pkg struct {
-	// name and dir of the package. The directory is absolute.
+	// name is the name of the package, and dir its absolute directory.
 	name, dir string
 	fset      *token.FileSet
 	info      *types.Info
 	own       *types.Package
-	// files without those of tests, in the order of their names.
+	// files are the files of the package except tests, in the order of their names.
 	files []*source
 }
 
@@ -34,7 +34,7 @@ type source struct {
 	syntax  *ast.File
 }
 
-// loadPackage reads the package in a directory, which is relative to the root of a workspace.
+// loadPackage reads the package in a directory that is relative to the root of a workspace.
 func loadPackage(root, dir string) (*pkg, error) {
 	list := exec.Command("go", "list", "-export", "-deps", "-json=Dir,Name,ImportPath,Export,GoFiles", "./"+dir)
 	list.Dir = root
@@ -80,7 +80,7 @@ func (p *pkg) parse(path string, content []byte) error {
 	return err
 }
 
-// check finds the types of all expressions.
+// check determines the types of all expressions.
 func (p *pkg) check(path string, lookup importer.Lookup) error {
 	p.info = &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{},

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// mark explains why no test can tell a mutant from the original. It is on a line before the one that it is about:
+// mark explains why no test can distinguish a mutant from the original. It is above the line that the mutant changes:
 //
 //	//equivalent:boundary of n > limit => at the limit both return the same
 //	if n > limit {
 type mark struct {
 	path string
-	// at is the line of the mark, and line the one that it is about.
+	// at is the line of the mark, and line the line of the mutant.
 	at, line int
-	// change is that of the mutant.
+	// change is the change of the mutant.
 	change string
 }
 
@@ -23,10 +23,10 @@ const markPrefix = "//equivalent:"
 
 var markForm = regexp.MustCompile(`^\s*` + markPrefix + `(\S.*?) => (\S.*)$`)
 
-// marksOf returns the marks of a file. It returns an error for one that cannot be read.
+// marksOf returns the marks of a file. It returns an error for a mark without a change or a reason.
 func marksOf(path, source string) ([]mark, error) {
 	var marks []mark
-	pending := 0 // marks that are not followed by code yet
+	pending := 0 // number of marks since the last line of code
 	for i, line := range strings.Split(source, "\n") {
 		code := strings.TrimSpace(line)
 		if !strings.HasPrefix(code, markPrefix) {
@@ -40,7 +40,7 @@ func marksOf(path, source string) ([]mark, error) {
 		}
 		match := markForm.FindStringSubmatch(line)
 		if match == nil {
-			return nil, fmt.Errorf("%s:%d: a mark is %schange => reason", path, i+1, markPrefix)
+			return nil, fmt.Errorf("%s:%d: a mark must have the form %schange => reason", path, i+1, markPrefix)
 		}
 		marks = append(marks, mark{path: path, at: i + 1, change: match[1]})
 		pending++
@@ -48,8 +48,8 @@ func marksOf(path, source string) ([]mark, error) {
 	return marks, nil
 }
 
-// explain takes the mutants that marks are about from those that survived. It returns an error for a mark that is about
-// none of them: a test notices the mutant, or there is none.
+// explain returns the survivors that no mark explains, and the number of the others. It returns an error for a mark
+// that explains no survivor: a test detects the mutant, or there is no such mutant.
 func explain(survivors []Mutant, marks []mark) (left []Mutant, explained int, err error) {
 	byMark := map[mark]bool{}
 	for _, m := range survivors {

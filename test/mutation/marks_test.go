@@ -13,16 +13,17 @@ func TestMarksOf(t *testing.T) {
 		want    []mark
 		wantErr string
 	}{
-		"a file without a mark": {source: "// equivalent: a\nb()"},
-		"a mark is about the next line": {
+		"a comment with a space is not a mark": {source: "// equivalent: a\nb()"},
+		"a mark applies to the next line of code": {
 			source: "\n\t//equivalent:always a => it is\n\tif a {", want: []mark{{"a.go", 2, 3, "always a"}},
 		},
-		"several marks are about one line": {
+		"several marks can apply to the same line": {
 			source: "//equivalent:always a => it is\n//equivalent:never a => it is not\n// a\nif a {",
 			want:   []mark{{"a.go", 1, 4, "always a"}, {"a.go", 2, 4, "never a"}},
 		},
-		"a mark without a reason": {
-			source: "//equivalent:always a =>\na", wantErr: "a.go:1: a mark is //equivalent:change => reason",
+		"a mark without a reason is an error": {
+			source:  "//equivalent:always a =>\na",
+			wantErr: "a.go:1: a mark must have the form //equivalent:change => reason",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,13 +48,13 @@ func TestExplain(t *testing.T) {
 		wantExplained int
 		wantErr       string
 	}{
-		"no mark":                    {want: []Mutant{always, never}},
-		"a mark explains a survivor": {marks: []mark{{"a.go", 2, 3, "always a"}}, want: []Mutant{never}, wantExplained: 1},
-		"a mark of another line": {
+		"survivors without marks are left": {want: []Mutant{always, never}},
+		"a mark explains a survivor":   {marks: []mark{{"a.go", 2, 3, "always a"}}, want: []Mutant{never}, wantExplained: 1},
+		"a mark of another line is an error": {
 			marks: []mark{{"a.go", 3, 4, "always a"}}, want: []Mutant{always, never},
 			wantErr: `a.go:3: no mutant of line 4 survives "always a": remove the mark, or correct it`,
 		},
-		"a mark of another file": {
+		"a mark of another file is an error": {
 			marks: []mark{{"b.go", 2, 3, "always a"}}, want: []Mutant{always, never},
 			wantErr: `b.go:2: no mutant of line 3 survives "always a": remove the mark, or correct it`,
 		},

@@ -11,43 +11,44 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Record is what is tested, and what the last run found.
+// Record has the tested packages and the results of their last run.
 type Record struct {
 	Packages []Package `json:"packages"`
 }
 
-// Package is a package whose tests are tested.
+// Package is a package whose unit tests are tested.
 type Package struct {
-	// Path of the package, relative to the root of the repository.
+	// Path is the path of the package, relative to the root of the repository.
 	Path string `json:"path"`
-	// Files with mutants. Empty means all of the package.
+	// Files are the files with mutants. Empty means all files of the package.
 	Files []string `json:"files,omitempty"`
-	// With are other packages whose unit tests are about this one, too. Empty means none.
+	// With are other packages whose unit tests also test this one. Empty means none.
 	With []string `json:"with,omitempty"`
-	// Behind is the package whose tests may notice what those of the package itself do not. Empty means none.
+	// Behind is a package whose tests can detect mutants that the unit tests do not. Empty means none.
 	Behind string `json:"behind,omitempty"`
-	// Score of the last run.
+	// Score is the result of the last run.
 	Score `json:",inline"`
 }
 
 // Score is the result of a run.
 type Score struct {
-	// Mutants is the number of bugs, and Killed the number of those that a unit test noticed.
+	// Mutants is the number of mutants, and Killed the number of mutants that a unit test detected.
 	Mutants int `json:"mutants"`
 	Killed  int `json:"killed"`
-	// Explained is the number of mutants that no test can tell from the original.
+	// Explained is the number of mutants that no test can distinguish from the original.
 	Explained int `json:"explained"`
-	// Left is the number of the others by file.
+	// Left is the number of all other mutants by file.
 	Left map[string]int `json:"left,omitempty"`
-	// KilledBehind is how many of those that are left the tests of the package behind noticed. Nil means that these have
-	// not run since.
+	// KilledBehind is the number of mutants in Left that the tests of the package behind detected. Nil means that these
+	// tests have not run since Left changed.
 	KilledBehind *int `json:"killedBehind,omitempty"`
 }
 
-// Percent returns how many of the mutants that can be noticed were noticed by unit tests, rounded down to a tenth.
+// Percent returns the percentage of mutants that unit tests detected, rounded down to a tenth. Explained mutants do not
+// count.
 func (s Score) Percent() float64 {
 	switch s.Mutants {
-	case 0: // it never ran
+	case 0: // the package was never tested
 		return 0
 	case s.Explained:
 		return 100
@@ -55,7 +56,7 @@ func (s Score) Percent() float64 {
 	return float64(1000*s.Killed/(s.Mutants-s.Explained)) / 10
 }
 
-// left returns how many mutants nothing noticed.
+// left returns the number of mutants that no unit test detected and no mark explains.
 func (s Score) left() int {
 	sum := 0
 	for _, n := range s.Left {
@@ -64,16 +65,17 @@ func (s Score) left() int {
 	return sum
 }
 
-// compare returns an error if a score is worse than the recorded one.
+// compare returns an error if the score is worse than the recorded score.
 func (s Score) compare(recorded Score) error {
 	var errs []error
 	if s.Percent() < recorded.Percent() {
-		errs = append(errs, fmt.Errorf("the score is %.1f %%, and it was %.1f %%", s.Percent(), recorded.Percent()))
+		errs = append(errs, fmt.Errorf("the score is %.1f %%, which is below the recorded %.1f %%",
+			s.Percent(), recorded.Percent()))
 	}
 	for _, file := range slices.Sorted(maps.Keys(s.Left)) {
 		if s.Left[file] > recorded.Left[file] {
-			errs = append(errs, fmt.Errorf("%d mutants of %s survive, and there were %d: write a test, or explain them by %s",
-				s.Left[file], file, recorded.Left[file], markPrefix))
+			errs = append(errs, fmt.Errorf("%d mutants of %s survive, and %d are recorded: "+
+				"write a test, or explain them with %s", s.Left[file], file, recorded.Left[file], markPrefix))
 		}
 	}
 	return errors.Join(errs...)
@@ -92,8 +94,9 @@ func ReadRecord(file string) (Record, error) {
 	return r, nil
 }
 
-const recordComment = "# What `make mutation` changes, and what it found. It writes this file with RECORD=true.\n" +
-	"# The score may only rise, and the number of survivors of a file may only fall.\n"
+const recordComment = "# The packages that `make mutation` tests, and the results. " +
+	"`make mutation RECORD=true` writes this file.\n" +
+	"# The score must not fall, and the number of survivors of a file must not rise.\n"
 
 // Write writes a record to a file.
 func (r Record) Write(file string) error {
@@ -123,7 +126,7 @@ func (r Record) Table() string {
 	return table.String()
 }
 
-// InDocument returns a document with the table of the record instead of the one that it has.
+// InDocument returns a document with its table replaced by the table of the record.
 func (r Record) InDocument(document string) (string, error) {
 	before, after, found := strings.Cut(document, tableHead)
 	if !found {

@@ -51,7 +51,7 @@ func TestInDocument(t *testing.T) {
 	}
 }
 
-func TestRecordIsReadAsItWasWritten(t *testing.T) {
+func TestReadRecordReturnsTheWrittenRecord(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "record.yaml")
 	record := Record{Packages: []Package{{
@@ -76,15 +76,15 @@ func TestPercent(t *testing.T) {
 		score Score
 		want  float64
 	}{
-		"a package that was never tested has none":  {},
-		"what no test can find does not count":      {score: Score{Mutants: 10, Killed: 9, Explained: 1}, want: 100},
-		"nothing but what no test can find is full": {score: Score{Mutants: 1, Explained: 1}, want: 100},
-		"it is rounded down":                        {score: Score{Mutants: 3000, Killed: 2999}, want: 99.9},
+		"a package that was never tested has 0":      {},
+		"explained mutants do not count":             {score: Score{Mutants: 10, Killed: 9, Explained: 1}, want: 100},
+		"a package with only explained ones has 100": {score: Score{Mutants: 1, Explained: 1}, want: 100},
+		"the percentage is rounded down":             {score: Score{Mutants: 3000, Killed: 2999}, want: 99.9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := tc.score.Percent(); got != tc.want {
-				t.Errorf("%v, want %v", got, tc.want)
+				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -12,18 +12,18 @@ import (
 
 // Runner tests packages.
 type Runner struct {
-	// Root of the repository.
+	// Root is the root of the repository.
 	Root string
-	// Output is where the survivors and the scores are printed.
+	// Output receives the survivors and the scores.
 	Output io.Writer
-	// Behind reports whether the tests of the package behind run on what the unit tests did not notice.
+	// Behind is whether the tests of the package behind run on the mutants that the unit tests did not detect.
 	Behind bool
-	// Parallel is how many tests run at a time.
+	// Parallel is the number of tests that run at the same time.
 	Parallel int
 }
 
-// Run tests a package, prints what survived, and returns the score. It returns an error if the score is worse than the
-// recorded one, or if a mark explains nothing.
+// Run tests a package, prints the survivors, and returns the score. It returns an error if the score is worse than the
+// recorded score, or if a mark explains no survivor.
 func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
 	folder, err := os.MkdirTemp("", "mutation")
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
 	return score, errors.Join(errOfMarks, score.compare(p.Score))
 }
 
-// survivors returns those mutants that the tests of a package do not notice.
+// survivors returns the mutants that the tests of a package do not detect.
 func (r *Runner) survivors(
 	ctx context.Context, t *target, mutants []Mutant, dir, folder string, limit time.Duration, flags ...string,
 ) ([]Mutant, error) {

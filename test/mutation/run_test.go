@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRun runs everything on a module of its own, whose tests notice what all operators do in one function, and
-// nothing in another.
+// TestRun runs all steps on a temporary module. The tests of the module detect the mutants of all operators in one
+// function, and no mutant in another.
 func TestRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it compiles a module")
+		t.Skip("the test compiles a module")
 	}
 	t.Setenv("GOWORK", "off")
 	root := t.TempDir()
@@ -42,7 +42,7 @@ type Offer struct {
 	Until time.Duration
 }
 
-// Best is tested.
+// Best has tests that detect all mutants.
 func Best(offers []Offer, most int, kind string) (Offer, int) {
 	best, seen := Offer{Price: most + 1}, 0
 	for i := 0; i < len(offers); i++ {
@@ -66,7 +66,7 @@ func Best(offers []Offer, most int, kind string) (Offer, int) {
 // Untested has no test.
 func Untested(n int) bool { return n > 1 }
 
-// Equal is tested as far as possible.
+// Equal has a mutant that no test can detect.
 func Equal(n int) int {
 	//equivalent:boundary of n > 0 => 0 is its own opposite
 	if n > 0 {
@@ -75,7 +75,7 @@ func Equal(n int) int {
 	return -n
 }
 
-// Send is no decision.
+// Send takes a context, so it has no mutants.
 func Send(_ context.Context, n int) int { return n + 1 }
 `)
 	write("price/price_test.go", `package price
@@ -136,7 +136,7 @@ func TestUntested(t *testing.T) {
 		wantOutput string
 		wantErr    string
 	}{
-		"the recorded score is kept": {
+		"the number of mutants found behind is kept": {
 			p: Package{Path: "price", Behind: "behind", Score: Score{
 				Mutants: 10, Killed: 9, Left: map[string]int{"price/price.go": 3}, KilledBehind: new(1),
 			}},
@@ -150,7 +150,7 @@ price: unit tests find 37 of 41 bugs, no test can find 1, 3 survive: 92.5 %
 
 `,
 		},
-		"the package behind finds some of the others": {
+		"the package behind finds some of the survivors": {
 			p:      Package{Path: "price", Behind: "behind", Score: Score{Left: map[string]int{"price/price.go": 3}}},
 			behind: true,
 			want: Score{
@@ -163,7 +163,7 @@ price: unit tests find 37 of 41 bugs, no test can find 1, 3 survive: 92.5 %
 
 `,
 		},
-		"more survive than did, and the score is lower": {
+		"more survivors and a lower score are an error": {
 			p:    Package{Path: "price", Score: Score{Mutants: 40, Killed: 38, Left: map[string]int{"price/price.go": 2}}},
 			want: Score{Mutants: 41, Killed: 37, Explained: 1, Left: map[string]int{"price/price.go": 3}},
 			wantOutput: `price/price.go:37: always n > 1
@@ -172,10 +172,10 @@ price/price.go:37: boundary of n > 1
 price: unit tests find 37 of 41 bugs, no test can find 1, 3 survive: 92.5 %
 
 `,
-			wantErr: "the score is 92.5 %, and it was 95.0 %\n3 mutants of price/price.go survive, and there were 2: " +
-				"write a test, or explain them by //equivalent:",
+			wantErr: "the score is 92.5 %, which is below the recorded 95.0 %\n3 mutants of price/price.go survive, " +
+				"and 2 are recorded: write a test, or explain them with //equivalent:",
 		},
-		"only the files that are named have mutants": {
+		"only the named files have mutants": {
 			p:          Package{Path: "price", Files: []string{"other.go"}},
 			want:       Score{Left: map[string]int{}},
 			wantOutput: "price: unit tests find 0 of 0 bugs, no test can find 0, 0 survive: 0.0 %\n\n",

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// mutateStatement leaves out statements, and lets ++ count down.
+// mutateStatement omits statements, and changes ++ to -- and -- to ++.
 func (w *weaver) mutateStatement(s ast.Stmt) {
 	if !w.isInList(s) {
 		return
@@ -47,7 +47,7 @@ func (w *weaver) mutateStatement(s ast.Stmt) {
 	w.around(s, fmt.Sprintf("if !mutantOn(%d) { ", w.add(s, "without %s", w.quote(s))), " }")
 }
 
-// mutateAssignment lets += subtract and -= add.
+// mutateAssignment changes += to -= and -= to +=.
 func (w *weaver) mutateAssignment(s *ast.AssignStmt) {
 	if s.Tok != token.ADD_ASSIGN && s.Tok != token.SUB_ASSIGN || !isNumber(w.info.Types[s.Lhs[0]].Type) {
 		return
@@ -60,7 +60,7 @@ func (w *weaver) mutateAssignment(s *ast.AssignStmt) {
 	w.around(s.Rhs[0], fmt.Sprintf("-mutantNegative[%s](%d, ", name, id), ")")
 }
 
-// isInList reports whether the statement that is visited is one of a block or a case, and not part of another one.
+// isInList reports whether the visited statement is directly in a block or a case, and not part of another statement.
 func (w *weaver) isInList(s ast.Stmt) bool {
 	var list []ast.Stmt
 	switch parent := w.parents[len(w.parents)-1].(type) {
@@ -74,8 +74,8 @@ func (w *weaver) isInList(s ast.Stmt) bool {
 	return slices.Contains(list, s)
 }
 
-// isLast reports whether a return without results ends a function. One that ends a function with named results must
-// stay.
+// isLast reports whether a return without results is the last statement of a function. Such a return must stay, because
+// a function with named results needs it.
 func (w *weaver) isLast(s ast.Stmt) bool {
 	block, ok := w.parents[len(w.parents)-1].(*ast.BlockStmt)
 	if !ok || block.List[len(block.List)-1] != s || len(w.parents) < 2 {

@@ -18,44 +18,45 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// switchCode is what the code of mutants calls, without the package clause.
+// switchCode has the functions that the code of mutants calls, without the package clause.
 //
 //go:embed switch.go.txt
 var switchCode string
 
 const (
-	// slowTest is how long a test takes that runs only on mutants that the others do not notice.
+	// slowTest is the limit above which a test is slow. A slow test runs only on mutants that the other tests do not
+	// detect.
 	slowTest = 50 * time.Millisecond
-	// unitLimit is how long the tests of the package may run on one mutant. One that takes longer hangs, and so is
-	// noticed. behindLimit is that for the tests of the package behind.
+	// unitLimit is the timeout for the tests of the package with one mutant. A test that times out has detected the
+	// mutant. behindLimit is the timeout for the tests of the package behind.
 	unitLimit, behindLimit = time.Minute, 5 * time.Minute
-	// memoryLimit is the address space of a test binary in KiB. A mutant may allocate without end.
+	// memoryLimit is the address space of a test binary in KiB. A mutant can allocate memory without end.
 	memoryLimit = 8 << 20
 )
 
 // suite is the tests of a package, compiled with all mutants of another package or of the same one.
 type suite struct {
 	binary, dir string
-	// flags of the binary.
+	// flags are the flags of the binary.
 	flags []string
-	// limit is how long the tests may run on one mutant.
+	// limit is the timeout of the tests with one mutant.
 	limit time.Duration
 	// quick and slow are the tests that reach each mutant, by its ID.
 	quick, slow map[int][]string
 }
 
-// target is a package to change.
+// target is a package with mutants.
 type target struct {
 	root    string
 	pkg     *pkg
 	mutants []Mutant
-	// marks of the files that are changed.
+	// marks are the marks in the files with mutants.
 	marks []mark
-	// overlay is the file by which go compiles the package with all mutants.
+	// overlay is the overlay file with which go compiles the package with all mutants.
 	overlay string
 }
 
-// newTarget writes the mutants of the named files of a package into a folder. No files means all.
+// newTarget writes the mutants of the named files of a package into a folder. If no file is named, all files are used.
 func newTarget(root, dir string, files []string, folder string) (*target, error) {
 	p, err := loadPackage(root, dir)
 	if err != nil {
@@ -109,13 +110,13 @@ func (t *target) compile(
 		return nil, fmt.Errorf("compiling the mutants of %s: %w: %s", dir, err, output)
 	}
 	help, _ := exec.CommandContext(ctx, s.binary, "-help").CombinedOutput()
-	if strings.Contains(string(help), "-rapid.seed") { // the same every time, and no report of what was found
+	if strings.Contains(string(help), "-rapid.seed") { // deterministic, and without files for failures
 		s.flags = append(s.flags, "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1ns")
 	}
 	return s, nil
 }
 
-// record runs each test by itself, without a mutant, and records which mutants it reaches.
+// record runs each test separately, without a mutant, and records the mutants that it reaches.
 func (s *suite) record(ctx context.Context, folder string, parallel int) error {
 	output, err := s.command(ctx, "-test.list=.").Output()
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *suite) record(ctx context.Context, folder string, parallel int) error {
 func readIDs(file string) ([]int, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // it reaches none
+		return nil, nil // the test reaches no mutant
 	}
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (s *suite) kills(ctx context.Context, m Mutant) (bool, error) {
 	return false, nil
 }
 
-// fails reports whether one of some tests fails with a mutant.
+// fails reports whether at least one of the tests fails with a mutant.
 func (s *suite) fails(ctx context.Context, m Mutant, tests []string) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
@@ -205,7 +206,7 @@ func (s *suite) fails(ctx context.Context, m Mutant, tests []string) (bool, erro
 	return err != nil, nil
 }
 
-// survivors returns the mutants with which no test fails.
+// survivors returns the mutants that make no test fail.
 func (s *suite) survivors(ctx context.Context, mutants []Mutant, parallel int) ([]Mutant, error) {
 	killed := make([]bool, len(mutants))
 	group, ctx := errgroup.WithContext(ctx)

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// operators are how a calculation or an order is changed: the word for it in the description, and the function in the
-// switch.
+// operators has the change of each arithmetic and order operator: the words in the description, and the function of
+// switch.go.txt.
 var operators = map[token.Token]struct{ word, function string }{
 	token.LSS: {"boundary of", "mutantLess"},
 	token.LEQ: {"boundary of", "mutantLessOrEqual"},
@@ -23,8 +23,8 @@ var operators = map[token.Token]struct{ word, function string }{
 	token.REM: {"product instead of remainder in", "mutantRemainder"},
 }
 
-// mutateValue changes calculations, orders, min and max. Results, fields of structs and alternatives become zero, and
-// cases of a switch never match.
+// mutateValue changes calculations, orders, min and max. It also makes results, fields of structs and arguments of
+// cmp.Or zero, and keeps cases of a switch from matching.
 func (w *weaver) mutateValue(e ast.Expr) {
 	if w.isZeroed(e) {
 		w.zero(e)
@@ -52,7 +52,7 @@ func (w *weaver) mutateValue(e ast.Expr) {
 	}
 }
 
-// mutateBuiltin changes min to max, and the other way round.
+// mutateBuiltin changes min to max, and max to min.
 func (w *weaver) mutateBuiltin(call *ast.CallExpr, isConstant bool) {
 	name, ok := call.Fun.(*ast.Ident)
 	if !ok || isConstant {
@@ -69,14 +69,14 @@ func (w *weaver) mutateBuiltin(call *ast.CallExpr, isConstant bool) {
 	}
 }
 
-// call lets a call of a builtin call a function of the switch.
+// call replaces a builtin in a call by a function of switch.go.txt.
 func (w *weaver) call(call *ast.CallExpr, function string, id int) {
 	text := fmt.Sprintf("%s(%d, ", function, id)
 	w.replaced = append(w.replaced, edit{w.offset(call.Pos()), w.offset(call.Lparen) + 1, text})
 }
 
-// isZeroed reports whether the expression that is visited is a result, a field of a struct or an alternative of
-// cmp.Or. Conditions are changed by other operators.
+// isZeroed reports whether the visited expression is a result, a field of a struct or an argument of cmp.Or. Conditions
+// are excluded because mutateBoolean changes them.
 func (w *weaver) isZeroed(e ast.Expr) bool {
 	if w.isBoolean(e) {
 		return false
@@ -112,7 +112,7 @@ func (w *weaver) isOr(function ast.Expr) bool {
 	return ok && called.FullName() == "cmp.Or"
 }
 
-// zero makes a value the zero of its type.
+// zero replaces a value by the zero value of its type.
 func (w *weaver) zero(e ast.Expr) {
 	of := w.info.Types[e]
 	_, isFunction := e.(*ast.FuncLit)
@@ -121,7 +121,7 @@ func (w *weaver) zero(e ast.Expr) {
 		return
 	}
 	function := "mutantZero"
-	if of.Value != nil { // it may have no type of its own
+	if of.Value != nil { // a constant can be untyped
 		name := w.nameOf(of.Type)
 		if name == "" {
 			return
@@ -131,7 +131,7 @@ func (w *weaver) zero(e ast.Expr) {
 	w.around(e, fmt.Sprintf("%s(%d, ", function, w.add(e, "zero instead of %s", w.quote(e))), ")")
 }
 
-// isCase reports whether the expression that is visited is a case of a switch by a value.
+// isCase reports whether the visited expression is a case of a switch on a value.
 func (w *weaver) isCase(e ast.Expr) bool {
 	clause, ok := w.parents[len(w.parents)-1].(*ast.CaseClause)
 	if !ok || w.isBoolean(e) {
@@ -140,7 +140,7 @@ func (w *weaver) isCase(e ast.Expr) bool {
 	return slices.Contains(clause.List, e)
 }
 
-// neverMatch makes a case of a switch one that no value has.
+// neverMatch changes a case of a switch so that no value matches it.
 func (w *weaver) neverMatch(e ast.Expr) {
 	of := w.info.Types[e].Type
 	name := w.nameOf(of)
@@ -156,7 +156,7 @@ func (w *weaver) neverMatch(e ast.Expr) {
 	w.around(e, fmt.Sprintf("%s[%s](%d, ", function, name, w.add(e, "without case %s", w.quote(e))), ")")
 }
 
-// isEmpty reports whether an expression is a literal without elements. That of a struct is zero already.
+// isEmpty reports whether an expression is a literal without elements. Such a struct is already zero.
 func isEmpty(e ast.Expr) bool {
 	literal, ok := e.(*ast.CompositeLit)
 	return ok && len(literal.Elts) == 0

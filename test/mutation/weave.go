@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// weaver writes the mutants of a file into its text. What it inserts never adds a line, so that the lines
-// in errors of the compiler and in panics are those of the original.
+// weaver writes the mutants of a file into its text. It never inserts a line, so that compiler errors and panics have the
+// line numbers of the original.
 type weaver struct {
 	*pkg
 	source *source
-	// path of the file as mutants name it.
+	// path is the path of the file in mutants.
 	path    string
 	mutants []Mutant
 	// firstID is the ID of the first mutant.
 	firstID int
-	// wraps are what is written around nodes, the outermost first.
+	// wraps are the texts around nodes, the outermost first.
 	wraps map[ast.Node][]wrap
-	// replaced are operators that give way to a text.
+	// replaced are the edits that replace operators.
 	replaced []edit
-	// parents of the node that is visited, the file first.
+	// parents are the nodes around the visited node, beginning with the file.
 	parents []ast.Node
 }
 
-// wrap is text around a node.
+// wrap is the text before and after a node.
 type wrap struct{ before, after string }
 
 // edit replaces the text between two offsets.
@@ -37,7 +37,7 @@ type edit struct {
 	text       string
 }
 
-// weave returns the mutants of a file, and the text of the file with all of them. Their IDs begin with the given one.
+// weave returns the mutants of a file, with IDs from firstID, and the text of the file with all mutants.
 func weave(p *pkg, s *source, path string, firstID int) ([]Mutant, []byte) {
 	w := &weaver{pkg: p, source: s, path: path, firstID: firstID, wraps: map[ast.Node][]wrap{}}
 	ast.Inspect(s.syntax, func(n ast.Node) bool {
@@ -55,7 +55,7 @@ func weave(p *pkg, s *source, path string, firstID int) ([]Mutant, []byte) {
 	return w.mutants, w.text()
 }
 
-// isFixed reports whether nothing in a node can be changed while the program runs.
+// isFixed reports whether a node cannot be changed at run time.
 func isFixed(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -67,7 +67,7 @@ func isFixed(n ast.Node) bool {
 	}
 }
 
-// impure are the types of parameters of functions that do what others decide.
+// impure are parameter types of functions that only carry out decisions.
 var impure = []string{"context.Context", "sigs.k8s.io/controller-runtime/pkg/manager.Manager"}
 
 // isImpure reports whether a node is a function that takes a context or a manager.
@@ -103,7 +103,7 @@ func (w *weaver) mutate(n ast.Node) {
 	w.mutateValue(e)
 }
 
-// parent returns the node around the one that is visited, without parentheses.
+// parent returns the node around the visited node. It skips parentheses.
 func (w *weaver) parent() ast.Node {
 	for _, p := range slices.Backward(w.parents) {
 		if _, ok := p.(*ast.ParenExpr); !ok {
@@ -122,21 +122,21 @@ func (w *weaver) add(at ast.Node, format string, args ...any) int {
 	return id
 }
 
-// around writes text around a node, within what was written around it before.
+// around writes text around a node, inside the text of earlier calls.
 func (w *weaver) around(n ast.Node, before, after string) {
 	w.wraps[n] = append(w.wraps[n], wrap{before, after})
 }
 
-// replace writes a text instead of a token.
+// replace replaces a token by a text.
 func (w *weaver) replace(at token.Pos, tok token.Token, text string) {
 	start := w.offset(at)
 	w.replaced = append(w.replaced, edit{start, start + len(tok.String()), text})
 }
 
-// maxQuoted is how many bytes of the code the description of a mutant quotes.
+// maxQuoted is the number of bytes of code that the description of a mutant quotes at most.
 const maxQuoted = 60
 
-// quote returns the code of a node in one line.
+// quote returns the code of a node on one line.
 func (w *weaver) quote(n ast.Node) string {
 	code := strings.Join(strings.Fields(string(w.source.content[w.offset(n.Pos()):w.offset(n.End())])), " ")
 	if len(code) > maxQuoted {
@@ -147,7 +147,7 @@ func (w *weaver) quote(n ast.Node) string {
 
 func (w *weaver) offset(at token.Pos) int { return w.fset.Position(at).Offset }
 
-// nameOf returns how the file writes a type. It is empty if it cannot.
+// nameOf returns the name of a type in the file. It is empty if the file does not import the type's package.
 func (w *weaver) nameOf(t types.Type) string {
 	isKnown := true
 	name := types.TypeString(t, func(of *types.Package) string {
@@ -172,7 +172,7 @@ func (w *weaver) nameOf(t types.Type) string {
 	return name
 }
 
-// text returns the text of the file with all that was written into it.
+// text returns the text of the file with all mutants.
 func (w *weaver) text() []byte {
 	var edits []edit
 	insert := func(at token.Pos, text string) {

@@ -10,35 +10,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the functions of the table call: they let the snippets be of one line.
+// declarations are the variables and functions that the code of the cases uses.
 const declarations = "\nvar n, m int; var text string; var a, b, c bool; type point struct { X int }; " +
 	"func noop() {}; func sum(int) int { return 0 }"
 
 func TestWeave(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// code in a function with two int results.
+		// code is in a function with two int results.
 		code string
 		want []string
-		// wantCode is the code with the mutants.
+		// wantCode is the code with the mutants. Empty means that the code is not checked.
 		wantCode string
 	}{
 		"a condition becomes true and false": {
 			code: "if a { noop() }", want: []string{"always a", "never a", "without noop()"},
 			wantCode: "if ((a && !mutantOn(2)) || mutantOn(1)) { if !mutantOn(3) { noop() } }",
 		},
-		"an operand of && is left out, and the whole becomes false": {
+		"an operand of && is omitted, and the whole becomes false": {
 			code: "_ = a && b", want: []string{"never a && b", "always a", "always b"},
 			wantCode: "_ = ((a || mutantOn(2)) && (b || mutantOn(3)) && !mutantOn(1))",
 		},
-		"an operand of || is left out, and the whole becomes true": {
+		"an operand of || is omitted, and the whole becomes true": {
 			code: "_ = a || b", want: []string{"always a || b", "never a", "never b"},
 			wantCode: "_ = ((a && !mutantOn(2)) || (b && !mutantOn(3)) || mutantOn(1))",
 		},
-		"an alternative within && is left out as a whole and in part": {
+		"an || within && is omitted as a whole, and so is each operand": {
 			code: "_ = a && (b || c)", want: []string{"never a && (b || c)", "always a", "always b || c", "never b", "never c"},
 		},
-		"the negation of || is one of &&": {
+		"a negated || is changed like an &&": {
 			code: "_ = !(a || b) && c", want: []string{"never !(a || b) && c", "never a", "never b", "always c"},
 		},
 		"a negation is changed as a whole": {code: "_ = !a", want: []string{"always !a", "never !a"}},
@@ -46,17 +46,17 @@ func TestWeave(t *testing.T) {
 		"an order is changed at its boundary": {
 			code: "_ = n < m", want: []string{"always n < m", "never n < m", "boundary of n < m"},
 		},
-		"an order of texts is changed": {
+		"an order of strings is changed": {
 			code: `_ = text >= "a"`, want: []string{`always text >= "a"`, `never text >= "a"`, `boundary of text >= "a"`},
 		},
-		"a case of a switch by conditions": {
+		"a case with a condition becomes true and false": {
 			code: "switch { case a: noop() }", want: []string{"always a", "never a", "without noop()"},
 		},
-		"a case of a switch by numbers is left out": {
+		"a case of a switch on a number never matches": {
 			code: "switch n { case 1, 2: }", want: []string{"without case 1", "without case 2"},
 			wantCode: "switch n { case mutantInt[int](1, 1), mutantInt[int](2, 2): }",
 		},
-		"a case of a switch by texts is left out": {
+		"a case of a switch on a string never matches": {
 			code: `switch text { case "a": }`, want: []string{`without case "a"`},
 			wantCode: `switch text { case mutantText[string](1, "a"): }`,
 		},
@@ -70,42 +70,44 @@ func TestWeave(t *testing.T) {
 		"a sign is dropped": {
 			code: "_ = -n", want: []string{"plus instead of minus in -n"}, wantCode: "_ = mutantNegative(1, n)",
 		},
-		"texts are joined as they are": {code: `_ = text + "a"`},
-		"a constant is left as it is":  {code: "const one = 1 + 2; _ = one * 2"},
+		"a concatenation of strings stays": {code: `_ = text + "a"`},
+		"a constant stays":                 {code: "const one = 1 + 2; _ = one * 2"},
 		"min becomes max": {
 			code: "_ = min(n, 1)", want: []string{"max instead of min in min(n, 1)"}, wantCode: "_ = mutantMin(1, n, 1)",
 		},
 		"max becomes min": {code: "_ = max(n, m)", want: []string{"min instead of max in max(n, m)"}},
-		"an assignment is left out": {
+		"an assignment is omitted": {
 			code: "n = m", want: []string{"without n = m"}, wantCode: "if !mutantOn(1) { n = m }",
 		},
-		"a variable that is new must be": {code: "x := m; _ = x"},
-		"an increment counts down or not": {
+		"the declaration of a variable stays": {code: "x := m; _ = x"},
+		"an increment counts down or is omitted": {
 			code: "n++", want: []string{"decrement instead of increment in n++", "without n++"},
 			wantCode: "if mutantOn(1) { n-- } else { if !mutantOn(2) { n++ } }",
 		},
-		"a decrement counts up or not": {code: "n--", want: []string{"increment instead of decrement in n--", "without n--"}},
-		"a sum goes down or stays": {
+		"a decrement counts up or is omitted": {
+			code: "n--", want: []string{"increment instead of decrement in n--", "without n--"},
+		},
+		"an addition assignment subtracts or is omitted": {
 			code: "n += m", want: []string{"the opposite of n += m", "without n += m"},
 			wantCode: "if !mutantOn(2) { n += -mutantNegative[int](1, m) }",
 		},
-		"a jump is left out":          {code: "for range n { continue }", want: []string{"without continue"}},
-		"a deferred call is left out": {code: "defer noop()", want: []string{"without defer noop()"}},
-		"a panic stays":               {code: `panic("never")`},
+		"a continue is omitted":      {code: "for range n { continue }", want: []string{"without continue"}},
+		"a deferred call is omitted": {code: "defer noop()", want: []string{"without defer noop()"}},
+		"a panic stays":              {code: `panic("never")`},
 		"a field of a struct becomes zero": {
 			code: "_ = point{X: n}", want: []string{"zero instead of n"}, wantCode: "_ = point{X: mutantZero(1, n)}",
 		},
 		"a constant field has the type of the field": {
 			code: "_ = point{X: 7}", want: []string{"zero instead of 7"}, wantCode: "_ = point{X: mutantZero[int](1, 7)}",
 		},
-		"a field that is zero stays":      {code: "_ = point{X: 0}"},
-		"an empty struct is zero already": {code: "_ = struct{ Y point }{Y: point{}}"},
-		"an element of a map stays":       {code: `_ = map[string]int{"a": n}`},
+		"a field that is zero stays": {code: "_ = point{X: 0}"},
+		"an empty struct stays":      {code: "_ = struct{ Y point }{Y: point{}}"},
+		"an element of a map stays":  {code: `_ = map[string]int{"a": n}`},
 		"results become zero": {
 			code: "return sum(n), m", want: []string{"zero instead of sum(n)", "zero instead of m"},
 			wantCode: "return mutantZero(1, sum(n)), mutantZero(2, m)",
 		},
-		"several operators apply to a place": {
+		"several operators change the same expression": {
 			code: "return n + m, 0", want: []string{"zero instead of n + m", "minus instead of plus in n + m"},
 			wantCode: "return mutantZero(1, mutantAdd(2, n , m)), 0",
 		},
@@ -134,7 +136,7 @@ func TestWeave(t *testing.T) {
 	}
 }
 
-// parsed returns a package of one file that imports nothing.
+// parsed returns a package with one file that imports nothing.
 func parsed(t *testing.T, source string) *pkg {
 	t.Helper()
 	p := &pkg{name: "p", fset: token.NewFileSet()}

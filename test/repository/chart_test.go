@@ -11,17 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// templated returns the objects that Helm installs of the chart of a controller, in a namespace, with values as --set
-// takes them.
+// templated returns the objects that Helm installs from the chart of a controller in a namespace. The values have the
+// syntax of --set.
 func templated(t *testing.T, controller, namespace, values string) []unstructured.Unstructured {
 	t.Helper()
 	return printed(t, program(t, "helm"), "template", "release", chart(controller), "--namespace", namespace, "--set",
 		values)
 }
 
+// chart returns the folder of the chart of a controller.
 func chart(controller string) string { return "../../bin/charts/" + controller + "-controller" }
 
-// without returns those objects that are not of the kind.
+// without returns the objects that are not of the kind.
 func without(kind string, objects []unstructured.Unstructured) []unstructured.Unstructured {
 	var others []unstructured.Unstructured
 	for _, object := range objects {
@@ -32,25 +33,26 @@ func without(kind string, objects []unstructured.Unstructured) []unstructured.Un
 	return others
 }
 
-// unqueued returns the controllers but that of queues, which belong to the cluster and have an engine.
+// unqueued returns all controllers except the scheduler-controller, whose chart has an engine and cannot be confined to a
+// namespace.
 func unqueued(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(readVersions(t).Controllers(), func(name string) bool { return name == "scheduler" })
 }
 
-func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
+func TestChartInstallsTheObjectsOfTheKustomization(t *testing.T) {
 	t.Parallel()
 	type chartCase struct {
 		controller, values string
 		folder             string
 	}
 	cases := map[string]chartCase{
-		"queues on kube-scheduler": {"scheduler", "", "deploy/scheduler/native"},
-		"queues on Volcano":        {"scheduler", "engine=volcano", "deploy/scheduler/volcano"},
-		"queues on Volcano before Kubernetes 1.36": {
+		"scheduler on kube-scheduler": {"scheduler", "", "deploy/scheduler/native"},
+		"scheduler on Volcano":        {"scheduler", "engine=volcano", "deploy/scheduler/volcano"},
+		"scheduler on Volcano before Kubernetes 1.36": {
 			"scheduler", "engine=volcano,mutatingAdmissionPolicies=false", "deploy/scheduler/volcano-before-1.36",
 		},
-		"a controller without its API": {"pytorch", "crds.install=false", "deploy/pytorch/controller"},
+		"pytorch without its CRD": {"pytorch", "crds.install=false", "deploy/pytorch/controller"},
 	}
 	for _, controller := range unqueued(t) {
 		cases[controller] = chartCase{controller, "", "deploy/" + controller}
@@ -60,16 +62,16 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 			t.Parallel()
 			got := templated(t, tc.controller, "t9k-"+tc.controller, tc.values)
 			for _, object := range got {
-				// Helm heeds it, and nobody else does.
+				// Only Helm uses this annotation.
 				unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "helm.sh/resource-policy")
 			}
-			// Helm makes the namespace, if it is told to.
+			// Helm creates the namespace only with --create-namespace.
 			same(t, without("Namespace", kustomized(t, tc.folder)), got)
 		})
 	}
 }
 
-func TestChartOfOneNamespaceInstallsWhatKustomizeDoes(t *testing.T) {
+func TestChartOfOneNamespaceInstallsTheObjectsOfTheKustomization(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {
 		t.Run(controller, func(t *testing.T) {
@@ -78,7 +80,7 @@ func TestChartOfOneNamespaceInstallsWhatKustomizeDoes(t *testing.T) {
 			same(t, onTop(t, "deploy/"+controller+"/namespaced", "namespace: team"), got)
 			for _, object := range got {
 				if object.GetNamespace() != "team" {
-					t.Errorf("%s is not in the namespace", id(object))
+					t.Errorf("%s is not in the namespace team", id(object))
 				}
 			}
 		})
@@ -94,7 +96,7 @@ func TestChartHasTheServiceMonitorOfTheComponent(t *testing.T) {
 	}
 }
 
-func TestChartMakesNetworkPoliciesAsTheComponentDoes(t *testing.T) {
+func TestChartEnablesNetworkPoliciesLikeTheComponent(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {
 		for values, folder := range map[string]string{
@@ -112,7 +114,7 @@ func TestChartMakesNetworkPoliciesAsTheComponentDoes(t *testing.T) {
 	}
 }
 
-func TestChartServesSecureMetricsAsTheComponentDoes(t *testing.T) {
+func TestChartSecuresMetricsLikeTheComponent(t *testing.T) {
 	t.Parallel()
 	for _, controller := range readVersions(t).Controllers() {
 		t.Run(controller, func(t *testing.T) {
@@ -131,7 +133,7 @@ components: [ROOT/%[2]s/config/servicemonitor, ROOT/%[2]s/config/securemetrics]`
 	}
 }
 
-// withoutNamespace removes the namespace of the objects that are for Prometheus, which the chart does not set.
+// withoutNamespace removes the namespace of the objects for Prometheus, because the chart does not set it.
 func withoutNamespace(objects []unstructured.Unstructured) []unstructured.Unstructured {
 	for _, object := range objects {
 		if object.GetKind() == "Service" || object.GetKind() == "ServiceMonitor" {
@@ -141,9 +143,9 @@ func withoutNamespace(objects []unstructured.Unstructured) []unstructured.Unstru
 	return objects
 }
 
-// The chart names the objects of the cluster after the namespace, so that releases in several namespaces do not share
-// them.
-func TestChartOfOneNamespaceServesSecureMetricsByRightsInTheCluster(t *testing.T) {
+// TestChartOfOneNamespaceNamesClusterRolesAfterIt checks the chart with secure metrics in one namespace. The names of
+// cluster-scoped objects must contain the namespace, so that releases in several namespaces do not share them.
+func TestChartOfOneNamespaceNamesClusterRolesAfterIt(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {
 		t.Run(controller, func(t *testing.T) {
@@ -162,38 +164,38 @@ func TestChartOfOneNamespaceServesSecureMetricsByRightsInTheCluster(t *testing.T
 				}
 			}
 			if clusterScoped != 3 {
-				t.Errorf("the component has %d objects of the cluster, want 3", clusterScoped)
+				t.Errorf("the component has %d cluster-scoped objects, want 3", clusterScoped)
 			}
 			same(t, want, templated(t, controller, "team", "namespaced=true,metrics.secure=true,crds.install=false"))
 		})
 	}
 }
 
-func TestValuesChangeTheDeployment(t *testing.T) {
+func TestValuesOfTheChartChangeTheDeployment(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		values string
 		path   []string
 		want   any
 	}{
-		"copies": {"replicas=2", []string{"replicas"}, int64(2)},
-		"nodes": {
+		"replicas": {"replicas=2", []string{"replicas"}, int64(2)},
+		"node selector": {
 			"nodeSelector.pool=system", []string{"template", "spec", "nodeSelector"}, map[string]any{"pool": "system"},
 		},
-		"priority": {
+		"priority class": {
 			"priorityClassName=system-cluster-critical",
 			[]string{"template", "spec", "priorityClassName"},
 			"system-cluster-critical",
 		},
-		"credentials to pull": {
+		"image pull secrets": {
 			"imagePullSecrets[0].name=registry",
 			[]string{"template", "spec", "imagePullSecrets"},
 			[]any{map[string]any{"name": "registry"}},
 		},
-		"annotations of pods": {
+		"pod annotations": {
 			"podAnnotations.team=ml", []string{"template", "metadata", "annotations"}, map[string]any{"team": "ml"},
 		},
-		"labels of pods, beside those it is found by": {
+		"pod labels in addition to the selector labels": {
 			"podLabels.team=ml",
 			[]string{"template", "metadata", "labels"},
 			map[string]any{"app.kubernetes.io/name": "pytorch-controller", "team": "ml"},
@@ -210,7 +212,7 @@ func TestValuesChangeTheDeployment(t *testing.T) {
 	}
 }
 
-func TestValuesChangeTheContainer(t *testing.T) {
+func TestValuesOfTheChartChangeTheContainer(t *testing.T) {
 	t.Parallel()
 	values := "image.repository=registry.example.org/ml/pytorch-controller,image.tag=v9.9.9,image.pullPolicy=Always," +
 		"args={--workers=64},resources.limits.memory=2Gi,namespaced=true," +
@@ -244,26 +246,26 @@ func TestChartPinsAnImageByItsDigest(t *testing.T) {
 	}
 }
 
-func TestChartRefusesValuesThatItDoesNotHave(t *testing.T) {
+func TestChartRejectsInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ controller, values, want string }{
 		"an unknown engine": {
 			"scheduler", "engine=slurm", "at '/engine': value must be one of 'native', 'volcano'",
 		},
-		"queues of one namespace": {
+		"the scheduler in one namespace": {
 			"scheduler", "namespaced=true", "additional properties 'namespaced' not allowed",
 		},
-		"Volcano elsewhere than where it looks": {
+		"Volcano in a namespace where it does not find the controller": {
 			"scheduler", "engine=volcano", "looks for the controller in namespace t9k-scheduler",
 		},
-		"NetworkPolicies of queues": {
+		"NetworkPolicies of the scheduler": {
 			"scheduler", "networkPolicies.enabled=true", "additional properties 'networkPolicies' not allowed",
 		},
-		"secure metrics that are written wrong": {
+		"a misspelled value of secure metrics": {
 			"pytorch", "metrics.tls=true", "at '/metrics': additional properties 'tls' not allowed",
 		},
-		"half a digest": {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
-		"a value that is written wrong": {
+		"an incomplete digest": {"pytorch", "image.digest=sha256:abc", "at '/image/digest'"},
+		"a misspelled value of the image": {
 			"pytorch", "image.tags=v1", "at '/image': additional properties 'tags' not allowed",
 		},
 	} {
@@ -272,7 +274,7 @@ func TestChartRefusesValuesThatItDoesNotHave(t *testing.T) {
 			output, err := exec.CommandContext(t.Context(), program(t, "helm"), "template", chart(tc.controller), "--set",
 				tc.values).CombinedOutput()
 			if err == nil || !strings.Contains(string(output), tc.want) {
-				t.Errorf("it does not say %q but: %.2000s", tc.want, output)
+				t.Errorf("want an error with %q, got %v: %.2000s", tc.want, err, output)
 			}
 		})
 	}

@@ -16,16 +16,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runElsewhere is a command that a document shows and that no test types from it.
+// runElsewhere is a command of a document that no test reads from the document and runs.
 type runElsewhere struct {
 	Command string `json:"command"`
-	// File in which it is run, or its like, and what that has of it.
+	// File is the file that runs the command or a similar one, and Text a part of the file that shows this.
 	File string `json:"file"`
 	Text string `json:"text"`
 }
 
-// What a document tells its reader to type has been typed: the end-to-end tests follow the console blocks of a section,
-// and testdata/commands.yaml says of other commands where they are run.
+// TestCommandsOfDocumentsAreRun checks that a test runs each command that a document shows. The end-to-end tests follow
+// the console blocks of sections. testdata/commands.yaml lists where the other commands are run.
 func TestCommandsOfDocumentsAreRun(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/commands.yaml")
@@ -36,7 +36,7 @@ func TestCommandsOfDocumentsAreRun(t *testing.T) {
 	if err := yaml.UnmarshalStrict(content, &others); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := map[string]bool{} // and whether a document has it
+	elsewhere := map[string]bool{} // whether a document shows the command
 	for _, other := range others {
 		if _, twice := elsewhere[other.Command]; twice {
 			t.Errorf("testdata/commands.yaml has %q twice", other.Command)
@@ -58,26 +58,20 @@ func TestCommandsOfDocumentsAreRun(t *testing.T) {
 				continue
 			}
 			if _, known := elsewhere[c.text]; !known {
-				t.Errorf(
-					"%s, section %q: no test types %q. Show it in a console block of a section that an end-to-end test follows, "+
-						"or say in testdata/commands.yaml where it is run",
-					document,
-					c.section,
-					c.text,
-				)
+				t.Errorf("%s, section %q: no test runs %q. Show it in a console block of a section that an end-to-end test "+
+					"follows, or add the place where it is run to testdata/commands.yaml", document, c.section, c.text)
 			}
 			elsewhere[c.text] = true
 		}
 	}
 	for command, isShown := range elsewhere {
 		if !isShown {
-			t.Errorf("testdata/commands.yaml: no document shows %q, or tests follow it by now", command)
+			t.Errorf("testdata/commands.yaml: remove %q: no document shows it, or a test follows its section", command)
 		}
 	}
 }
 
-// documents returns those that people read from their beginning, with what they show. Others are generated, or tell
-// what has changed.
+// documents returns the documents whose commands and links are checked. Generated documents and changelogs are omitted.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -95,22 +89,22 @@ func documents(t *testing.T) []string {
 		}
 	}
 	if len(names) < 10 {
-		t.Fatalf("only %q were found: these cannot be all", names)
+		t.Fatalf("found only %q, want at least 10 documents", names)
 	}
 	return names
 }
 
-// command is what a document shows to be typed.
+// command is a command in a document.
 type command struct {
 	section, text string
-	// console says that it is in a block that shows what is printed, too.
+	// console is whether the command is in a console block, which also shows output.
 	console bool
 }
 
-// comment follows a command.
+// comment matches a comment after a command.
 var comment = regexp.MustCompile(`\s+# .*$`)
 
-// commandsOf returns the commands in the blocks of a document, each in one line.
+// commandsOf returns the commands in the code blocks of a document, each on one line.
 func commandsOf(document string) []command {
 	var commands []command
 	section, language, continued := "", "", false
@@ -146,8 +140,8 @@ func commandsOf(document string) []command {
 	return commands
 }
 
-// followedSections returns the sections that tests follow, each as the document and the heading. They are named in the call of follow; or a table
-// calls it with what its entries name.
+// followedSections returns the sections that tests follow, each as "document heading". They are arguments in calls of
+// follow. In a table, the heading can be an argument of an Entry instead.
 func followedSections(t *testing.T) map[string]bool {
 	t.Helper()
 	followed := map[string]bool{}
@@ -172,7 +166,7 @@ func followedSections(t *testing.T) map[string]bool {
 				texts := literals(call)
 				if len(texts) == 2 {
 					followed[texts[0]+" "+texts[1]] = true
-				} else if len(texts) == 1 && len(tables) > 0 { // the innermost table is the last that began
+				} else if len(texts) == 1 && len(tables) > 0 { // the innermost table is the last one
 					ast.Inspect(tables[len(tables)-1], func(node ast.Node) bool {
 						if entry, ok := node.(*ast.CallExpr); ok && called(entry) == "Entry" {
 							for _, text := range literals(entry)[1:] {
@@ -193,7 +187,7 @@ func followedSections(t *testing.T) map[string]bool {
 	return followed
 }
 
-// literals returns the strings among the arguments of a call.
+// literals returns the string literals among the arguments of a call.
 func literals(call *ast.CallExpr) []string {
 	var texts []string
 	for _, argument := range call.Args {

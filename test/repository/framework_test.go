@@ -11,7 +11,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/tree"
 )
 
-// Go does not look at a template, so a change of what it uses would break it unseen.
+// TestANewFrameworkBuildsAndConforms creates a framework from the template, and builds and tests it. Go does not
+// compile templates, so no other test notices when the template no longer fits the code that it uses.
 func TestANewFrameworkBuildsAndConforms(t *testing.T) {
 	t.Parallel()
 	repository, err := filepath.Abs(root)

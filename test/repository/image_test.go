@@ -13,11 +13,12 @@ import (
 	"tensorstack.dev/jobs/test/internal/tree"
 )
 
-// root of the repository.
+// root is the root of the repository.
 const root = "../.."
 
-// Whoever builds an image of the same sources can tell by its digest that it is the one that is shipped.
-func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
+// TestImageBuildsAreReproducible builds an image in two folders with different settings of Go. The digests must be
+// equal, so that everybody can verify a release by building it again.
+func TestImageBuildsAreReproducible(t *testing.T) {
 	t.Parallel()
 	var digests [2]string
 	for i, folder := range []string{"here", "somewhere/else"} {
@@ -31,12 +32,8 @@ func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
 			t.Fatalf("building: %v\n%s", err, output)
 		}
 		pack := exec.CommandContext(t.Context(), "go", "run", "./image", "-name", "tensorstack/pytorch-controller:v0.1.0",
-			"-revision", "1cc8f15",
-			"-folders", "linux/amd64="+
-				filepath.Join(
-					sources,
-					"bin",
-				), "-layout", filepath.Join(sources, "image.oci"), "-archive", filepath.Join(sources, "image.tar"))
+			"-revision", "1cc8f15", "-folders", "linux/amd64="+filepath.Join(sources, "bin"),
+			"-layout", filepath.Join(sources, "image.oci"), "-archive", filepath.Join(sources, "image.tar"))
 		pack.Dir = filepath.Join(sources, "hack/tools")
 		pack.Env = append(os.Environ(), "GOWORK=off")
 		output, err := pack.Output()
@@ -56,11 +53,12 @@ func TestImageIsTheSameWhereverItIsBuilt(t *testing.T) {
 		}
 	}
 	if digests[0] != digests[1] {
-		t.Errorf("the digests are %s and %s", digests[0], digests[1])
+		t.Errorf("the digests are %s and %s, want equal ones", digests[0], digests[1])
 	}
 }
 
-// A registry may move a tag to another image, but not a digest. hack/build.sh reads the version of Go from the tag.
+// TestDockerfilePinsImagesByDigest checks that base images have a version and a digest. A tag can be moved to another
+// image, but a digest cannot. hack/build.sh reads the version of Go from the tag.
 func TestDockerfilePinsImagesByDigest(t *testing.T) {
 	t.Parallel()
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
@@ -76,11 +74,12 @@ func TestDockerfilePinsImagesByDigest(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string(nil), unpinned); diff != "" {
-		t.Errorf("images that have no version, or no digest (-want +got):\n%s", diff)
+		t.Errorf("images without a version or a digest (-want +got):\n%s", diff)
 	}
 }
 
-// Those who build with Docker get what `make images` makes.
+// TestDockerfileBuildsWhatMakeImagesBuilds compares the Dockerfile with the scripts of `make images`. Both must build
+// the same image.
 func TestDockerfileBuildsWhatMakeImagesBuilds(t *testing.T) {
 	t.Parallel()
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
@@ -96,14 +95,12 @@ func TestDockerfileBuildsWhatMakeImagesBuilds(t *testing.T) {
 		string(images):     "GOOS=${platform%%/*} GOARCH=${platform#*/} hack/build.sh \"$module\" \"$folder\"\n",
 	} {
 		if !strings.Contains(file, command) || strings.Contains(file, "go build") {
-			t.Errorf("%q does not build, or not alone, in\n%s", command, file)
+			t.Errorf("want %q and no other build command in\n%s", command, file)
 		}
 	}
 	for _, module := range readVersions(t).Controllers() {
-		if stage := "FROM scratch AS " + module + "\nENTRYPOINT [\"/" + module + "-controller\"]\n"; !strings.Contains(
-			string(dockerfile),
-			stage,
-		) {
+		stage := "FROM scratch AS " + module + "\nENTRYPOINT [\"/" + module + "-controller\"]\n"
+		if !strings.Contains(string(dockerfile), stage) {
 			t.Errorf("the Dockerfile has no stage for %s", module)
 		}
 	}
@@ -114,7 +111,7 @@ func TestDockerfileBuildsWhatMakeImagesBuilds(t *testing.T) {
 	labels := regexp.MustCompile(`"org\.opencontainers\.image\.[a-z]+"`).FindAllString(string(packed), -1)
 	for _, label := range labels {
 		if label = strings.Trim(label, `"`) + "="; !strings.Contains(string(dockerfile), label) {
-			t.Errorf("the Dockerfile sets no %s", label)
+			t.Errorf("the Dockerfile does not set the label %s", label)
 		}
 	}
 	if settings := "WORKDIR /\nUSER 65532:65532\n"; !strings.HasSuffix(string(dockerfile), settings) {

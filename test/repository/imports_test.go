@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// testLibraries are what only tests import. A go.mod does not show who imports them, since that of controller-runtime
-// requires Ginkgo, too.
+// testLibraries are the libraries that only tests can import. A go.mod does not show their importers, because
+// controller-runtime requires Ginkgo, too.
 var testLibraries = []string{
 	"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega", "pgregory.net/rapid",
 	"sigs.k8s.io/controller-runtime/pkg/envtest",
@@ -20,21 +20,21 @@ var testLibraries = []string{
 	"tensorstack.dev/jobs/kit",
 }
 
-// listedPackage is a package as go list prints it.
+// listedPackage is a package in the output of go list.
 type listedPackage struct {
 	ImportPath string
-	// Deps are all packages that it imports, also indirectly. The others are those that its tests import.
+	// Deps are all direct and indirect imports of the package. The others are the direct imports of its tests.
 	Deps, TestImports, XTestImports []string
 }
 
-// imports reports whether one of the packages belongs to a library.
+// imports reports whether the packages contain a package of the library.
 func imports(packages []string, library string) bool {
 	return slices.ContainsFunc(packages, func(path string) bool {
 		return path == library || strings.HasPrefix(path, library+"/")
 	})
 }
 
-// list returns the packages of the modules whose controllers users run, and of common.
+// list returns the packages of common and of the modules of all controllers.
 func list(t *testing.T) []listedPackage {
 	t.Helper()
 	args := []string{"list", "-json=ImportPath,Deps,TestImports,XTestImports", "./common/..."}
@@ -73,7 +73,7 @@ func TestNoControllerImportsATestLibrary(t *testing.T) {
 	found := 0
 	for _, p := range list(t) {
 		if strings.HasSuffix(p.ImportPath, "/internal/jobtest") || strings.Contains(p.ImportPath, "/test/") {
-			continue // it is for tests
+			continue // the package is for tests
 		}
 		found++
 		for _, library := range testLibraries {
@@ -83,11 +83,12 @@ func TestNoControllerImportsATestLibrary(t *testing.T) {
 		}
 	}
 	if found < 20 {
-		t.Errorf("only %d packages are found", found)
+		t.Errorf("found %d packages, want at least 20", found)
 	}
 }
 
-// The kit requires common. So the tests of common cannot require the kit, or neither could be released first.
+// TestCommonDoesNotImportTheKit finds packages of common whose code or tests import the kit. The kit requires common.
+// If common also required the kit, neither could be released first.
 func TestCommonDoesNotImportTheKit(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t) {

@@ -22,7 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// controllers returns the folders of what is installed for each controller, by the engine for that of queues.
+// controllers returns the folders of the installations by controller. The keys of the scheduler-controller are its
+// engines, native and volcano.
 func controllers(t *testing.T) map[string]string {
 	t.Helper()
 	folders := map[string]string{"native": "deploy/scheduler/native", "volcano": "deploy/scheduler/volcano"}
@@ -32,7 +33,7 @@ func controllers(t *testing.T) map[string]string {
 	return folders
 }
 
-// program returns a program that the tests need, of $KUBEBUILDER_ASSETS or of the folder bin.
+// program returns the path of a program in $KUBEBUILDER_ASSETS or in the folder bin.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, folder := range []string{os.Getenv("KUBEBUILDER_ASSETS"), "../../bin"} {
@@ -42,11 +43,11 @@ func program(t *testing.T, name string) string {
 			}
 		}
 	}
-	t.Fatalf("run the tests by `make test`, which builds the %s that they need", name)
+	t.Fatalf("%s is missing: run the tests with `make test`, which builds it", name)
 	return ""
 }
 
-// kustomized returns the objects that `kubectl apply -k` applies of a folder of the repository.
+// kustomized returns the objects that `kubectl apply -k` applies for a folder of the repository.
 func kustomized(t *testing.T, folder string) []unstructured.Unstructured {
 	t.Helper()
 	return printed(t, program(t, "kubectl"), "kustomize", filepath.Join("../..", folder))
@@ -87,25 +88,25 @@ func installations(t *testing.T) map[string][]unstructured.Unstructured {
 	return rendered
 }
 
-// id is the name of an object, as people write it.
+// id returns kind, namespace and name of an object.
 func id(object unstructured.Unstructured) string {
 	return strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")
 }
 
-// byID returns objects by their names. No two may have the same.
+// byID returns objects by their IDs, which must be unique.
 func byID(t *testing.T, objects []unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	named := map[string]map[string]any{}
 	for _, object := range objects {
 		if named[id(object)] != nil {
-			t.Errorf("there are two of %s", id(object))
+			t.Errorf("there are two objects %s", id(object))
 		}
 		named[id(object)] = object.Object
 	}
 	return named
 }
 
-// same expects the same objects, in any order, and says of each how it differs.
+// same expects the same objects in any order, and reports how each object differs.
 func same(t *testing.T, want, got []unstructured.Unstructured) {
 	t.Helper()
 	wanted, gotten := byID(t, want), byID(t, got)
@@ -113,26 +114,26 @@ func same(t *testing.T, want, got []unstructured.Unstructured) {
 		t.Errorf("unexpected objects (-want +got):\n%s", diff)
 	}
 	for key, object := range wanted {
-		// What is not there at all has been told.
+		// Missing objects are already reported.
 		if diff := cmp.Diff(object, gotten[key]); diff != "" && gotten[key] != nil {
 			t.Errorf("unexpected %s (-want +got):\n%s", key, diff)
 		}
 	}
 }
 
-func TestInstallationOfAllIsEveryOneAndNothingElse(t *testing.T) {
+func TestInstallationOfAllHasExactlyTheObjectsOfEachController(t *testing.T) {
 	t.Parallel()
 	var each []unstructured.Unstructured
 	for controller, objects := range installations(t) {
-		if controller != "volcano" { // there is one engine
+		if controller != "volcano" { // deploy/all has the other engine
 			each = append(each, objects...)
 		}
 	}
-	// No two controllers share an object either, which the removal of one would take from the other.
+	// same also checks that no two controllers share an object. Removing one controller would break the other.
 	same(t, each, kustomized(t, "deploy/all"))
 }
 
-func TestInstallationIsItsAPIAndItsController(t *testing.T) {
+func TestInstallationHasExactlyItsAPIAndItsController(t *testing.T) {
 	t.Parallel()
 	for name, folder := range controllers(t) {
 		api := "deploy/" + name + "/crd"
@@ -143,27 +144,27 @@ func TestInstallationIsItsAPIAndItsController(t *testing.T) {
 	}
 }
 
-func TestInstallationIsConfinedAndCanBeDrained(t *testing.T) {
+func TestInstallationIsRestrictedAndCanBeDrained(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
 		found := map[string]int{}
 		for _, object := range objects {
 			found[object.GetKind()]++
 			if object.GetKind() == "Namespace" && object.GetLabels()["pod-security.kubernetes.io/enforce"] != "restricted" {
-				t.Errorf("%s of %s has not the restricted Pod Security", object.GetName(), controller)
+				t.Errorf("the namespace %s of %s does not enforce restricted Pod Security", object.GetName(), controller)
 			}
 		}
 		for _, kind := range []string{
 			"Namespace", "ServiceAccount", "Deployment", "Role", "NetworkPolicy", "PodDisruptionBudget",
 		} {
 			if found[kind] != 1 {
-				t.Errorf("%s has %d of kind %s, want 1", controller, found[kind], kind)
+				t.Errorf("%s has %d objects of kind %s, want 1", controller, found[kind], kind)
 			}
 		}
 	}
 }
 
-func TestFlagsOfAKustomizationComeToThoseOfTheInstallation(t *testing.T) {
+func TestFlagsOfAKustomizationAreAppended(t *testing.T) {
 	t.Parallel()
 	for folder, want := range map[string][]any{
 		"deploy/pytorch":               {"--workers=64"},
@@ -206,8 +207,8 @@ func containerOf(t *testing.T, objects []unstructured.Unstructured) map[string]a
 	return containers[0].(map[string]any)
 }
 
-// onTop returns the objects of a kustomization on top of a folder of the repository, as users write one. In the
-// content, ROOT stands for the path to the repository.
+// onTop returns the objects of a kustomization that a user writes on top of a folder of the repository. ROOT in the
+// content stands for the path to the repository.
 func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
 	t.Helper()
 	own := t.TempDir()
@@ -225,7 +226,7 @@ func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
 	return printed(t, program(t, "kubectl"), "kustomize", own)
 }
 
-func TestNamespacedInstallationHasNothingOutside(t *testing.T) {
+func TestNamespacedInstallationHasNoClusterScopedObject(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {
 		for _, object := range kustomized(t, "deploy/"+controller+"/namespaced") {
@@ -238,35 +239,36 @@ func TestNamespacedInstallationHasNothingOutside(t *testing.T) {
 	}
 }
 
-// A webhook needs a certificate and a Service, and what it has to admit is refused while any of them is not as it
-// should be.
+// TestInstallationHasNoWebhook checks the kinds of the installed objects. A webhook needs a certificate and a Service.
+// If one of them does not work, the API server rejects all objects that the webhook must admit.
 func TestInstallationHasNoWebhook(t *testing.T) {
 	t.Parallel()
 	allowed := []string{
 		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 		"Deployment", "NetworkPolicy", "PodDisruptionBudget",
-		// The API server carries these out by itself.
+		// The API server itself evaluates these policies.
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
 	for controller, objects := range installations(t) {
 		for _, object := range objects {
-			// where Volcano's scheduler asks, which works without
+			// The scheduler of Volcano calls this Service, but also works without it.
 			called := controller == "volcano" && object.GetKind() == "Service"
 			if !called && !slices.Contains(allowed, object.GetKind()) {
 				t.Errorf("the installation of %s has the %s %s", controller, object.GetKind(), object.GetName())
 			}
 			if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "conversion",
 				"strategy"); strategy == "Webhook" {
-				t.Errorf("the CRD %s of %s needs a webhook to convert", object.GetName(), controller)
+				t.Errorf("the CRD %s of %s needs a conversion webhook", object.GetName(), controller)
 			}
 		}
 	}
 }
 
-// What the API server's garbage collector deletes with a job or a TensorBoard cannot be left behind. A right to create
-// something else, such as an autoscaler, would be a reason to look who deletes it.
-func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
+// TestControllersCreateOnlyOwnedKinds checks which kinds a controller can create. The garbage collector deletes objects
+// of these kinds with their job or TensorBoard. Somebody would have to delete objects of any other kind, such as an
+// autoscaler.
+func TestControllersCreateOnlyOwnedKinds(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
 		created := map[string]bool{}
@@ -282,21 +284,22 @@ func TestControllersCreateOnlyWhatGoesWithItsOwner(t *testing.T) {
 			want = append(want, "tensorboards")
 		}
 		switch controller {
-		case "deepspeed": // whose workers share a key
+		case "deepspeed": // the Secret has the SSH key that the workers share
 			want = append(want, "secrets")
-		case "native": // whose classes of priority, a hundred at most, stay
+		case "native": // up to a hundred PriorityClasses stay
 			want = []string{"events", "leases", "podgroups", "priorityclasses"}
 		case "volcano":
 			want = []string{"events", "leases", "podgroups", "priorityclasses", "queues"}
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(maps.Keys(created)); !slices.Equal(got, want) {
-			t.Errorf("%s may create %q, want %q", controller, got, want)
+			t.Errorf("%s can create %q, want %q", controller, got, want)
 		}
 	}
 }
 
-// Whoever may create a job or a TensorBoard must not read through a controller what the namespace keeps from its users.
+// TestControllersReadNeitherSecretsNorConfigMaps checks the permissions of controllers. Otherwise, users who can create
+// a job or a TensorBoard could read Secrets through the controller.
 func TestControllersReadNeitherSecretsNorConfigMaps(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
@@ -306,14 +309,14 @@ func TestControllersReadNeitherSecretsNorConfigMaps(t *testing.T) {
 				if verbs := slices.DeleteFunc(slices.Clone(rule.Verbs), func(verb string) bool {
 					return verb == "create" || verb == "delete"
 				}); keepsSecrets && len(verbs) > 0 {
-					t.Errorf("%s may %q %s", controller, verbs, resource)
+					t.Errorf("%s has the verbs %q for %s, want only create and delete", controller, verbs, resource)
 				}
 			}
 		}
 	}
 }
 
-// rulesOfController returns what the roles of a controller, and not those of users, allow.
+// rulesOfController returns the rules of all roles except the ones for users.
 func rulesOfController(t *testing.T, objects []unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var rules []rbacv1.PolicyRule
@@ -331,7 +334,7 @@ func rulesOfController(t *testing.T, objects []unstructured.Unstructured) []rbac
 	return rules
 }
 
-// ownsTensorBoards reports whether a controller has the component for jobs that may own a TensorBoard.
+// ownsTensorBoards reports whether a controller uses the component for jobs that can own a TensorBoard.
 func ownsTensorBoards(t *testing.T, controller string) bool {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, controller, "config/controller/kustomization.yaml"))
@@ -341,8 +344,9 @@ func ownsTensorBoards(t *testing.T, controller string) bool {
 	return bytes.Contains(content, []byte("deploy/base/tensorboards\n"))
 }
 
-// A user may want all controllers scraped, and name something of its own as the base names its parameters.
-func TestServiceMonitorsOfAllControllersGoTogether(t *testing.T) {
+// TestServiceMonitorsOfAllControllersCanBeCombined puts the components of all controllers on deploy/all. The user also
+// generates a ConfigMap with the name of the parameters of the base.
+func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 	t.Parallel()
 	want := kustomized(t, "deploy/all")
 	content := "configMapGenerator: [{name: controller, literals: [a=b]}]\ncomponents:\n"
@@ -353,8 +357,9 @@ func TestServiceMonitorsOfAllControllersGoTogether(t *testing.T) {
 	same(t, want, without("ConfigMap", onTop(t, "deploy/all", content)))
 }
 
-// A component may be put on the installation of all controllers, and gives rights and flag to its own controller alone.
-func TestComponentsForNetworkPoliciesOfAllControllersGoTogether(t *testing.T) {
+// TestComponentsForNetworkPoliciesCanBeCombined puts the components of all controllers on deploy/all. Each component
+// must add permissions and the flag only to its own controller.
+func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 	t.Parallel()
 	content := "components:\n"
 	for _, controller := range unqueued(t) {
@@ -385,9 +390,9 @@ func TestComponentsForNetworkPoliciesOfAllControllersGoTogether(t *testing.T) {
 	}
 }
 
-// The components may be put on the installation of all controllers. Each changes its own controller, and gives no more
-// rights than that needs.
-func TestComponentsForSecureMetricsOfAllControllersGoTogether(t *testing.T) {
+// TestComponentsForSecureMetricsCanBeCombined puts the components of all controllers on deploy/all. Each component must
+// change only its own controller, and add only the permissions that it needs.
+func TestComponentsForSecureMetricsCanBeCombined(t *testing.T) {
 	t.Parallel()
 	type secured struct {
 		Flags     int
@@ -460,7 +465,8 @@ func TestComponentsForSecureMetricsOfAllControllersGoTogether(t *testing.T) {
 	}
 }
 
-// The Prometheus operator takes the fields of the example, which asks for a certificate that Prometheus can verify.
+// TestExampleOfSecureMetricsVerifiesTheCertificate checks that the Prometheus operator accepts the fields of the
+// example, and that Prometheus verifies the certificate.
 func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 	t.Parallel()
 	objects := kustomized(t, "examples/install/secure-metrics")
@@ -495,8 +501,9 @@ func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 	}
 }
 
-// A controller of one namespace has rights of the cluster for its secure metrics, and for nothing else.
-func TestSecureMetricsOfOneNamespaceAddRightsToReviewAlone(t *testing.T) {
+// TestSecureMetricsOfOneNamespaceAddOnlyTheirClusterRoles puts the component on the installation for one namespace. It
+// must not add any other cluster-scoped object.
+func TestSecureMetricsOfOneNamespaceAddOnlyTheirClusterRoles(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {
 		installed := kustomized(t, "deploy/"+controller+"/namespaced")
@@ -527,7 +534,8 @@ func TestSecureMetricsOfOneNamespaceAddRightsToReviewAlone(t *testing.T) {
 	}
 }
 
-// The configuration of Volcano's scheduler names the Service by which it reaches the controller.
+// TestVolcanoFindsTheController checks that the configuration of Volcano's scheduler has the URL of the controller's
+// Service.
 func TestVolcanoFindsTheController(t *testing.T) {
 	t.Parallel()
 	configuration, err := os.ReadFile("../../deploy/scheduler/volcano/conf/volcano-scheduler.conf")
@@ -538,13 +546,13 @@ func TestVolcanoFindsTheController(t *testing.T) {
 	for _, object := range installations(t)["volcano"] {
 		if object.GetKind() == "Service" {
 			services++
-			if url := "http://" + object.GetName() + "." + object.GetNamespace() + ".svc\n"; !bytes.Contains(configuration,
-				[]byte(url)) {
+			url := "http://" + object.GetName() + "." + object.GetNamespace() + ".svc\n"
+			if !bytes.Contains(configuration, []byte(url)) {
 				t.Errorf("%s is not in the configuration", url)
 			}
 		}
 	}
 	if services != 1 {
-		t.Errorf("there are %d services, want 1", services)
+		t.Errorf("there are %d Services, want 1", services)
 	}
 }

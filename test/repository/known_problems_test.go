@@ -1,5 +1,5 @@
-// Package repository checks what spans the modules: documents and manifests. It is run uncached, since Go does not see
-// that a file of another module has changed.
+// Package repository checks files that concern several modules: documents, manifests and versions. Its tests run
+// without Go's test cache, which does not notice changes of files in other modules.
 package repository
 
 import (
@@ -15,16 +15,17 @@ import (
 	"testing"
 )
 
-// folder is where the documents are.
+// folder is the folder of the documents.
 const folder = "../../docs"
 
 var (
 	definition = regexp.MustCompile(`(?m)^\[([^\]]+)\]: (\S+)$`)
-	// reference is a link whose target is defined elsewhere: [text][name], or [name] for both.
+	// reference matches a link whose target is defined elsewhere: [text][name], or [name] for both.
 	reference = regexp.MustCompile(`\[([^\]]+)\](?:\[([^\]]+)\])?`)
 )
 
-// Every problem has a report and a test, and every test that is named is in the file that is named.
+// TestKnownProblemsHaveTheirTests checks docs/known-problems.md. Every problem must have a report and a test, and every
+// test must exist in the file that it links to.
 func TestKnownProblemsHaveTheirTests(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(folder, "known-problems.md"))
@@ -38,7 +39,7 @@ func TestKnownProblemsHaveTheirTests(t *testing.T) {
 	used := map[string]bool{}
 	rows := tableRows(string(content))
 	if len(rows) == 0 {
-		t.Error("the document has no problem")
+		t.Error("the document lists no problem")
 	}
 	for _, row := range rows {
 		if len(row) != 4 {
@@ -56,14 +57,14 @@ func TestKnownProblemsHaveTheirTests(t *testing.T) {
 			}
 			used[target] = true
 			if !strings.HasPrefix(targets[target], "https://github.com/") {
-				t.Errorf("%q: the report %s leads nowhere", problem, r[0])
+				t.Errorf("%q: the report %s does not link to GitHub", problem, r[0])
 			}
 		}
 		for _, r := range reference.FindAllStringSubmatch(tests, -1) {
 			name, target := r[1], r[2]
 			used[target] = true
 			if targets[target] == "" {
-				t.Errorf("%q: the test %q has no file", problem, name)
+				t.Errorf("%q: the test %q links to no file", problem, name)
 			} else if file := filepath.Join(folder, targets[target]); !slices.Contains(testNames(t, file), name) {
 				t.Errorf("%q: %s has no test %q", problem, file, name)
 			}
@@ -76,7 +77,7 @@ func TestKnownProblemsHaveTheirTests(t *testing.T) {
 	}
 }
 
-// tableRows returns the cells of every row of every table of a document, without the headings.
+// tableRows returns the cells of all table rows of a document, without the headings.
 func tableRows(document string) [][]string {
 	var rows [][]string
 	inTable := false
@@ -98,8 +99,8 @@ func tableRows(document string) [][]string {
 	return rows
 }
 
-// testNames returns the names of the tests in a file: test functions, what Ginkgo and Run are told, and the names of
-// the cases of a table, which are its keys or its fields called name.
+// testNames returns the names of the tests in a file: test functions, the names in calls of Ginkgo and Run, and the
+// names of table cases, which are map keys or fields called name.
 func testNames(t *testing.T, file string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -136,7 +137,7 @@ func testNames(t *testing.T, file string) []string {
 	return names
 }
 
-// called returns the name of the function or method that is called.
+// called returns the name of the called function or method.
 func called(call *ast.CallExpr) string {
 	switch function := call.Fun.(type) {
 	case *ast.Ident:

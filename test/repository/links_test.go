@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// link is a link to a file of the repository, with the heading that it leads to, if any: [text](target), or the
-// definition of a target.
+// link matches a link, [text](target), or the definition of a target. A target can have an anchor.
 var link = regexp.MustCompile(`(?m)\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$`)
 
-// A link leads to a file that is there, and to a heading that is in it.
-func TestLinksLeadSomewhere(t *testing.T) {
+// TestLinksOfDocumentsAreValid checks that the links of documents lead to files and headings that exist.
+func TestLinksOfDocumentsAreValid(t *testing.T) {
 	t.Parallel()
 	for _, document := range documents(t) {
 		for _, target := range linksOf(t, document) {
@@ -24,7 +23,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			}
 			file = filepath.Join("../..", path.Dir(document), file)
 			if _, err := os.Stat(file); err != nil {
-				t.Errorf("%s: the link to %s leads nowhere", document, target)
+				t.Errorf("%s: the link to %s leads to no file", document, target)
 				continue
 			}
 			if anchor != "" && !hasHeading(t, file, anchor) {
@@ -34,6 +33,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// linksOf returns the targets of the links of a document to files of the repository.
 func linksOf(t *testing.T, document string) []string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("../..", document))
@@ -49,8 +49,8 @@ func linksOf(t *testing.T, document string) []string {
 	return targets
 }
 
-// hasHeading says whether a document has a heading of which the anchor is made, as GitHub does: in lower case, with
-// hyphens for spaces and without other signs.
+// hasHeading reports whether a document has a heading with the anchor. As on GitHub, the anchor of a heading is its
+// text in lower case, with hyphens instead of spaces and without other special characters.
 func hasHeading(t *testing.T, file, anchor string) bool {
 	t.Helper()
 	content, err := os.ReadFile(file)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What others run for us is named by its content, since whoever owns a tag may change what it names.
+// TestImagesAndActionsArePinnedByContent checks that images and GitHub actions are pinned by a digest or a commit. The
+// owner of a tag can move it.
 func TestImagesAndActionsArePinnedByContent(t *testing.T) {
 	t.Parallel()
 	workflows, err := filepath.Glob("../../.github/workflows/*.yaml")
@@ -35,6 +36,6 @@ func TestImagesAndActionsArePinnedByContent(t *testing.T) {
 		}
 	}
 	if found < 6 {
-		t.Errorf("found %d images and actions, want 6 at least", found)
+		t.Errorf("found %d images and actions, want at least 6", found)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What users read as the reason of a condition or of an event is a constant of an API, with a comment that says when it
-// occurs: docs/reference is generated from these.
+// TestReasonsAreConstants checks that the reasons of conditions and events are constants of an API. docs/reference is
+// generated from the comments of these constants.
 func TestReasonsAreConstants(t *testing.T) {
 	t.Parallel()
 	fset := token.NewFileSet()
@@ -86,11 +86,11 @@ func TestReasonsAreConstants(t *testing.T) {
 		})
 	}
 	if checked < 50 {
-		t.Errorf("only %d reasons were found: these cannot be all", checked)
+		t.Errorf("found %d reasons, want at least 50", checked)
 	}
 }
 
-// isReason says that an expression is a field or a variable which holds a reason.
+// isReason reports whether an expression is a field or a variable that holds a reason.
 func isReason(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -101,7 +101,7 @@ func isReason(e ast.Expr) bool {
 	return false
 }
 
-// position returns which of the parameters or results is a reason, and less than 0 if none is.
+// position returns the index of the parameter or result that is a reason, or -1 if none is.
 func position(fields *ast.FieldList) int {
 	at := 0
 	if fields == nil {
@@ -118,7 +118,7 @@ func position(fields *ast.FieldList) int {
 	return -1
 }
 
-// returned checks what a function returns as one of its results.
+// returned calls check with the expressions that a function returns as the result with the index at.
 func returned(body *ast.BlockStmt, at int, check func(ast.Expr)) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {

@@ -11,12 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The reference is generated with types left out by name: it must not leave out too many.
+// TestReferenceHasEveryField finds fields that the generated reference does not have. The generator omits types by
+// name, and must not omit too many.
 func TestReferenceHasEveryField(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../*/config/crd/*_*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no CRD is found: %v", err)
+		t.Fatalf("found no CRD: %v", err)
 	}
 	for _, file := range files {
 		module := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file))))
@@ -37,7 +38,7 @@ func TestReferenceHasEveryField(t *testing.T) {
 			schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 			fields := ourFields(schema.Properties["spec"])
 			if len(fields) < 5 {
-				t.Fatalf("the spec has the fields %q: these cannot be all", fields)
+				t.Fatalf("found only the fields %q of the spec, want at least 5", fields)
 			}
 			for _, field := range append(fields, ourFields(schema.Properties["status"])...) {
 				if !strings.Contains(string(reference), "| `"+field+"` _") {
@@ -48,11 +49,11 @@ func TestReferenceHasEveryField(t *testing.T) {
 	}
 }
 
-// described are the fields of core types that have descriptions inside nevertheless.
+// described are the fields of core types whose own fields have descriptions.
 var described = []string{"conditions", "dependent", "reference", "nodeSelector", "namespaceSelector"}
 
-// ourFields returns the names of the fields below a property, as deep as they are of our own types: those of embedded
-// core types have no description, but for those that are described.
+// ourFields returns the names of the fields below a property that belong to the types of this project. The CRDs omit
+// the descriptions of the fields of core types, so a field without a description is not one of them.
 func ourFields(schema apiextensionsv1.JSONSchemaProps) []string {
 	var fields []string
 	if schema.Items != nil {

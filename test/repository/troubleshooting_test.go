@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// What users read in a status is explained where they look for what to do, and the phases of a job have a section each.
-func TestTroubleshootingKnowsEveryReason(t *testing.T) {
+// TestTroubleshootingExplainsEveryReason checks that docs/troubleshooting.md has a section for each phase of a job, and
+// mentions each reason that can mean trouble.
+func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(folder, "troubleshooting.md"))
 	if err != nil {
@@ -32,21 +33,21 @@ func TestTroubleshootingKnowsEveryReason(t *testing.T) {
 					}
 				case strings.HasPrefix(heading, "Reasons") && !strings.Contains(heading, "events") && isTrouble(value) &&
 					!strings.Contains(document, "`"+value+"`"):
-					t.Errorf("%s: %q: nothing is said of %s", page, heading, value)
+					t.Errorf("docs/troubleshooting.md does not explain %s (%s, %q)", value, page, heading)
 				}
 			}
 		}
 		if rows < 5 {
-			t.Errorf("%s has %d rows: these cannot be all", page, rows)
+			t.Errorf("found %d rows in %s, want at least 5", rows, page)
 		}
 	}
 }
 
-// isTrouble says that a user who reads the reason may want to know what to do. Of others the reference is enough.
+// isTrouble reports whether a user might have to act on a reason. For other reasons, the reference is enough.
 func isTrouble(reason string) bool {
 	switch reason {
-	case "Admitted", "EnoughPods", "Scheduled", "Open", "Serving", // all is well
-		// a TensorBoard that somebody looks at, or nobody
+	case "Admitted", "EnoughPods", "Scheduled", "Open", "Serving", // no problem
+		// whether a TensorBoard is idle
 		"RecentRequest", "NoRequest", "NotRunning", "ProbeFailed", "AllAvailable":
 		return false
 	}

@@ -22,9 +22,10 @@ import (
 	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// A typed client writes each struct that is not behind a pointer, also one that was not set. The API server would take
-// that for a change of the spec, if its default were not the same.
-func TestWhatGoWritesOfUnsetStructsIsTheirDefault(t *testing.T) {
+// TestUnsetStructsAreWrittenAsTheirDefault compares the JSON of unset structs with the defaults of the CRDs. A typed
+// client writes every struct that is not a pointer, even if it is unset. If the default differs, the write changes the
+// spec.
+func TestUnsetStructsAreWrittenAsTheirDefault(t *testing.T) {
 	t.Parallel()
 	for file, spec := range map[string]any{
 		"pytorch/config/crd/batch.tensorstack.dev_pytorchtrainingjobs.yaml": pytorchv1beta1.PyTorchTrainingJobSpec{},
@@ -47,14 +48,14 @@ func TestWhatGoWritesOfUnsetStructsIsTheirDefault(t *testing.T) {
 			}
 			schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			if diff := cmp.Diff([]string(nil), unlikeTheirDefault(t, "spec", reflect.TypeOf(spec), schema)); diff != "" {
-				t.Errorf("Go writes what is not the default (-want +got):\n%s", diff)
+				t.Errorf("fields that Go writes with another value than the default (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// unlikeTheirDefault lists the fields below a type that Go writes although they are not set, and that have another
-// default.
+// unlikeTheirDefault returns the paths of the fields below a type that Go writes although they are unset, and that have
+// another default.
 func unlikeTheirDefault(
 	t *testing.T, path string, of reflect.Type, schema apiextensionsv1.JSONSchemaProps,
 ) []string {
@@ -74,7 +75,7 @@ func unlikeTheirDefault(
 	for _, name := range slices.Sorted(maps.Keys(written)) {
 		property := schema.Properties[name]
 		isRequired := slices.Contains(schema.Required, name) ||
-			of == reflect.TypeFor[corev1.PodTemplateSpec]() && name == "spec" // by a rule
+			of == reflect.TypeFor[corev1.PodTemplateSpec]() && name == "spec" // a CEL rule requires it
 		if !isRequired && !reflect.DeepEqual(defaulted(t, written[name], property), defaultOf(t, property)) {
 			unlike = append(unlike, path+"."+name)
 		}
@@ -82,7 +83,7 @@ func unlikeTheirDefault(
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		byDefault := schema.Properties[name].Default
 		if _, ok := written[name]; !ok && byDefault != nil && string(byDefault.Raw) == "{}" {
-			unlike = append(unlike, path+"."+name+", which Go leaves out")
+			unlike = append(unlike, path+"."+name+", which Go omits")
 		}
 	}
 	for field := range of.Fields() {
@@ -96,7 +97,7 @@ func unlikeTheirDefault(
 	return unlike
 }
 
-// zeroOf returns what Go writes of the zero value of a type, without null, which the API server drops.
+// zeroOf returns the JSON that Go writes for the zero value of a type, without nulls, which the API server drops.
 func zeroOf(t *testing.T, of reflect.Type) any {
 	t.Helper()
 	content, err := json.Marshal(reflect.Zero(of).Interface())
@@ -106,7 +107,7 @@ func zeroOf(t *testing.T, of reflect.Type) any {
 	return decoded(t, content)
 }
 
-// defaultOf returns the default of a schema, nil for none, with those of its properties.
+// defaultOf returns the default of a schema, including the defaults of its properties. Nil means none.
 func defaultOf(t *testing.T, schema apiextensionsv1.JSONSchemaProps) any {
 	t.Helper()
 	if schema.Default == nil {
@@ -115,7 +116,7 @@ func defaultOf(t *testing.T, schema apiextensionsv1.JSONSchemaProps) any {
 	return defaulted(t, decoded(t, schema.Default.Raw), schema)
 }
 
-// defaulted returns a value with the defaults of the properties that it lacks.
+// defaulted returns a value with the defaults of its missing properties.
 func defaulted(t *testing.T, value any, schema apiextensionsv1.JSONSchemaProps) any {
 	t.Helper()
 	if object, ok := value.(map[string]any); ok {

@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// readVersions returns what versions.yaml says.
+// readVersions reads versions.yaml.
 func readVersions(t *testing.T) modules.File {
 	t.Helper()
 	file, err := modules.Read(root)
@@ -27,14 +27,15 @@ func readVersions(t *testing.T) modules.File {
 	return file
 }
 
-// components is the folder with the modules of the local cluster's programs.
+// components is the folder with the modules that pin the programs of the local cluster.
 const components = "test/localcluster/components"
 
-// heading is that of a version in a changelog.
+// heading matches the heading of a version in a changelog.
 var heading = regexp.MustCompile(`(?m)^## (v\S+) \(([^)]+)\)$`)
 
-// versions.yaml is where everybody looks; nothing else may say something else.
-func TestVersionsAreWhatTheModulesSay(t *testing.T) {
+// TestVersionsMatchTheModules compares versions.yaml with the changelogs, go.mod files and kustomizations of the
+// modules.
+func TestVersionsMatchTheModules(t *testing.T) {
 	t.Parallel()
 	read := func(elem ...string) []byte {
 		content, err := os.ReadFile(filepath.Join(append([]string{root}, elem...)...))
@@ -51,17 +52,17 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 	got := map[string]modules.Module{}
 	for _, file := range files {
 		module := filepath.Base(filepath.Dir(file))
-		says := modules.Module{Role: want[module].Role} // which only versions.yaml says
-		// The next version may be there already; what is released comes after it.
+		found := modules.Module{Role: want[module].Role} // only versions.yaml has the role
+		// The first heading can be the next version, which is unreleased. The released version follows.
 		for _, h := range heading.FindAllSubmatch(read(module, "CHANGELOG.md"), -1) {
-			says.Version = string(h[1])
+			found.Version = string(h[1])
 			if string(h[2]) != "unreleased" {
 				break
 			}
 		}
 		required := requirements(t, module)
-		says.Common, says.Kit = required["tensorstack.dev/jobs/common"], required["tensorstack.dev/jobs/kit"]
-		got[module] = says
+		found.Common, found.Kit = required["tensorstack.dev/jobs/common"], required["tensorstack.dev/jobs/kit"]
+		got[module] = found
 		if _, err := os.Stat(filepath.Join(root, module, "config/controller")); err != nil {
 			continue
 		}
@@ -71,12 +72,12 @@ func TestVersionsAreWhatTheModulesSay(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the modules say something else (-versions.yaml +modules):\n%s", diff)
+		t.Errorf("the modules do not match versions.yaml (-versions.yaml +modules):\n%s", diff)
 	}
 }
 
-// The Makefile and the scripts read the modules by a program of their own.
-func TestScriptsSeeTheModules(t *testing.T) {
+// TestModulesScriptPrintsTheModules checks hack/modules.sh, with which the Makefile and the scripts read versions.yaml.
+func TestModulesScriptPrintsTheModules(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(root, "hack/modules.sh")
 	for _, roles := range [][]string{
@@ -89,16 +90,17 @@ func TestScriptsSeeTheModules(t *testing.T) {
 		printed := strings.Fields(string(output))
 		slices.Sort(printed)
 		if diff := cmp.Diff(readVersions(t).Names(roles...), printed); diff != "" {
-			t.Errorf("hack/modules.sh %q prints others than versions.yaml has (-want +got):\n%s", roles, diff)
+			t.Errorf("hack/modules.sh %q does not print the modules of versions.yaml (-want +got):\n%s", roles, diff)
 		}
 	}
 	if output, err := exec.CommandContext(t.Context(), program, "framwork").Output(); err == nil {
-		t.Errorf("it prints %q for a role that there is not", output)
+		t.Errorf("hack/modules.sh prints %q for an unknown role, want an error", output)
 	}
 }
 
-// A library of another version is compiled again, with all that imports it, and controllers are tested with other
-// libraries than they ship.
+// TestLibrariesOfKubernetesHaveOneVersion compares the requirements of all modules with the Kubernetes that the tests
+// run. With a second version of a library, Go compiles the library and its importers again, and the tested
+// controllers have different libraries than the shipped ones.
 func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	t.Parallel()
 	want := requirements(t, filepath.Join(components, "kubernetes"))
@@ -113,19 +115,15 @@ func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	for _, folder := range folders {
 		var updates []string
 		for path, version := range requirements(t, folder) {
-			// Kubernetes itself requires its own modules by no version.
+			// Kubernetes requires its own modules without a version.
 			if newest := want[path]; newest != "" && newest != version && !strings.HasPrefix(path, "k8s.io/") {
 				updates = append(updates, path+"@"+newest)
 			}
 		}
 		if slices.Sort(updates); len(updates) > 0 {
-			t.Errorf(
-				"%s has other versions than %s/kubernetes. If they are newer, update that first. Then: cd %s && GOWORK=off go get %s",
-				folder,
-				components,
-				folder,
-				strings.Join(updates, " "),
-			)
+			t.Errorf("%[1]s and %[2]s/kubernetes require different versions. If %[1]s has newer ones, update "+
+				"%[2]s/kubernetes first. Then run: cd %[1]s && GOWORK=off go get %[3]s",
+				folder, components, strings.Join(updates, " "))
 		}
 	}
 }
@@ -149,8 +147,9 @@ func requirements(t *testing.T, folder string) map[string]string {
 	return versions
 }
 
-// The tests run on what components/ has, and the documents promise what versions.yaml says.
-func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
+// TestKubernetesVersionsAreTested checks that versions.yaml has the oldest and the newest Kubernetes that the tests run
+// on, and that docs/upgrading.md promises the same versions.
+func TestKubernetesVersionsAreTested(t *testing.T) {
 	t.Parallel()
 	want := readVersions(t).Kubernetes
 	folders, err := filepath.Glob(filepath.Join(root, components, "kubernetes*"))
@@ -159,8 +158,8 @@ func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 	}
 	var tested []string
 	for _, component := range folders {
-		if version := requirements(t,
-			filepath.Join(components, filepath.Base(component)))["k8s.io/kubernetes"]; version != "" {
+		required := requirements(t, filepath.Join(components, filepath.Base(component)))
+		if version := required["k8s.io/kubernetes"]; version != "" {
 			tested = append(tested, semver.MajorMinor(version))
 		}
 	}
@@ -168,10 +167,8 @@ func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 	got := want
 	got.Oldest, got.Newest = strings.TrimPrefix(tested[0], "v"), strings.TrimPrefix(tested[len(tested)-1], "v")
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf(
-			"versions.yaml does not name the oldest and the newest Kubernetes of test/localcluster/components (-versions.yaml +components):\n%s",
-			diff,
-		)
+		t.Errorf("versions.yaml does not have the oldest and the newest Kubernetes of %s (-versions.yaml +components):\n%s",
+			components, diff)
 	}
 
 	document, err := os.ReadFile(filepath.Join(folder, "upgrading.md"))
@@ -179,6 +176,6 @@ func TestKubernetesVersionsAreThoseThatAreTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	if promise := "Kubernetes " + want.Oldest + " to " + want.Newest; !strings.Contains(string(document), promise) {
-		t.Errorf("docs/upgrading.md does not promise %s", promise)
+		t.Errorf("docs/upgrading.md does not contain %q", promise)
 	}
 }

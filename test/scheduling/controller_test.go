@@ -25,17 +25,17 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// cluster is a control plane with an engine, and with the scheduler-controller on it.
+// cluster is a control plane with an engine and the scheduler-controller.
 type cluster struct {
 	*simulated.ControlPlane
 
-	// scheduler is the scheduler-controller as it was started last.
+	// scheduler is the scheduler-controller. It is nil if none runs.
 	scheduler *controller
-	// crashes says whether crash does what it says.
+	// crashes enables crash.
 	crashes bool
 }
 
-// crash kills the scheduler-controller and starts it again, in those runs of a case that are about this.
+// crash kills the scheduler-controller and starts it again. It is a no-op unless crashes is true.
 func (c cluster) crash() {
 	GinkgoHelper()
 	if c.crashes {
@@ -45,13 +45,13 @@ func (c cluster) crash() {
 	}
 }
 
-// controller is a program that may be killed and started again.
+// controller is a program that can be killed and started again.
 type controller struct {
 	command []string
 	session *gexec.Session
 }
 
-// controllers are programs by the name of their module, which are built once.
+// controllers holds the paths of the built controllers, by the names of their modules.
 var controllers = map[string]string{}
 
 // startController runs the controller of a module on a control plane until the test ends.
@@ -78,13 +78,13 @@ func (c *controller) start() {
 	c.session = session
 }
 
-// kill ends the program without a warning, as a crash would.
+// kill kills the program, like a crash.
 func (c *controller) kill() {
 	GinkgoHelper()
 	c.session.Kill().Wait()
 }
 
-// startPlane starts a control plane with an engine, on which the kinds of some modules are installed.
+// startPlane starts a control plane with an engine and the CRDs of some modules.
 func startPlane(ctx context.Context, kind simulated.Kind, modules ...string) cluster {
 	GinkgoHelper()
 	var crds []string
@@ -96,8 +96,8 @@ func startPlane(ctx context.Context, kind simulated.Kind, modules ...string) clu
 	return c
 }
 
-// startScheduler starts a control plane with an engine and the scheduler-controller, and makes the queue "default". On
-// kube-scheduler without gangs there is nothing for the controller to do, and it does not run.
+// startScheduler starts a control plane with an engine and the scheduler-controller, and creates the Queue "default".
+// The controller does not run on kube-scheduler without gangs, because it has nothing to do there.
 func startScheduler(ctx context.Context, kind simulated.Kind) cluster {
 	GinkgoHelper()
 	c := startPlane(ctx, kind, "scheduler", "pytorch", "tensorboard")
@@ -109,7 +109,7 @@ func startScheduler(ctx context.Context, kind simulated.Kind) cluster {
 	return c
 }
 
-// kubeconfig writes a file by which a program reaches the API server.
+// kubeconfig writes a kubeconfig for the API server and returns its path.
 func kubeconfig(config *rest.Config) string {
 	GinkgoHelper()
 	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
@@ -125,7 +125,7 @@ func kubeconfig(config *rest.Config) string {
 	return file
 }
 
-// queue makes a queue that takes the groups of all namespaces.
+// queue creates a Queue that selects all namespaces.
 func (c cluster) queue(ctx context.Context, name string, spec v1beta1.QueueSpec) *v1beta1.Queue {
 	GinkgoHelper()
 	spec.NamespaceSelector = &metav1.LabelSelector{}
@@ -134,7 +134,7 @@ func (c cluster) queue(ctx context.Context, name string, spec v1beta1.QueueSpec)
 	return queue
 }
 
-// change changes the spec of an object.
+// change updates an object, and retries after conflicts.
 func change[T client.Object](ctx context.Context, c cluster, object T, how func(T)) {
 	GinkgoHelper()
 	Eventually(ctx, func() error {
@@ -146,22 +146,22 @@ func change[T client.Object](ctx context.Context, c cluster, object T, how func(
 	}).Should(Succeed())
 }
 
-// members is a group and the pods that are made for it.
+// members describes a group and its pods.
 type members struct {
 	name     string
 	queue    string
 	priority int32
 	min      int32
 	roles    []v1beta1.PodGroupRole
-	// pods by role; of no role unless it is named.
+	// pods is the number of pods without a role.
 	pods int
-	// cpu of each pod; 1 unless it is named.
+	// cpu is the CPU of each pod. The default is 1.
 	cpu string
-	// gpu of each pod; none unless it is named.
+	// gpu is the number of GPUs of each pod. The default is none.
 	gpu string
 }
 
-// group makes the PodGroup alone.
+// group creates the PodGroup without pods.
 func (c cluster) group(ctx context.Context, m members) *v1beta1.PodGroup {
 	GinkgoHelper()
 	group := &v1beta1.PodGroup{
@@ -175,7 +175,7 @@ func (c cluster) group(ctx context.Context, m members) *v1beta1.PodGroup {
 	return group
 }
 
-// gang makes the PodGroup, waits until it is admitted, as job controllers do, and makes its pods.
+// gang creates the PodGroup, waits until it is admitted, and creates its pods, as job controllers do.
 func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
 	GinkgoHelper()
 	group := c.group(ctx, m)
@@ -186,7 +186,7 @@ func (c cluster) gang(ctx context.Context, m members) *v1beta1.PodGroup {
 	return group
 }
 
-// admitted returns when a group may have pods. Without an engine that knows groups nobody says so.
+// admitted waits until a group is admitted. On an engine without groups it does not wait.
 func (c cluster) admitted(ctx context.Context, group *v1beta1.PodGroup) {
 	GinkgoHelper()
 	if c.Kind != simulated.Plain {
@@ -194,7 +194,7 @@ func (c cluster) admitted(ctx context.Context, group *v1beta1.PodGroup) {
 	}
 }
 
-// requests are what a pod asks for: 1 CPU unless it is named, and no GPU unless it is named.
+// requests returns resource requests. The default is 1 CPU and no GPU.
 func requests(cpu, gpu string) corev1.ResourceList {
 	if cpu == "" {
 		cpu = "1"
@@ -206,7 +206,7 @@ func requests(cpu, gpu string) corev1.ResourceList {
 	return list
 }
 
-// pod makes a pod of a group, as job controllers do.
+// pod creates a pod of a group, as job controllers do.
 func (c cluster) pod(
 	ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, cpu string,
 ) *corev1.Pod {
@@ -214,7 +214,7 @@ func (c cluster) pod(
 	return c.podOf(ctx, group, name, member, requests(cpu, ""))
 }
 
-// podOf makes a pod of a group that asks for any resources.
+// podOf creates a pod of a group with the given requests.
 func (c cluster) podOf(
 	ctx context.Context, group *v1beta1.PodGroup, name string, member jobgang.Member, requests corev1.ResourceList,
 ) *corev1.Pod {
@@ -224,7 +224,7 @@ func (c cluster) podOf(
 		ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Name: name},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", Image: "image",
-			// Of what is neither CPU nor memory, a pod must be limited to what it requests.
+			// For resources other than CPU and memory, limits must equal requests.
 			Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests},
 		}}},
 	}
@@ -233,7 +233,7 @@ func (c cluster) podOf(
 	return pod
 }
 
-// bound returns a function that lists the pods of a group on nodes.
+// bound returns a function that lists the pods of a group that are bound to nodes.
 func (c cluster) bound(ctx context.Context, group string) func() ([]string, error) {
 	return func() ([]string, error) { return c.Bound(ctx, corev1.NamespaceDefault, group) }
 }
@@ -260,8 +260,9 @@ func (c cluster) delete(ctx context.Context, group *v1beta1.PodGroup) {
 		client.MatchingLabels{v1beta1.LabelGroupName: group.Name})).To(Succeed())
 }
 
-// makeRoom deletes a group with its pods so that all that waits competes for the room. kube-scheduler tries a pod that
-// it has tried before only after a while, whatever its priority. One that has just started has tried none.
+// makeRoom deletes a group with its pods while the engine is down, so that all waiting pods compete for the room.
+// kube-scheduler delays the next attempt for a pod after a failed one, whatever its priority. A restart removes these
+// delays.
 func (c cluster) makeRoom(ctx context.Context, group *v1beta1.PodGroup) {
 	GinkgoHelper()
 	Expect(c.Kill(c.Engine)).To(Succeed())

@@ -20,15 +20,15 @@ import (
 
 const timeout = 5 * time.Minute
 
-var _ = Describe("A gang of 4 on 3 CPUs", func() {
-	DescribeTable("as the engine itself knows it",
+var _ = Describe("A gang of 4 pods on 3 CPUs", func() {
+	DescribeTable("that is created in the engine without the scheduler-controller",
 		func(ctx context.Context, kind simulated.Kind, boundOnThree int) {
 			c := start(ctx, kind)
 			_, err := c.AddNodes(ctx, "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
 			gang{name: "gang", minMember: 4, pods: 4}.create(ctx, c)
 
-			By("waiting until the engine has tried three times")
+			By("waiting until the engine has made three attempts")
 			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
 			Expect(c.Bound(ctx, corev1.NamespaceDefault, "gang")).To(HaveLen(boundOnThree))
 
@@ -37,14 +37,14 @@ var _ = Describe("A gang of 4 on 3 CPUs", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.Bound).WithContext(ctx).WithArguments(corev1.NamespaceDefault, "gang").Should(HaveLen(4))
 		},
-		Entry("waits on kube-scheduler with gangs, and binds whole", simulated.Native, 0, SpecTimeout(timeout)),
-		Entry("waits on Volcano, and binds whole", simulated.Volcano, 0, SpecTimeout(timeout)),
-		Entry("binds in part on kube-scheduler without gangs", simulated.Plain, 3, SpecTimeout(timeout)),
+		Entry("waits on kube-scheduler with gangs, and is then bound as a whole", simulated.Native, 0, SpecTimeout(timeout)),
+		Entry("waits on Volcano, and is then bound as a whole", simulated.Volcano, 0, SpecTimeout(timeout)),
+		Entry("is bound in part on kube-scheduler without gangs", simulated.Plain, 3, SpecTimeout(timeout)),
 	)
 })
 
-var _ = Describe("A gang that waits", func() {
-	DescribeTable("when the engine crashes, and is started again when there is room",
+var _ = Describe("A gang that waits when the engine crashes", func() {
+	DescribeTable("is bound as a whole when there is room and the engine restarts",
 		func(ctx context.Context, kind simulated.Kind) {
 			c := start(ctx, kind)
 			nodes, err := c.AddNodes(ctx, "2", "1")
@@ -61,13 +61,13 @@ var _ = Describe("A gang that waits", func() {
 			Expect(c.Restart(ctx, c.Engine)).To(Succeed())
 			Eventually(c.Bound).WithContext(ctx).WithArguments(corev1.NamespaceDefault, "gang").Should(HaveLen(4))
 		},
-		Entry("binds whole on kube-scheduler with gangs", simulated.Native, SpecTimeout(timeout)),
-		Entry("binds whole on Volcano", simulated.Volcano, SpecTimeout(timeout)),
+		Entry("on kube-scheduler with gangs", simulated.Native, SpecTimeout(timeout)),
+		Entry("on Volcano", simulated.Volcano, SpecTimeout(timeout)),
 	)
 })
 
-var _ = Describe("kube-scheduler without gangs, by mistake, where the API server knows them", func() {
-	It("is found out by what it does: it binds pods of groups one by one", func(ctx context.Context) {
+var _ = Describe("A kube-scheduler without gangs, while the API server supports them,", func() {
+	It("is detected because it binds the pods of a group one by one", func(ctx context.Context) {
 		c := cluster{ControlPlane: start(ctx, simulated.Mixed, "../../scheduler/config/crd")}
 		Expect(v1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
 		startController(c.ControlPlane, "scheduler", "--engine=native")
@@ -80,7 +80,7 @@ var _ = Describe("kube-scheduler without gangs, by mistake, where the API server
 	}, SpecTimeout(timeout))
 })
 
-// gang is a group of like pods, made of what the engine knows: there is no controller of ours.
+// gang is a group of equal pods. It is created with the objects of the engine, without the scheduler-controller.
 type gang struct {
 	name      string
 	minMember int32
@@ -106,8 +106,8 @@ func (g gang) create(ctx context.Context, c *simulated.ControlPlane) {
 	}
 }
 
-// openDefaultQueue opens the queue that Volcano's scheduler makes for itself, without a state: in a queue that is not
-// open nothing is scheduled, and no controller runs that would open it.
+// openDefaultQueue opens the default queue of Volcano. Volcano's scheduler creates the queue without a state, and
+// schedules nothing from a queue that is not open. Volcano's controllers, which would open the queue, do not run.
 func openDefaultQueue(ctx context.Context, c *simulated.ControlPlane) {
 	GinkgoHelper()
 	queue := &volcanov1beta1.Queue{}
@@ -123,7 +123,7 @@ func openDefaultQueue(ctx context.Context, c *simulated.ControlPlane) {
 	}).Should(Succeed())
 }
 
-// pod returns the i-th pod of the gang, which needs one CPU.
+// pod returns the i-th pod of the gang. It requests one CPU.
 func (g gang) pod(kind simulated.Kind, i int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

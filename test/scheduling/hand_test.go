@@ -21,8 +21,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-var _ = Describe("A PodGroup and pods that are made by hand, with nothing but the group's label", func() {
-	DescribeTable("are all or nothing, of the group's priority", onBoth(func(ctx context.Context, c cluster) {
+var _ = Describe("A PodGroup whose pods were created by hand", func() {
+	DescribeTable("is all or nothing, and gives its priority to the pods", onBoth(func(ctx context.Context, c cluster) {
 		c.admitHandMade(ctx)
 		_, err := c.AddNodes(ctx, "1", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
@@ -42,8 +42,7 @@ var _ = Describe("A PodGroup and pods that are made by hand, with nothing but th
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 	})...)
 
-	DescribeTable(
-		"wait for the group, and for the quota of its queue, if the pods come first",
+	DescribeTable("waits for the quota of its queue even if the pods were created before it",
 		onBoth(func(ctx context.Context, c cluster) {
 			c.admitHandMade(ctx)
 			_, err := c.AddNodes(ctx, "8")
@@ -60,7 +59,7 @@ var _ = Describe("A PodGroup and pods that are made by hand, with nothing but th
 			change(ctx, c, queue, func(q *v1beta1.Queue) { q.Spec.Quota.Requests[corev1.ResourceCPU] = resource.MustParse("2") })
 			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(2))
 
-			By("replacing one, as a controller of theirs would")
+			By("replacing a pod, as the controller of a workload does")
 			Expect(c.Client.Delete(ctx, handMade("gang", 0))).To(Succeed())
 			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
 			Expect(c.Client.Create(ctx, handMade("gang", 0))).To(Succeed())
@@ -68,7 +67,7 @@ var _ = Describe("A PodGroup and pods that are made by hand, with nothing but th
 		})...)
 })
 
-// handMade is a pod as a user writes it.
+// handMade returns a pod as a user writes it.
 func handMade(group string, i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -82,8 +81,7 @@ func handMade(group string, i int) *corev1.Pod {
 	}
 }
 
-// admitHandMade applies the policies for pods that are made by hand, as the installation does, and returns when they
-// are in force.
+// admitHandMade installs the admission policies for pods that are created by hand. It returns when they are in force.
 func (c cluster) admitHandMade(ctx context.Context) {
 	GinkgoHelper()
 	for _, folder := range []string{"base", string(c.Kind) + "/controller"} {

@@ -26,7 +26,7 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// withJobs has a case pass on both engines, with the pytorch-controller.
+// withJobs expects a case to pass on both engines, with the pytorch-controller.
 func withJobs(body func(ctx context.Context, c cluster)) []any {
 	return onBoth(func(ctx context.Context, c cluster) {
 		startController(c.ControlPlane, "pytorch")
@@ -34,12 +34,11 @@ func withJobs(body func(ctx context.Context, c cluster)) []any {
 	})
 }
 
-// released is how soon a job must give back what it no longer needs.
+// released is the deadline for a job to release resources that it no longer needs.
 const released = "5s"
 
 var _ = Describe("A job of a Queue", func() {
-	DescribeTable(
-		"waits as a whole for a place for its last pod, says so, and then runs",
+	DescribeTable("waits as a whole until its last pod fits, reports that, and then runs",
 		withJobs(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -59,7 +58,7 @@ var _ = Describe("A job of a Queue", func() {
 			Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
 		})...)
 
-	DescribeTable("runs as the examples stand", withJobs(func(ctx context.Context, c cluster) {
+	DescribeTable("runs with the unchanged examples", withJobs(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1")
 		Expect(err).NotTo(HaveOccurred())
 		for _, example := range []string{"scheduler/queue.yaml", "pytorch/gang.yaml"} {
@@ -77,62 +76,62 @@ var _ = Describe("A job of a Queue", func() {
 		Expect(c.bound(ctx, j.name)()).To(HaveLen(3))
 	})...)
 
-	DescribeTable("gives its place back as soon as it needs none", withJobs(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		run := func(name string) job {
-			j := c.job(ctx, name, inDefault, replicaSpecs("master", 1, "worker", 1), `spec: {runPolicy: {backoffLimit: 0}}`)
+	DescribeTable("releases its gang when it pauses, fails, succeeds or is deleted",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			run := func(name string) job {
+				j := c.job(ctx, name, inDefault, replicaSpecs("master", 1, "worker", 1), `spec: {runPolicy: {backoffLimit: 0}}`)
+				Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+				Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(j.engineGroup()), j.engineGroup())).To(Succeed())
+				return j
+			}
+			By("pausing a job")
+			j := run("pauses")
+			j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
+			j.expectReleased(ctx)
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhasePaused))
+
+			By("letting a job fail")
+			j = run("fails")
+			j.end(ctx, "fails-master-0", 1)
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseFailed))
+			j.expectReleased(ctx)
+
+			By("letting a job succeed")
+			j = run("succeeds")
+			j.end(ctx, "succeeds-worker-0", 0)
+			j.end(ctx, "succeeds-master-0", 0)
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
+			j.expectReleased(ctx)
+
+			By("deleting a job")
+			j = run("goes")
+			Expect(c.Client.Delete(ctx, j.object())).To(Succeed())
+			j.expectReleased(ctx)
+			Eventually(ctx, func() error { return c.Client.Get(ctx, j.key(), j.object()) }).Should(Satisfy(apierrors.IsNotFound))
+			Eventually(ctx, j.pods(ctx)).Should(BeEmpty())
+		})...)
+
+	DescribeTable("becomes a new gang when it is resumed immediately with more replicas",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
 			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-			Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(j.engineGroup()), j.engineGroup())).To(Succeed())
-			return j
-		}
-		By("pausing a job")
-		j := run("pauses")
-		j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
-		j.expectReleased(ctx)
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhasePaused))
+			j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhasePaused))
+			j.edit(ctx, `spec: {runMode: {pause: {enabled: false}}}`, replicaSpecs("master", 1, "worker", 2))
+			Eventually(ctx, j.pods(ctx)).Should(HaveLen(3))
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, j.name)).To(Succeed())
+			Expect(c.bound(ctx, j.name)()).To(BeEmpty())
+			_, err = c.AddNodes(ctx, "1")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(3))
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+		})...)
 
-		By("letting a job fail")
-		j = run("fails")
-		j.end(ctx, "fails-master-0", 1)
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseFailed))
-		j.expectReleased(ctx)
-
-		By("letting a job succeed")
-		j = run("succeeds")
-		j.end(ctx, "succeeds-worker-0", 0)
-		j.end(ctx, "succeeds-master-0", 0)
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseSucceeded))
-		j.expectReleased(ctx)
-
-		By("deleting a job")
-		j = run("goes")
-		Expect(c.Client.Delete(ctx, j.object())).To(Succeed())
-		j.expectReleased(ctx)
-		Eventually(ctx, func() error { return c.Client.Get(ctx, j.key(), j.object()) }).Should(Satisfy(apierrors.IsNotFound))
-		Eventually(ctx, j.pods(ctx)).Should(BeEmpty())
-	})...)
-
-	DescribeTable("is another gang when it is resumed at once, with more replicas", withJobs(func(ctx context.Context,
-		c cluster,
-	) {
-		_, err := c.AddNodes(ctx, "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 1))
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		j.edit(ctx, `spec: {runMode: {pause: {enabled: true}}}`)
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhasePaused))
-		j.edit(ctx, `spec: {runMode: {pause: {enabled: false}}}`, replicaSpecs("master", 1, "worker", 2))
-		Eventually(ctx, j.pods(ctx)).Should(HaveLen(3))
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, j.name)).To(Succeed())
-		Expect(c.bound(ctx, j.name)()).To(BeEmpty())
-		_, err = c.AddNodes(ctx, "1")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(3))
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-	})...)
-
-	DescribeTable("is known to the engine as another gang however often it is paused and resumed at once",
+	DescribeTable("becomes a new gang in the engine each time it is paused and immediately resumed",
 		withJobs(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -160,25 +159,26 @@ var _ = Describe("A job of a Queue", func() {
 			}
 		})...)
 
-	DescribeTable("has a replacement bound after a peer has succeeded", withJobs(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 3),
-			`spec: {runPolicy: {restartScope: Replica}}`)
-		Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
-		j.end(ctx, "job-worker-0", 0)
-		Eventually(ctx, func() int32 { return j.status(ctx).Aggregate.Succeeded }).Should(Equal(int32(1)))
-		failed := j.end(ctx, "job-worker-1", 1)
-		Eventually(ctx, func() (bool, error) {
-			pod := &corev1.Pod{}
-			err := c.Client.Get(ctx, client.ObjectKeyFromObject(failed), pod)
-			return err == nil && pod.UID != failed.UID && pod.Spec.NodeName != "", client.IgnoreNotFound(err)
-		}).Should(BeTrue(), "another job-worker-1 is bound")
-		Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
-		Expect(j.status(ctx).BackoffCount).To(Equal(int32(1)))
-	})...)
+	DescribeTable("gets the replacement of a failed replica bound after a peer has succeeded",
+		withJobs(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "1", "1", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			j := c.job(ctx, "job", inDefault, replicaSpecs("master", 1, "worker", 3),
+				`spec: {runPolicy: {restartScope: Replica}}`)
+			Eventually(ctx, j.phase(ctx)).Should(Equal(batchv1beta1.JobPhaseRunning))
+			j.end(ctx, "job-worker-0", 0)
+			Eventually(ctx, func() int32 { return j.status(ctx).Aggregate.Succeeded }).Should(Equal(int32(1)))
+			failed := j.end(ctx, "job-worker-1", 1)
+			Eventually(ctx, func() (bool, error) {
+				pod := &corev1.Pod{}
+				err := c.Client.Get(ctx, client.ObjectKeyFromObject(failed), pod)
+				return err == nil && pod.UID != failed.UID && pod.Spec.NodeName != "", client.IgnoreNotFound(err)
+			}).Should(BeTrue(), "the replacement of job-worker-1 is bound")
+			Eventually(ctx, j.reason(ctx)).Should(Equal(batchv1beta1.ReasonReplicasRunning))
+			Expect(j.status(ctx).BackoffCount).To(Equal(int32(1)))
+		})...)
 
-	DescribeTable("trains with what fits of it if it is elastic: none of 7 on 3 CPUs if 4 are needed, 5 on 5 CPUs, 7 on 7",
+	DescribeTable("can be elastic: if 4 of 7 replicas are needed, none run on 3 CPUs, 5 on 5, and 7 on 7",
 		withJobs(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -207,12 +207,11 @@ var _ = Describe("A job of a Queue", func() {
 				Eventually(ctx, j.pods(ctx)).Should(HaveLen(expected))
 				Eventually(ctx, c.bound(ctx, j.name)).Should(HaveLen(min(expected, 7)))
 				Expect(j.group(ctx).Generation).To(Equal(group.Generation),
-					"how many it needs does not depend on how many are expected")
+					"minMember does not depend on expectedReplicas")
 			}
 		})...)
 
-	DescribeTable(
-		"writes nothing while nothing changes, and neither does what is below it",
+	DescribeTable("causes no writes to its groups and queues while they need no change",
 		withJobs(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "2")
 			Expect(err).NotTo(HaveOccurred())
@@ -242,37 +241,36 @@ var _ = Describe("A job of a Queue", func() {
 					Expect(c.Client.Get(ctx, j.key(), object)).To(Succeed())
 					return j.status(ctx).ObservedGeneration == object.GetGeneration()
 				}).Should(BeTrue(), "the job is reconciled")
-				j.annotate(ctx, "job-worker-0", "round", fmt.Sprint(round)) // wakes both controllers
+				j.annotate(ctx, "job-worker-0", "round", fmt.Sprint(round)) // both controllers reconcile
 				Consistently(ctx, versions, "1s").Should(Equal(before))
 			}
 		})...)
 
-	DescribeTable("has no pods, and says why, as long as its queue does not take it", withJobs(func(ctx context.Context,
-		c cluster,
-	) {
-		c.queue(ctx, "shut", v1beta1.QueueSpec{Closed: true})
-		Expect(c.Client.Create(ctx, &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "others"}, Spec: v1beta1.QueueSpec{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "others"}},
-		}})).To(Succeed())
-		for queue, reason := range map[string]string{
-			"shut": v1beta1.ReasonQueueClosed, "missing": v1beta1.ReasonQueueNotFound,
-			"others": v1beta1.ReasonNamespaceNotSelected,
-		} {
-			By("making a job of queue " + queue)
-			j := c.job(ctx, queue, inQueue(queue), replicaSpecs("worker", 1))
-			j.expectHeld(ctx, reason)
-		}
-	})...)
+	DescribeTable("has no pods while its queue does not admit it, and reports the reason",
+		withJobs(func(ctx context.Context, c cluster) {
+			c.queue(ctx, "shut", v1beta1.QueueSpec{Closed: true})
+			Expect(c.Client.Create(ctx, &v1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "others"}, Spec: v1beta1.QueueSpec{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "others"}},
+			}})).To(Succeed())
+			for queue, reason := range map[string]string{
+				"shut": v1beta1.ReasonQueueClosed, "missing": v1beta1.ReasonQueueNotFound,
+				"others": v1beta1.ReasonNamespaceNotSelected,
+			} {
+				By("creating a job of the queue " + queue)
+				j := c.job(ctx, queue, inQueue(queue), replicaSpecs("worker", 1))
+				j.expectHeld(ctx, reason)
+			}
+		})...)
 })
 
-var _ = Describe("A job of a Queue, where something that it needs is missing", func() {
-	It("has no pods where PodGroups are not installed", func(ctx context.Context) {
+var _ = Describe("A job of a Queue in an incomplete installation", func() {
+	It("has no pods if PodGroups are not installed", func(ctx context.Context) {
 		c := startPlane(ctx, simulated.Native, "pytorch")
 		startController(c.ControlPlane, "pytorch")
 		c.job(ctx, "job", inDefault, replicaSpecs("worker", 1)).expectHeld(ctx, batchv1beta1.ReasonNotInstalled)
 	}, SpecTimeout(timeout))
 
-	DescribeTable("has no pods where the engine knows no groups, so that they never run ungrouped",
+	DescribeTable("has no pods if the engine does not support gangs, and never runs without a gang",
 		func(ctx context.Context, wanted simulated.Kind) {
 			c := startPlane(ctx, simulated.Plain, "scheduler", "pytorch")
 			_, err := c.AddNodes(ctx, "1")
@@ -298,7 +296,7 @@ type job struct {
 	name string
 }
 
-// job makes a job of parts of a manifest.
+// job creates a job from parts of a manifest.
 func (c cluster) job(ctx context.Context, name string, parts ...string) job {
 	GinkgoHelper()
 	j := job{cluster: c, name: name}
@@ -310,7 +308,7 @@ func (c cluster) job(ctx context.Context, name string, parts ...string) job {
 	return j
 }
 
-// merge adds a part to a manifest. Of what both have, that of the part stays.
+// merge adds a part to a manifest. If both have a value, the value of the part is used.
 func merge(into map[string]any, part string) {
 	GinkgoHelper()
 	var more map[string]any
@@ -335,7 +333,7 @@ func inQueue(queue string) string {
 	return fmt.Sprintf(`spec: {scheduler: {t9kScheduler: {queue: %s}}}`, queue)
 }
 
-// replicaSpecs is the part of a manifest with so many replicas of each type, which need one CPU each.
+// replicaSpecs returns the part of a manifest with the given types and numbers of replicas. Each requests one CPU.
 func replicaSpecs(typesAndReplicas ...any) string {
 	text := "spec:\n  replicaSpecs:\n"
 	for i := 0; i < len(typesAndReplicas); i += 2 {
@@ -359,7 +357,7 @@ func (j job) object() *unstructured.Unstructured {
 	return object
 }
 
-// edit applies a patch, of several parts, as kubectl patch does.
+// edit applies a merge patch that consists of several parts.
 func (j job) edit(ctx context.Context, parts ...string) {
 	GinkgoHelper()
 	patch := map[string]any{}
@@ -406,7 +404,7 @@ func (j job) pods(ctx context.Context) func() ([]string, error) {
 	}
 }
 
-// annotate changes an annotation of a pod, which it returns.
+// annotate sets an annotation of a pod and returns the pod.
 func (j job) annotate(ctx context.Context, pod, key, value string) *corev1.Pod {
 	GinkgoHelper()
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: pod}}
@@ -415,7 +413,7 @@ func (j job) annotate(ctx context.Context, pod, key, value string) *corev1.Pod {
 	return object
 }
 
-// end lets a pod that runs exit, and returns it as it was.
+// end makes a running pod exit. It returns the pod before the exit.
 func (j job) end(ctx context.Context, pod string, code int) *corev1.Pod {
 	GinkgoHelper()
 	return j.annotate(ctx, pod, localcluster.AnnotationExitCode, fmt.Sprint(code))
@@ -429,7 +427,7 @@ func (j job) group(ctx context.Context) *v1beta1.PodGroup {
 	return group
 }
 
-// engineGroup names what the engine knows of the job.
+// engineGroup returns an object with the kind and the name of the job's group in the engine.
 func (j job) engineGroup() client.Object {
 	named := metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}
 	if j.Kind == simulated.Volcano {
@@ -438,7 +436,7 @@ func (j job) engineGroup() client.Object {
 	return &schedulingv1beta1.PodGroup{ObjectMeta: named}
 }
 
-// below names what a job is scheduled by.
+// below returns objects with the kinds and names of the groups and queues of a job.
 func (j job) below() map[string]client.Object {
 	objects := map[string]client.Object{
 		"PodGroup": &v1beta1.PodGroup{
@@ -453,7 +451,7 @@ func (j job) below() map[string]client.Object {
 	return objects
 }
 
-// expectReleased expects the job's PodGroup to be gone soon, and that of the engine.
+// expectReleased expects that the PodGroup of the job and its group in the engine are deleted before the deadline.
 func (j job) expectReleased(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
@@ -463,16 +461,17 @@ func (j job) expectReleased(ctx context.Context) {
 	}, released).Should(Succeed())
 }
 
-// expectHeld expects the job to have no pods, and to say why.
+// expectHeld expects that the job has no pods, and that its status and a condition have the reason.
 func (j job) expectHeld(ctx context.Context, reason string) {
 	GinkgoHelper()
 	Eventually(ctx, j.reason(ctx)).Should(Equal(reason))
 	status := j.status(ctx)
 	Expect(status.Phase).To(Equal(batchv1beta1.JobPhasePending))
-	said := false
+	reported := false
 	for _, condition := range status.Conditions {
-		said = said || condition.Status == metav1.ConditionFalse && condition.Reason == reason && condition.Message != ""
+		reported = reported ||
+			condition.Status == metav1.ConditionFalse && condition.Reason == reason && condition.Message != ""
 	}
-	Expect(said).To(BeTrue(), "%+v", status.Conditions)
+	Expect(reported).To(BeTrue(), "%+v", status.Conditions)
 	Expect(j.pods(ctx)()).To(BeEmpty())
 }

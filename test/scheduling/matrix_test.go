@@ -18,30 +18,29 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// outcome is what comes of a case on an engine.
+// outcome is the expected outcome of a case on an engine.
 type outcome struct {
 	kind simulated.Kind
-	// failure is the description of the expectation that must fail; empty if the case passes.
+	// failure is the description of the expectation that must fail. Empty means that the case must pass.
 	failure string
-	// crash has the scheduler-controller killed and started again where the case says so.
+	// crash is true if cluster.crash restarts the scheduler-controller.
 	crash bool
 }
 
-// passes has a case pass on an engine.
+// passes expects a case to pass on an engine.
 func passes(kind simulated.Kind) TableEntry {
 	return Entry(string(kind), outcome{kind: kind}, SpecTimeout(timeout))
 }
 
-// fails has a case fail on an engine.
+// fails expects a case to fail on an engine.
 func fails(kind simulated.Kind, failure string) TableEntry {
 	return Entry(string(kind), outcome{kind: kind, failure: failure}, SpecTimeout(timeout))
 }
 
-// withoutGangs has a case fail on kube-scheduler without gangs: a case that does not, proves nothing of those that have
-// them.
+// withoutGangs expects a case to fail on kube-scheduler without gangs. A case that passes there does not test gangs.
 func withoutGangs(failure string) TableEntry { return fails(simulated.Plain, failure) }
 
-// onEngines has a case come out as the entries say.
+// onEngines returns the arguments of a table that runs a case once for each entry, with the expected outcome.
 func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry) []any {
 	arguments := []any{func(ctx context.Context, want outcome) {
 		c := startScheduler(ctx, want.kind)
@@ -51,7 +50,7 @@ func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry)
 			return
 		}
 		Expect(InterceptGomegaFailure(func() { body(ctx, c) })).To(MatchError(ContainSubstring(want.failure)))
-		AddReportEntry(failsAsItMust, want.failure)
+		AddReportEntry(expectedFailure, want.failure)
 	}}
 	for _, entry := range entries {
 		arguments = append(arguments, entry)
@@ -59,19 +58,18 @@ func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry)
 	return arguments
 }
 
-// onBoth has a case pass on both engines, and come out otherwise as other entries say.
+// onBoth expects a case to pass on both engines. Other entries add other outcomes.
 func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
 	return onEngines(body, append([]TableEntry{passes(simulated.Native), passes(simulated.Volcano)}, others...)...)
 }
 
 const (
 	partBound = "part of the gang is bound"
-	bothBound = "both gangs are bound in part"
+	bothBound = "both gangs are partly bound"
 )
 
-var _ = Describe("A PodGroup and its pods", func() {
-	DescribeTable(
-		"all or nothing: 4 pods on 3 CPUs wait, and are bound together when a node is added",
+var _ = Describe("A PodGroup", func() {
+	DescribeTable("is all or nothing: 4 pods wait on 3 CPUs, and are bound together when a node is added",
 		onBoth(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -89,17 +87,16 @@ var _ = Describe("A PodGroup and its pods", func() {
 			}).Should(Equal(int32(4)))
 		}, withoutGangs(partBound))...)
 
-	DescribeTable("fragmentation: 2 pods of 2 CPUs do not fit nodes of 2, 1 and 1", onBoth(func(ctx context.Context,
-		c cluster,
-	) {
-		_, err := c.AddNodes(ctx, "2", "1", "1")
-		Expect(err).NotTo(HaveOccurred())
-		c.gang(ctx, members{name: "gang", min: 2, pods: 2, cpu: "2"})
-		Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
-		Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
-	}, withoutGangs(partBound))...)
+	DescribeTable("is not bound in part on fragmented nodes: 2 pods of 2 CPUs wait on nodes of 2, 1 and 1",
+		onBoth(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "2", "1", "1")
+			Expect(err).NotTo(HaveOccurred())
+			c.gang(ctx, members{name: "gang", min: 2, pods: 2, cpu: "2"})
+			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
+			Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
+		}, withoutGangs(partBound))...)
 
-	DescribeTable("deadlock: of two gangs of 4 on 4 CPUs, made pod by pod, one runs, then the other, 20 times",
+	DescribeTable("does not deadlock with another one: two of 4 pods run one after the other on 4 CPUs, 20 times",
 		onBoth(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "1", "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -134,8 +131,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 			}
 		}, withoutGangs(bothBound))...)
 
-	DescribeTable(
-		"elastic: of 7 pods, of which 4 are needed, 5 run on 5 CPUs, 7 on 7, none on 3",
+	DescribeTable("can be elastic: if 4 of 7 pods are needed, none run on 3 CPUs, 5 on 5, and 7 on 7",
 		onBoth(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "1", "1", "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -150,8 +146,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(7))
 		}, withoutGangs(partBound))...)
 
-	DescribeTable(
-		"roles: with room for 3 workers and none for the master, of 3 that are needed with the master none is bound",
+	DescribeTable("waits for required roles: 3 workers that fit are not bound while the master does not fit",
 		onBoth(func(ctx context.Context, c cluster) {
 			_, err := c.AddNodes(ctx, "2")
 			Expect(err).NotTo(HaveOccurred())
@@ -167,14 +162,12 @@ var _ = Describe("A PodGroup and its pods", func() {
 			}
 			Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, "gang")).To(Succeed())
 			Expect(c.bound(ctx, "gang")()).To(BeEmpty(), partBound)
-			_, err = c.AddNodes(ctx, "4") // in whatever order they are tried
+			_, err = c.AddNodes(ctx, "4") // enough room for any order of the pods
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 		}, withoutGangs(partBound))...)
 
-	DescribeTable("restart: a replacement is bound after a peer has succeeded", onBoth(func(ctx context.Context,
-		c cluster,
-	) {
+	DescribeTable("gets a replacement pod bound after a peer has succeeded", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1", "1", "1", "1")
 		Expect(err).NotTo(HaveOccurred())
 		group := c.gang(ctx, members{name: "gang", min: 4, pods: 4})
@@ -188,8 +181,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(4))
 	})...)
 
-	DescribeTable(
-		"priority: of two that wait for one place in a queue, the greater priority goes first",
+	DescribeTable("with a higher priority goes first if two wait for the same place in a queue",
 		onBoth(func(ctx context.Context, c cluster) {
 			nodes, err := c.AddNodes(ctx, "1")
 			Expect(err).NotTo(HaveOccurred())
@@ -201,7 +193,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 			for _, name := range []string{"low", "high"} {
 				Expect(c.Retry(ctx, 1, corev1.NamespaceDefault, name)).To(Succeed())
 			}
-			Expect(c.bound(ctx, "first")()).To(HaveLen(1), "nothing is taken away inside a queue")
+			Expect(c.bound(ctx, "first")()).To(HaveLen(1), "no preemption inside a queue")
 			c.makeRoom(ctx, first)
 			Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1))
 			Expect(c.bound(ctx, "low")()).To(BeEmpty())
@@ -209,8 +201,7 @@ var _ = Describe("A PodGroup and its pods", func() {
 })
 
 var _ = Describe("A TensorBoard", func() {
-	DescribeTable(
-		"is scheduled from its queue, and gives its place back when it is suspended",
+	DescribeTable("is scheduled from its queue, and releases its resources when it is suspended",
 		onBoth(func(ctx context.Context, c cluster) {
 			Expect(tensorboardv1beta1.AddToScheme(c.Client.Scheme())).To(Succeed())
 			_, err := c.AddNodes(ctx, "1")
@@ -246,26 +237,27 @@ var _ = Describe("A TensorBoard", func() {
 })
 
 var _ = Describe("A Queue", func() {
-	DescribeTable("never exceeds its quota, and says who waits for it", onBoth(func(ctx context.Context, c cluster) {
-		_, err := c.AddNodes(ctx, "8")
-		Expect(err).NotTo(HaveOccurred())
-		queue := c.queue(ctx, "small", v1beta1.QueueSpec{
-			Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}},
-		})
-		first := c.gang(ctx, members{name: "first", queue: "small", min: 2, pods: 2})
-		Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(2))
-		second := c.gang(ctx, members{name: "second", queue: "small", min: 2, pods: 2})
-		Eventually(ctx, c.reason(ctx, second, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
-		Expect(c.bound(ctx, "second")()).To(BeEmpty())
-		Eventually(ctx, func() (string, error) {
-			err := c.Client.Get(ctx, client.ObjectKeyFromObject(queue), queue)
-			return queue.Status.Allocated.Cpu().String(), err
-		}).Should(Equal("2"))
-		c.delete(ctx, first)
-		Eventually(ctx, c.bound(ctx, "second")).Should(HaveLen(2))
-	})...)
+	DescribeTable("never exceeds its quota, and groups report that they wait for it",
+		onBoth(func(ctx context.Context, c cluster) {
+			_, err := c.AddNodes(ctx, "8")
+			Expect(err).NotTo(HaveOccurred())
+			queue := c.queue(ctx, "small", v1beta1.QueueSpec{
+				Quota: &v1beta1.QueueQuota{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}},
+			})
+			first := c.gang(ctx, members{name: "first", queue: "small", min: 2, pods: 2})
+			Eventually(ctx, c.bound(ctx, "first")).Should(HaveLen(2))
+			second := c.gang(ctx, members{name: "second", queue: "small", min: 2, pods: 2})
+			Eventually(ctx, c.reason(ctx, second, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
+			Expect(c.bound(ctx, "second")()).To(BeEmpty())
+			Eventually(ctx, func() (string, error) {
+				err := c.Client.Get(ctx, client.ObjectKeyFromObject(queue), queue)
+				return queue.Status.Allocated.Cpu().String(), err
+			}).Should(Equal("2"))
+			c.delete(ctx, first)
+			Eventually(ctx, c.bound(ctx, "second")).Should(HaveLen(2))
+		})...)
 
-	DescribeTable("allocates nothing while it is closed", onBoth(func(ctx context.Context, c cluster) {
+	DescribeTable("admits no group while it is closed", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "2")
 		Expect(err).NotTo(HaveOccurred())
 		queue := c.queue(ctx, "shut", v1beta1.QueueSpec{Closed: true})
@@ -277,7 +269,7 @@ var _ = Describe("A Queue", func() {
 		Eventually(ctx, c.bound(ctx, "gang")).Should(HaveLen(1))
 	})...)
 
-	DescribeTable("deletes pods that are older than it allows", onBoth(func(ctx context.Context, c cluster) {
+	DescribeTable("deletes pods that are older than its maximum duration", onBoth(func(ctx context.Context, c cluster) {
 		_, err := c.AddNodes(ctx, "1")
 		Expect(err).NotTo(HaveOccurred())
 		limit := v1beta1.Duration("4s")
@@ -287,7 +279,7 @@ var _ = Describe("A Queue", func() {
 		Eventually(ctx, c.bound(ctx, "gang")).Should(BeEmpty())
 	})...)
 
-	DescribeTable("has its pods on its nodes only", onBoth(func(ctx context.Context, c cluster) {
+	DescribeTable("places its pods only on the nodes that it selects", onBoth(func(ctx context.Context, c cluster) {
 		nodes, err := c.AddNodes(ctx, "4", "1")
 		Expect(err).NotTo(HaveOccurred())
 		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"pool": "training"}}}`))
@@ -305,7 +297,7 @@ var _ = Describe("A Queue", func() {
 	})...)
 })
 
-// succeed lets a pod end well, as the kubelet would say.
+// succeed writes the phase Succeeded of a pod, as the kubelet does.
 func succeed(ctx context.Context, c cluster, name string) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}

@@ -16,22 +16,21 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// amongQueues has a case pass on Volcano, whatever becomes of the scheduler-controller, and come out on kube-scheduler,
-// which knows no queues, as it must.
+// amongQueues expects a case to pass on Volcano, with and without a crash of the scheduler-controller. kube-scheduler
+// has no queues, so the outcome on kube-scheduler is an argument.
 func amongQueues(body func(ctx context.Context, c cluster), onNative TableEntry) []any {
 	return onEngines(body, onNative, passes(simulated.Volcano),
 		Entry("volcano, with a crash of the controller", outcome{kind: simulated.Volcano, crash: true}, SpecTimeout(timeout)))
 }
 
 const (
-	byAge        = "not the queue that has less, but the group that is older is served first"
-	notTakenBack = "nothing is taken back from another queue"
+	byAge        = "the older group is served first, not the group of the queue that uses less"
+	notReclaimed = "no resources are reclaimed from other queues"
 )
 
-// The queue that must come second has the name that Volcano puts first: by names it orders what is equal to it.
-var _ = Describe("Of queues", func() {
-	DescribeTable(
-		"the one of the greatest priority is served first, though it asked last",
+// Volcano orders equal queues by name. Therefore, the queue that must be second has the name that sorts first.
+var _ = Describe("Among queues", func() {
+	DescribeTable("the queue with the highest priority is served first, even if it asked last",
 		amongQueues(func(ctx context.Context, c cluster) {
 			c.nodes(ctx, "1")
 			c.queue(ctx, "held", v1beta1.QueueSpec{Preemptible: new(false)})
@@ -48,7 +47,7 @@ var _ = Describe("Of queues", func() {
 			c.stillWaits(ctx, "bottom")
 		}, passes(simulated.Native))...)
 
-	DescribeTable("of the same priority, the one that has less of its quota is served first, though it asked last",
+	DescribeTable("of the same priority, the queue that uses less of its quota is served first, even if it asked last",
 		amongQueues(func(ctx context.Context, c cluster) {
 			c.nodes(ctx, "10")
 			c.queue(ctx, "held", v1beta1.QueueSpec{})
@@ -68,14 +67,14 @@ var _ = Describe("Of queues", func() {
 			c.stillWaits(ctx, "ahead-more")
 		}, fails(simulated.Native, byAge))...)
 
-	DescribeTable("without a quota, the one that has less of the cluster, in what it has most of, is served first",
+	DescribeTable("without quotas, the queue with the smaller dominant share of the cluster is served first",
 		amongQueues(func(ctx context.Context, c cluster) {
 			c.nodes(ctx, "10") // and 8 GPUs
 			for _, name := range []string{"held", "ahead", "behind"} {
 				c.queue(ctx, name, v1beta1.QueueSpec{})
 			}
 			held := c.running(ctx, members{name: "held", queue: "held", min: 1, pods: 1})
-			// 6 of 8 GPUs and 3 of 10 CPUs are more than 6 of 10 CPUs.
+			// The dominant share of "ahead" is 6 of 8 GPUs. The dominant share of "behind" is 6 of 10 CPUs.
 			c.running(ctx, members{name: "ahead", queue: "ahead", min: 3, pods: 3, gpu: "2"})
 			c.running(ctx, members{name: "behind", queue: "behind", min: 6, pods: 6})
 			c.gang(ctx, members{name: "ahead-more", queue: "ahead", min: 1, pods: 1})
@@ -90,8 +89,7 @@ var _ = Describe("Of queues", func() {
 })
 
 var _ = Describe("Resources", func() {
-	DescribeTable(
-		"are taken back from a queue of a smaller priority, and from no other",
+	DescribeTable("are reclaimed only from queues with a lower priority",
 		amongQueues(func(ctx context.Context, c cluster) {
 			c.nodes(ctx, "300")
 			for _, q := range []struct {
@@ -105,30 +103,30 @@ var _ = Describe("Resources", func() {
 				c.queue(ctx, q.name, v1beta1.QueueSpec{Quota: quota("cpu", q.cpu), Priority: q.priority})
 				c.running(ctx, members{name: q.name, queue: q.name, min: int32(q.pods), pods: q.pods, cpu: "50"})
 			}
-			By("adding a pod to b, which is above nobody")
+			By("adding a pod to b, which has a higher priority than no other queue")
 			c.gang(ctx, members{name: "more-b", queue: "b", min: 1, pods: 1, cpu: "50"})
 			c.stillWaits(ctx, "more-b")
-			By("adding a pod to c, which has its quota")
+			By("adding a pod to c, which has used up its quota")
 			inC := c.gang(ctx, members{name: "more-c", queue: "c", min: 1, pods: 1, cpu: "50"})
 			Eventually(ctx, c.reason(ctx, inC, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
 			c.haveOnNodes(ctx, map[string]int{"a": 3, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0})
 
 			c.crash()
-			By("adding a pod to d, which is above a and b, of which a has the greater share")
+			By("adding a pod to d, which has a higher priority than a and b: a has the larger share of the two")
 			c.gang(ctx, members{name: "more-d", queue: "d", min: 1, pods: 1, cpu: "50"})
-			Eventually(ctx, c.bound(ctx, "more-d")).Should(HaveLen(1), notTakenBack)
+			Eventually(ctx, c.bound(ctx, "more-d")).Should(HaveLen(1), notReclaimed)
 			c.stillWaits(ctx, "more-b")
 			c.haveOnNodes(ctx, map[string]int{"a": 2, "b": 1, "c": 1, "d": 1, "more-b": 0, "more-c": 0, "more-d": 1})
-		}, fails(simulated.Native, notTakenBack))...)
+		}, fails(simulated.Native, notReclaimed))...)
 
-	DescribeTable("go up through three levels of priority", amongQueues(func(ctx context.Context, c cluster) {
+	DescribeTable("are reclaimed through three levels of priority", amongQueues(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "3")
 		for i, name := range []string{"low", "middle", "high"} {
 			c.queue(ctx, name, v1beta1.QueueSpec{Priority: int32(i)})
 			c.running(ctx, members{name: name, queue: name, min: 1, pods: 1})
 		}
 		c.gang(ctx, members{name: "middle-2", queue: "middle", min: 1, pods: 1})
-		Eventually(ctx, c.bound(ctx, "middle-2")).Should(HaveLen(1), notTakenBack)
+		Eventually(ctx, c.bound(ctx, "middle-2")).Should(HaveLen(1), notReclaimed)
 		c.haveOnNodes(ctx, map[string]int{"low": 0, "middle": 1, "high": 1})
 		c.gang(ctx, members{name: "middle-3", queue: "middle", min: 1, pods: 1})
 		c.stillWaits(ctx, "middle-3")
@@ -138,10 +136,9 @@ var _ = Describe("Resources", func() {
 		c.gang(ctx, members{name: "high-3", queue: "high", min: 1, pods: 1})
 		c.stillWaits(ctx, "high-3")
 		c.haveOnNodes(ctx, map[string]int{"low": 0, "middle": 0, "middle-2": 0, "middle-3": 0, "high": 1, "high-2": 2})
-	}, fails(simulated.Native, notTakenBack))...)
+	}, fails(simulated.Native, notReclaimed))...)
 
-	DescribeTable(
-		"are never taken from a queue that is not preemptible, until it is",
+	DescribeTable("are not reclaimed from a queue until it is preemptible",
 		amongQueues(func(ctx context.Context, c cluster) {
 			c.nodes(ctx, "1")
 			kept := c.queue(ctx, "kept", v1beta1.QueueSpec{Preemptible: new(false)})
@@ -152,11 +149,11 @@ var _ = Describe("Resources", func() {
 			c.stillWaits(ctx, "high")
 			c.haveOnNodes(ctx, map[string]int{"kept": 1})
 			change(ctx, c, kept, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
-			Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1), notTakenBack)
+			Eventually(ctx, c.bound(ctx, "high")).Should(HaveLen(1), notReclaimed)
 			c.haveOnNodes(ctx, map[string]int{"kept": 0})
-		}, fails(simulated.Native, notTakenBack))...)
+		}, fails(simulated.Native, notReclaimed))...)
 
-	DescribeTable("that a quota does not name are taken back too, but for nobody whose quota has too little left",
+	DescribeTable("are reclaimed even if no quota names them, but not for a group that exceeds the quota of its queue",
 		amongQueues(func(ctx context.Context, c cluster) {
 			c.nodes(ctx, "4") // and 8 GPUs
 			low := c.queue(ctx, "low", v1beta1.QueueSpec{Preemptible: new(false)})
@@ -166,13 +163,13 @@ var _ = Describe("Resources", func() {
 			gpus := c.gang(ctx, members{name: "gpus", queue: "high", min: 1, pods: 1, gpu: "1"})
 			c.stillWaits(ctx, "gpus")
 
-			By("lowering the quota before anything may be taken back")
+			By("lowering the quota before resources can be reclaimed")
 			change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "2") })
 			Eventually(ctx, c.reason(ctx, gpus, v1beta1.ConditionGroupScheduled)).Should(Equal(v1beta1.ReasonQuotaExceeded))
 			c.crash()
 			change(ctx, c, low, func(q *v1beta1.Queue) { q.Spec.Preemptible = nil })
 			c.gang(ctx, members{name: "cpus", queue: "high", min: 1, pods: 1})
-			Eventually(ctx, c.bound(ctx, "cpus")).Should(HaveLen(1), notTakenBack)
+			Eventually(ctx, c.bound(ctx, "cpus")).Should(HaveLen(1), notReclaimed)
 			c.stillWaits(ctx, "gpus")
 			c.haveOnNodes(ctx, map[string]int{"low": 2, "high": 1, "cpus": 1})
 
@@ -180,16 +177,16 @@ var _ = Describe("Resources", func() {
 			change(ctx, c, high, func(q *v1beta1.Queue) { q.Spec.Quota = quota("nvidia.com/gpu", "3") })
 			Eventually(ctx, c.bound(ctx, "gpus")).Should(HaveLen(1))
 			c.haveOnNodes(ctx, map[string]int{"low": 1, "high": 1, "cpus": 1})
-		}, fails(simulated.Native, notTakenBack))...)
+		}, fails(simulated.Native, notReclaimed))...)
 
-	It("are not taken back on Volcano while the scheduler-controller is down, and are when it is back",
+	It("are not reclaimed on Volcano while the scheduler-controller is down, but after its restart",
 		func(ctx context.Context) {
 			c := startScheduler(ctx, simulated.Volcano)
 			c.nodes(ctx, "1")
 			c.queue(ctx, "low", v1beta1.QueueSpec{})
 			c.queue(ctx, "high", v1beta1.QueueSpec{Priority: 1})
 			c.running(ctx, members{name: "low", queue: "low", min: 1, pods: 1})
-			By("having a group wait that no node could hold, so that Volcano asks from now on")
+			By("creating a group that fits no node, so that Volcano asks the extender from now on")
 			c.gang(ctx, members{name: "huge", queue: "high", min: 1, pods: 1, cpu: "2"})
 			Eventually(ctx, func() (*bool, error) {
 				var queue volcanov1beta1.Queue
@@ -208,7 +205,7 @@ var _ = Describe("Resources", func() {
 })
 
 var _ = Describe("A quota", func() {
-	DescribeTable("of pods is kept, and one of nothing", onBoth(func(ctx context.Context, c cluster) {
+	DescribeTable("can limit the number of pods, and can be 0", onBoth(func(ctx context.Context, c cluster) {
 		c.nodes(ctx, "4")
 		c.queue(ctx, "one", v1beta1.QueueSpec{Quota: quota("pods", "1")})
 		c.queue(ctx, "none", v1beta1.QueueSpec{Quota: quota("cpu", "0")})
@@ -223,7 +220,7 @@ var _ = Describe("A quota", func() {
 	})...)
 })
 
-// quota of one resource.
+// quota returns a quota for one resource.
 func quota(name corev1.ResourceName, quantity string) *v1beta1.QueueQuota {
 	return &v1beta1.QueueQuota{Requests: corev1.ResourceList{name: resource.MustParse(quantity)}}
 }
@@ -235,7 +232,7 @@ func (c cluster) nodes(ctx context.Context, cpus ...string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// running makes a gang and waits until all its pods run: only then may resources be taken back from it.
+// running creates a gang and waits until all its pods run. Before that, no resources can be reclaimed from it.
 func (c cluster) running(ctx context.Context, m members) *v1beta1.PodGroup {
 	GinkgoHelper()
 	group := c.gang(ctx, m)
@@ -246,19 +243,17 @@ func (c cluster) running(ctx context.Context, m members) *v1beta1.PodGroup {
 	return group
 }
 
-// stillWaits has the engine try a group three times, in vain.
+// stillWaits checks that three attempts of the engine to place a group fail.
 func (c cluster) stillWaits(ctx context.Context, group string) {
 	GinkgoHelper()
 	waiting := &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: group}}
-	Eventually(
-		ctx,
-		c.reason(ctx, waiting, v1beta1.ConditionGroupScheduled),
-	).Should(BeElementOf(v1beta1.ReasonUnschedulable, v1beta1.ReasonQuotaExceeded))
+	Eventually(ctx, c.reason(ctx, waiting, v1beta1.ConditionGroupScheduled)).
+		Should(BeElementOf(v1beta1.ReasonUnschedulable, v1beta1.ReasonQuotaExceeded))
 	Expect(c.Retry(ctx, 3, corev1.NamespaceDefault, group)).To(Succeed())
 	Expect(c.bound(ctx, group)()).To(BeEmpty(), group)
 }
 
-// haveOnNodes expects so many pods of each group on nodes, none of which is being deleted.
+// haveOnNodes expects the given number of pods of each group on nodes. It does not count pods that are being deleted.
 func (c cluster) haveOnNodes(ctx context.Context, want map[string]int) {
 	GinkgoHelper()
 	got := map[string]int{}

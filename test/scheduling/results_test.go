@@ -17,14 +17,14 @@ import (
 
 const (
 	resultsFile  = "../../docs/scheduling.md"
-	resultsBegin = "<!-- begin of the results, which make e2e FOCUS=scheduling writes -->\n"
-	resultsEnd   = "<!-- end of the results -->\n"
+	resultsBegin = "<!-- Start of the results. `make e2e FOCUS=scheduling` writes them. -->\n"
+	resultsEnd   = "<!-- End of the results. -->\n"
 )
 
-// failsAsItMust is the name of report entries that say how a case fails on an engine that cannot pass it.
-const failsAsItMust = "fails as it must"
+// expectedFailure is the name of report entries for cases that fail as expected on an engine. The value is the failure.
+const expectedFailure = "expected failure"
 
-// A suite that ran whole writes down what passes on which engine.
+// After a successful run of the whole suite, the tables of the results are updated.
 var _ = ReportAfterSuite("results", func(report Report) {
 	if !report.SuiteSucceeded || report.PreRunStats.SpecsThatWillRun != report.PreRunStats.TotalSpecs {
 		return
@@ -40,11 +40,11 @@ var _ = ReportAfterSuite("results", func(report Report) {
 	Expect(os.WriteFile(resultsFile, written, 0o600)).To(Succeed())
 })
 
-// resultTables writes a table for each subject, with a row for each case that is told apart by engines.
+// resultTables returns a table for each subject. It has a row for each case that runs on several engines.
 func resultTables(specs types.SpecReports) string {
 	type row struct {
 		subject, name string
-		// definition is where the case is defined. Reports of parallel processes come in any order.
+		// definition is the location of the case in the code. It sorts the reports of parallel processes.
 		definition types.CodeLocation
 		cells      map[simulated.Kind]string
 	}
@@ -63,17 +63,14 @@ func resultTables(specs types.SpecReports) string {
 		}
 		rows[i].cells[kind] = "yes"
 		for _, entry := range spec.ReportEntries {
-			if entry.Name == failsAsItMust {
+			if entry.Name == expectedFailure {
 				rows[i].cells[kind] = "no: " + entry.StringRepresentation()
 			}
 		}
 	}
 	slices.SortFunc(rows, func(a, b *row) int {
-		return cmp.Or(
-			strings.Compare(a.subject, b.subject),
-			strings.Compare(a.definition.FileName, b.definition.FileName),
-			cmp.Compare(a.definition.LineNumber, b.definition.LineNumber),
-		)
+		return cmp.Or(strings.Compare(a.subject, b.subject), strings.Compare(a.definition.FileName, b.definition.FileName),
+			cmp.Compare(a.definition.LineNumber, b.definition.LineNumber))
 	})
 	var text strings.Builder
 	subject := ""

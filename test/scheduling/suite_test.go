@@ -1,4 +1,4 @@
-// Package scheduling tests gangs and queues on the scheduling engines themselves.
+// Package scheduling tests gangs and queues on real scheduling engines.
 package scheduling
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func TestScheduling(t *testing.T) {
 	if os.Getenv("E2E") == "" {
-		t.Skip("the tests of scheduling run whole schedulers, which are built for minutes first: set E2E=true")
+		t.Skip("these tests run real schedulers, which take minutes to build: set E2E=true to run them")
 	}
 	log.SetLogger(GinkgoLogr)
 	RegisterFailHandler(Fail)
@@ -28,11 +28,11 @@ func TestScheduling(t *testing.T) {
 	RunSpecs(t, "scheduling", Label("scheduling"))
 }
 
-// programs are those that control planes consist of.
+// programs are the programs of the control planes.
 var programs simulated.Programs
 
-// The first process builds the programs, and the others find them built. Time limits are made for what runs, not for
-// builds.
+// The first process builds the programs, and the others find them in the cache. The build is outside of the specs,
+// because their timeouts are too short for it.
 var _ = SynchronizedBeforeSuite(build, build)
 
 func build(ctx context.Context) {
@@ -46,8 +46,8 @@ func build(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// start starts a control plane with an engine, which stops after the test or container of tests. If one failed, the end
-// of the engine's log is in the report.
+// start starts a control plane with an engine and stops it after the spec or container. If a spec failed, it adds the
+// end of the engine's log to the report.
 func start(ctx context.Context, kind simulated.Kind, crds ...string) *simulated.ControlPlane {
 	GinkgoHelper()
 	c, err := simulated.Start(ctx, simulated.Options{Kind: kind, CRDs: crds, Dir: GinkgoT().TempDir(), Programs: programs})

@@ -18,12 +18,12 @@ import (
 
 const retryTimeout = 30 * time.Second
 
-// Retry makes the engine try to place what waits of a group, as often as told, and returns when it has given up each
-// time. What is bound meanwhile need not be tried again. It returns an error if nothing waits at the start, or if the
-// engine does not try: since members, the group or its queue are missing, or since no node could hold the pods even if
-// it were empty.
+// Retry makes the engine try several times to place the waiting pods of a group. It returns when every attempt has
+// failed. Pods that are bound in the meantime are not tried again. Retry returns an error if no pod waits at the start,
+// or if the engine makes no attempt. The engine makes none if members, the group or its queue are missing, or if the
+// pods do not even fit an empty node.
 //
-// So a test can say that pods stay unbound without waiting for a time in which they might have been bound.
+// With Retry, a test can check that pods stay unbound without waiting for a fixed time.
 func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group string) error {
 	for i := range times {
 		waiting, err := c.waiting(ctx, namespace, group)
@@ -43,7 +43,7 @@ func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group st
 	return nil
 }
 
-// retry returns when each of the pods was tried once more, or is bound or gone.
+// retry returns when each of the pods has been tried again, is bound, or is deleted.
 func (c *ControlPlane) retry(ctx context.Context, pods []corev1.Pod) error {
 	before := make([]int, len(pods))
 	for i := range pods {
@@ -74,20 +74,18 @@ func (c *ControlPlane) retry(ctx context.Context, pods []corev1.Pod) error {
 	})
 }
 
-// nudge gives the largest node a thousandth of a CPU more: kube-scheduler tries a pod again only when something has
-// changed that could help it.
+// nudge adds a thousandth of a CPU to the largest node. kube-scheduler retries a pod only after a change that could
+// make it schedulable.
 func (c *ControlPlane) nudge(ctx context.Context) error {
 	if c.Kind == Volcano {
-		return nil // it tries everything that waits in each of its sessions
+		return nil // Volcano tries all waiting pods in each session
 	}
 	nodes := &corev1.NodeList{}
 	if err := c.Client.List(ctx, nodes); err != nil || len(nodes.Items) == 0 {
 		return err
 	}
-	node := slices.MaxFunc(
-		nodes.Items,
-		func(a, b corev1.Node) int { return a.Status.Allocatable.Cpu().Cmp(*b.Status.Allocatable.Cpu()) },
-	)
+	node := slices.MaxFunc(nodes.Items,
+		func(a, b corev1.Node) int { return a.Status.Allocatable.Cpu().Cmp(*b.Status.Allocatable.Cpu()) })
 	base := node.DeepCopy()
 	cpu := node.Status.Allocatable[corev1.ResourceCPU]
 	cpu.Add(resource.MustParse("1m"))
@@ -95,15 +93,15 @@ func (c *ControlPlane) nudge(ctx context.Context) error {
 	return c.Client.Status().Patch(ctx, &node, client.MergeFrom(base))
 }
 
-// attempts tell how often the engine has tried to place a pod, and has given up.
+// attempts counts the failed attempts of the engine to place a pod.
 type attempts struct {
 	count func(ctx context.Context, pod *corev1.Pod) (int, error)
-	// more is by how much the count must rise until it is certain that one attempt began after the first count.
+	// more is how much the count must increase to prove that an attempt began after the first count.
 	more int
 }
 
-// logAttempts counts the attempts that kube-scheduler's log speaks of: neither its metrics nor events nor conditions
-// tell, for a pod, that it failed as it had failed before.
+// logAttempts counts the attempts in the log of kube-scheduler. Metrics, events and conditions do not show that a pod
+// failed again for the same reason.
 func logAttempts(file string) attempts {
 	return attempts{more: 1, count: func(_ context.Context, pod *corev1.Pod) (int, error) {
 		log, err := os.ReadFile(file)
@@ -113,7 +111,7 @@ func logAttempts(file string) attempts {
 		count := 0
 		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
 		for line := range bytes.Lines(log) {
-			// The second is said of members that are not tried any more, since too few are left for the group.
+			// The second message is for members that are not tried anymore, because too few are left for the group.
 			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) ||
 				bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
 			if isAttempt && bytes.Contains(line, name) {
@@ -124,8 +122,8 @@ func logAttempts(file string) attempts {
 	}}
 }
 
-// sessionAttempts counts the sessions of Volcano, by its metrics: it tries everything that waits in each of them. What
-// it has not seen yet, or does not try since it lacks a group or a queue, has no condition.
+// sessionAttempts counts the sessions of Volcano by its metrics. Volcano tries all waiting pods in each session. A pod
+// without the condition PodScheduled has not been tried: Volcano has not seen it yet, or its group or queue is missing.
 func sessionAttempts(metricsURL string) attempts {
 	return attempts{more: 2, count: func(ctx context.Context, pod *corev1.Pod) (int, error) {
 		tried := func(c corev1.PodCondition) bool {
@@ -147,7 +145,7 @@ func volcanoSessions(ctx context.Context, metricsURL string) (int, error) {
 	}
 	found := sessionCount.FindSubmatch(metrics)
 	if found == nil {
-		return 0, fmt.Errorf("%s does not tell the number of sessions", metricsURL)
+		return 0, fmt.Errorf("%s does not have the number of sessions", metricsURL)
 	}
 	return strconv.Atoi(string(found[1]))
 }

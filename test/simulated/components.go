@@ -19,7 +19,7 @@ import (
 //go:embed kube-scheduler.yaml
 var kubeSchedulerConfig string
 
-// kwokConfig lets as many pods go on at once as is to be filled in.
+// kwokConfig is the configuration of kwok. The verb is the number of pods that are processed at the same time.
 const kwokConfig = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
@@ -29,7 +29,7 @@ options:
 ---
 `
 
-// extenderURL is where the configuration of Volcano's scheduler, as it is shipped, has the extender.
+// extenderURL is the URL of the extender in the shipped configuration of Volcano's scheduler.
 const extenderURL = "http://volcano-extender.t9k-scheduler.svc"
 
 func (c *ControlPlane) newProgram(name, dir string, ready func(context.Context) error, args ...string) *program {
@@ -38,13 +38,14 @@ func (c *ControlPlane) newProgram(name, dir string, ready func(context.Context) 
 	}
 }
 
-// file writes a configuration and returns its path.
+// file writes a configuration file and returns its path.
 func (c *ControlPlane) file(name string, content []byte) (string, error) {
 	path := filepath.Join(c.options.Dir, name)
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// Kubeconfig writes the kubeconfig of a component, with the rights that Kubernetes gives to that name or to the groups.
+// Kubeconfig writes a kubeconfig for a component and returns its path. The component authenticates as the user with the
+// groups.
 func (c *ControlPlane) Kubeconfig(component, user string, groups ...string) (string, error) {
 	added, err := c.environment.AddUser(envtest.User{Name: user, Groups: groups}, &rest.Config{})
 	if err != nil {
@@ -57,9 +58,8 @@ func (c *ControlPlane) Kubeconfig(component, user string, groups ...string) (str
 	return c.file(component+".kubeconfig", content)
 }
 
-// RunControllerManager starts a kube-controller-manager of the given name and returns when it is ready. Without other
-// flags it runs all controllers of Kubernetes: the garbage collector, that of namespaces, and what else could get in
-// the way of a scheduler.
+// RunControllerManager starts a kube-controller-manager with the given name and returns when it is ready. Without other
+// flags, it runs all controllers of Kubernetes, such as the garbage collector and the namespace controller.
 func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, flags ...string) error {
 	kubeconfig, err := c.Kubeconfig(name, "system:"+name, "system:masters")
 	if err != nil {
@@ -80,8 +80,8 @@ func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, fl
 	return c.Run(ctx, name, argv, Probe("https://"+address.String()+"/healthz", certificate))
 }
 
-// kwokOfAllNodes returns the kwok that plays all nodes, or nil if each has its own. It lets many pods go on at once: a
-// kubelet of each node would.
+// kwokOfAllNodes returns the kwok that simulates all nodes, or nil if each node has its own kwok. It processes many
+// pods at the same time, as the kubelets of several nodes do.
 func (c *ControlPlane) kwokOfAllNodes() (*program, error) {
 	if c.options.KwokPerNode {
 		return nil, nil
@@ -89,8 +89,8 @@ func (c *ControlPlane) kwokOfAllNodes() (*program, error) {
 	return c.kwok(Kwok, "--manage-all-nodes=true", 16)
 }
 
-// kwokOfNode returns the kwok that plays a node, or nil if one plays all. It lets one pod go on after the other, as a
-// kubelet does.
+// kwokOfNode returns the kwok that simulates a node, or nil if one kwok simulates all nodes. It processes one pod after
+// the other, as a kubelet does.
 func (c *ControlPlane) kwokOfNode(node string) (*program, error) {
 	if !c.options.KwokPerNode {
 		return nil, nil
@@ -98,13 +98,14 @@ func (c *ControlPlane) kwokOfNode(node string) (*program, error) {
 	return c.kwok(Kwok+"-"+node, "--manage-single-node="+node, 1)
 }
 
-// kwok plays the nodes that the flag tells, and lets so many of their pods go on at once.
-func (c *ControlPlane) kwok(name, nodes string, atOnce int) (*program, error) {
+// kwok returns a kwok that simulates the nodes that the flag selects. It processes up to parallelism pods at the same
+// time.
+func (c *ControlPlane) kwok(name, nodesFlag string, parallelism int) (*program, error) {
 	kubeconfig, err := c.Kubeconfig(name, "kwok", "system:masters")
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.file(name+".yaml", append(fmt.Appendf(nil, kwokConfig, atOnce), localcluster.Stages()...))
+	config, err := c.file(name+".yaml", append(fmt.Appendf(nil, kwokConfig, parallelism), localcluster.Stages()...))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (c *ControlPlane) kwok(name, nodes string, atOnce int) (*program, error) {
 		return nil, err
 	}
 	argv := []string{
-		filepath.Join(c.options.Programs.kwok, Kwok), nodes,
+		filepath.Join(c.options.Programs.kwok, Kwok), nodesFlag,
 		"--kubeconfig=" + kubeconfig,
 		"--config=" + config,
 		"--node-lease-duration-seconds=40",
@@ -124,7 +125,7 @@ func (c *ControlPlane) kwok(name, nodes string, atOnce int) (*program, error) {
 	}, nil
 }
 
-// kubeScheduler runs as the user whose rights Kubernetes ships, as the real one does.
+// kubeScheduler returns the kube-scheduler. It authenticates as system:kube-scheduler, which has default roles.
 func (c *ControlPlane) kubeScheduler() (*program, error) {
 	c.Engine = "kube-scheduler"
 	kubeconfig, err := c.Kubeconfig(c.Engine, "system:kube-scheduler")
@@ -149,11 +150,11 @@ func (c *ControlPlane) kubeScheduler() (*program, error) {
 		"--config="+config,
 		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(c.Engine),
 		"--feature-gates="+strings.Join(gates, ","),
-		"--v=2", // logAttempts reads that
+		"--v=2", // for logAttempts
 	), nil
 }
 
-// volcano runs with the configuration that is shipped, but for where the extender is.
+// volcano returns Volcano's scheduler. It has the shipped configuration with another URL of the extender.
 func (c *ControlPlane) volcano() (*program, error) {
 	c.Engine = "vc-scheduler"
 	kubeconfig, err := c.Kubeconfig(c.Engine, "vc-scheduler", "system:masters")
@@ -187,7 +188,7 @@ func (c *ControlPlane) volcano() (*program, error) {
 		if n, err := volcanoSessions(ctx, metrics); err != nil || n > 0 {
 			return err
 		}
-		return errors.New("it has not scheduled once")
+		return errors.New("no scheduling session has ended yet")
 	}
 	return c.newProgram(c.Engine, c.options.Programs.volcano, ready,
 		"--kubeconfig="+kubeconfig,
@@ -213,7 +214,7 @@ func volcanoCRDs(source string) []string {
 	return files
 }
 
-// certDir is where a component writes the certificate that it signs itself.
+// certDir returns the folder for the self-signed certificate of a component.
 func (c *ControlPlane) certDir(component string) string {
 	return filepath.Join(c.options.Dir, component+"-cert")
 }

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// AddNodes adds a simulated node for each quantity of CPU, and returns their names when all are ready. Of memory and
-// the like they have more than tests need.
+// AddNodes adds a simulated node for each quantity of CPU. It returns the names of the nodes when all are ready. Other
+// resources exceed the needs of tests.
 func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, error) {
 	var names []string
 	for _, cpu := range cpus {
@@ -51,7 +51,7 @@ func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, 
 	return names, nil
 }
 
-// schedulable says whether pods may be bound to the node: controllers take away the taints of a new node when it is
+// schedulable reports whether pods can be bound to the node. Controllers remove the taints of a new node when it is
 // ready.
 func schedulable(node *corev1.Node) bool {
 	ready := false
@@ -61,12 +61,12 @@ func schedulable(node *corev1.Node) bool {
 	return ready && len(node.Spec.Taints) == 0
 }
 
-// RemoveNode deletes a node, as when a machine is taken away. Controllers delete its pods.
+// RemoveNode deletes a node, as if its machine was removed. Controllers delete its pods.
 func (c *ControlPlane) RemoveNode(ctx context.Context, name string) error {
 	return c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// Bound returns the names of the pods of a group that are bound to a node, in their order.
+// Bound returns the names of the pods of a group that are bound to a node, in the order of the list.
 func (c *ControlPlane) Bound(ctx context.Context, namespace, group string) ([]string, error) {
 	pods, err := c.pods(ctx, namespace, group)
 	var bound []string
@@ -78,7 +78,7 @@ func (c *ControlPlane) Bound(ctx context.Context, namespace, group string) ([]st
 	return bound, err
 }
 
-// waiting returns the pods of a group that the engine should bind: those that have a gate are not its business yet.
+// waiting returns the pods of a group that the engine should bind. The engine ignores pods with a scheduling gate.
 func (c *ControlPlane) waiting(ctx context.Context, namespace, group string) ([]corev1.Pod, error) {
 	pods, err := c.pods(ctx, namespace, group)
 	var waiting []corev1.Pod

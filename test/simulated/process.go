@@ -25,21 +25,21 @@ const (
 	logTailLines = 20
 )
 
-// program is a component that may be killed and started again.
+// program is a component that can be killed and started again.
 type program struct {
 	name  string
 	argv  []string // argv[0] is an absolute path
-	log   string   // the file that its output is appended to
+	log   string   // the file to which the output is appended
 	ready func(context.Context) error
 
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has ended
+	exited chan struct{} // closed when the process has ended
 }
 
 // start starts the program and waits until it is ready.
 func (p *program) start(ctx context.Context) error {
 	if p.running() {
-		return fmt.Errorf("%s runs already", p.name)
+		return fmt.Errorf("%s is already running", p.name)
 	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -48,19 +48,19 @@ func (p *program) start(ctx context.Context) error {
 	defer log.Close()
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// Whatever becomes of this test, the program goes with it.
+	// The program ends with the test, even if the test is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	exited := make(chan struct{})
 	p.exited = exited
 	go func(cmd *exec.Cmd) {
-		runtime.LockOSThread() // Pdeathsig is about the thread that starts the program
+		runtime.LockOSThread() // Pdeathsig is sent when the thread that started the program ends
 		defer runtime.UnlockOSThread()
 		defer close(exited)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // the log has the error
 		}
 	}(p.cmd)
 	if err := <-started; err != nil {
@@ -69,7 +69,7 @@ func (p *program) start(ctx context.Context) error {
 	var notReady error
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		if !p.running() {
-			return false, fmt.Errorf("%s ended at once", p.name)
+			return false, fmt.Errorf("%s ended before it was ready", p.name)
 		}
 		notReady = p.ready(ctx)
 		return notReady == nil, nil
@@ -92,10 +92,10 @@ func (p *program) running() bool {
 	}
 }
 
-// kill ends the program without a warning, as a crash would, and returns when it is gone.
+// kill kills the program, like a crash, and returns when the process has ended.
 func (p *program) kill() error { return p.end(syscall.SIGKILL) }
 
-// end sends the signal to the program, if it runs, and returns when it is gone.
+// end sends the signal to the program if it runs, and returns when the process has ended.
 func (p *program) end(signal syscall.Signal) error {
 	if !p.running() {
 		return nil
@@ -116,13 +116,13 @@ func (p *program) logTail() string {
 	return strings.Join(lines[max(0, len(lines)-logTailLines):], "\n")
 }
 
-// Address is where a program listens.
+// Address is the address on which a program listens.
 type Address struct{ host, port string }
 
 // String returns host:port.
 func (a Address) String() string { return net.JoinHostPort(a.host, a.port) }
 
-// Listen returns a loopback address that nothing listens on.
+// Listen returns a loopback address with a free port.
 func Listen() (Address, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,8 +133,8 @@ func Listen() (Address, error) {
 	return Address{host, port}, err
 }
 
-// Probe returns a check whether a GET of the URL answers 200. The file is the certificate that the server shows, if it
-// uses TLS.
+// Probe returns a function that checks whether a GET of the URL returns 200. If the server uses TLS, the certificate is
+// the path of its certificate.
 func Probe(url, certificate string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := get(ctx, url, certificate)
@@ -156,7 +156,7 @@ func get(ctx context.Context, url, certificate string) ([]byte, error) {
 	return Get(ctx, &http.Client{Transport: transport}, url)
 }
 
-// Get returns what a program answers to a GET of the URL. It returns an error unless that is 200.
+// Get returns the body of the response to a GET of the URL. It returns an error if the status is not 200.
 func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Programs are those of a control plane, as folders that they are in, and how Volcano's scheduler is configured.
+// Programs holds the folders of the programs of a control plane, and the path of the configuration of Volcano's
+// scheduler.
 type Programs struct{ assets, kubernetes, kwok, volcano, volcanoSource, volcanoConfig string }
 
-// Build builds what is missing of the programs that control planes of the given kinds need, which takes many minutes
-// the first time.
+// Build builds the programs for control planes of the given kinds, unless they are cached. The first build takes many
+// minutes.
 func Build(ctx context.Context, b *localcluster.Builder, kinds ...Kind) (p Programs, err error) {
 	if p.assets, err = b.Assets(ctx); err != nil {
 		return p, err

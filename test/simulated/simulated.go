@@ -1,6 +1,6 @@
-// Package simulated runs control planes of Kubernetes with simulated nodes: real API server, etcd, controllers and
-// scheduler, the scheduling engines that the scheduler-controller may stand on among them; nodes that kwok plays.
-// Several may run beside each other and beside the local cluster.
+// Package simulated runs Kubernetes control planes with simulated nodes. API server, etcd, controllers and scheduler
+// are real, including the engines of the scheduler-controller. kwok simulates the nodes. Several control planes can run
+// at the same time, also while the local cluster runs.
 package simulated
 
 import (
@@ -27,59 +27,60 @@ const (
 	Native Kind = "native"
 	// Volcano is the scheduler of Volcano.
 	Volcano Kind = "volcano"
-	// Plain is kube-scheduler as most clusters have it: without gangs. The API server does not know them either.
+	// Plain is kube-scheduler without gang scheduling, as in most clusters. The API server does not support it either.
 	Plain Kind = "plain"
-	// Mixed is kube-scheduler without gangs, by mistake: the rest of Kubernetes knows them.
+	// Mixed is a misconfiguration: the API server supports gang scheduling, but it is disabled in kube-scheduler.
 	Mixed Kind = "mixed"
-	// None is no scheduler: pods must name their nodes.
+	// None means no scheduler. Pods must name their nodes.
 	None Kind = "none"
 )
 
 const (
-	// SchedulerName is what pods name to be scheduled by the engine.
+	// SchedulerName is the schedulerName of pods that the engine schedules.
 	SchedulerName = "t9k-scheduler"
-	// LabelGroup is the label by which pods tell the harness, and the scheduler of this repository, their group.
+	// LabelGroup is the label of a pod with the name of its group. This package and the scheduler-controller read it.
 	LabelGroup = "scheduler.tensorstack.dev/group-name"
 )
 
-// Names of the components that may be killed and restarted, beside that of the engine. Kwok is one unless there is one
-// for each node.
+// Names of components that can be killed and restarted, in addition to the engine. With Options.KwokPerNode, there is
+// no component Kwok.
 const (
 	ControllerManager = "kube-controller-manager"
 	Kwok              = "kwok"
 )
 
-// Options say what to start.
+// Options configure a control plane.
 type Options struct {
 	Kind Kind
-	// CRDs are folders with CRDs to install, beside those of the engine.
+	// CRDs are folders with CRDs to install, in addition to the CRDs of the engine.
 	CRDs []string
-	// Dir takes configurations and logs. It must exist.
+	// Dir is the folder for configuration files and logs. It must exist.
 	Dir string
-	// Programs are what to run.
+	// Programs are the programs to run.
 	Programs Programs
-	// APIServer are flags of the API server, beside those that it needs, by name.
+	// APIServer holds additional flags of the API server, by name.
 	APIServer map[string]string
-	// ControllerManager are flags of the kube-controller-manager, beside those that it needs.
+	// ControllerManager holds additional flags of the kube-controller-manager.
 	ControllerManager []string
-	// KwokPerNode has a kwok of its own play each node, named kwok-<node>, which sees the pods of that node alone, as a
-	// kubelet does. One for all nodes takes less, but every few minutes it begins its watch again with all pods that there
-	// are, and with 10,000 and more it then falls behind.
+	// KwokPerNode simulates each node with a separate kwok named kwok-<node>. Like a kubelet, it watches only the pods of
+	// its node. A single kwok for all nodes uses less memory and CPU. But it restarts its watch with all existing pods
+	// every few minutes, and falls behind if there are 10,000 pods or more.
 	KwokPerNode bool
 }
 
 // ControlPlane is a cluster with a scheduling engine and simulated nodes.
 type ControlPlane struct {
-	// Config and Client may do everything.
+	// Config and Client have all permissions.
 	Config *rest.Config
 	Client client.Client
-	// Kind is what schedules.
+	// Kind is the kind from the options.
 	Kind Kind
-	// Engine is the component that schedules.
+	// Engine is the name of the component that schedules.
 	Engine string
-	// ExtenderAddress is where Volcano asks whose pods may be evicted; empty for other engines.
+	// ExtenderAddress is the address at which Volcano asks the extender whose pods can be evicted. It is empty for other
+	// engines.
 	ExtenderAddress string
-	// StartTime is how long it took to start.
+	// StartTime is how long the start took.
 	StartTime time.Duration
 
 	options     Options
@@ -104,7 +105,7 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Stop stops everything. Logs stay.
+// Stop stops all components. It does not delete logs.
 func (c *ControlPlane) Stop() error {
 	var errs []error
 	for _, p := range c.programs {
@@ -113,7 +114,7 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(append(errs, c.environment.Stop())...)
 }
 
-// Kill ends a component without a warning, as a crash would.
+// Kill kills a component, like a crash.
 func (c *ControlPlane) Kill(component string) error {
 	p, err := c.program(component)
 	if err != nil {
@@ -122,7 +123,7 @@ func (c *ControlPlane) Kill(component string) error {
 	return p.kill()
 }
 
-// Terminate asks a component to end, as a kubelet does, and returns when it is gone.
+// Terminate sends SIGTERM to a component, as a kubelet does, and returns when the process has ended.
 func (c *ControlPlane) Terminate(component string) error {
 	p, err := c.program(component)
 	if err != nil {
@@ -131,10 +132,10 @@ func (c *ControlPlane) Terminate(component string) error {
 	return p.end(syscall.SIGTERM)
 }
 
-// Freeze keeps a component from doing anything until Thaw, while the rest goes on.
+// Freeze stops the process of a component until Thaw. The other components continue to run.
 func (c *ControlPlane) Freeze(component string) error { return c.signal(component, syscall.SIGSTOP) }
 
-// Thaw lets a component go on after Freeze.
+// Thaw continues a component after Freeze.
 func (c *ControlPlane) Thaw(component string) error { return c.signal(component, syscall.SIGCONT) }
 
 func (c *ControlPlane) signal(component string, signal syscall.Signal) error {
@@ -143,7 +144,7 @@ func (c *ControlPlane) signal(component string, signal syscall.Signal) error {
 		return err
 	}
 	if !p.running() {
-		return fmt.Errorf("%s does not run", component)
+		return fmt.Errorf("%s is not running", component)
 	}
 	return p.cmd.Process.Signal(signal)
 }
@@ -157,7 +158,7 @@ func (c *ControlPlane) Restart(ctx context.Context, component string) error {
 	return p.start(ctx)
 }
 
-// LogTail returns the end of what a component has written.
+// LogTail returns the last lines of the log of a component.
 func (c *ControlPlane) LogTail(component string) string {
 	p, err := c.program(component)
 	if err != nil {
@@ -176,7 +177,7 @@ func (c *ControlPlane) program(name string) (*program, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("no component %q", name)
+	return nil, fmt.Errorf("the control plane has no component %q", name)
 }
 
 func (c *ControlPlane) start(ctx context.Context) (err error) {
@@ -217,7 +218,8 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Run starts another program, such as a controller, and returns when it is ready. It goes with the control plane.
+// Run starts an additional program, such as a controller, and returns when it is ready. It stops with the control
+// plane.
 func (c *ControlPlane) Run(ctx context.Context, name string, argv []string, ready func(context.Context) error) error {
 	return c.run(ctx, &program{name: name, argv: argv, log: c.logFile(name), ready: ready})
 }
@@ -230,7 +232,7 @@ func (c *ControlPlane) run(ctx context.Context, p *program) error {
 	return p.start(ctx)
 }
 
-// gates are the feature gates that gangs need in every component of Kubernetes.
+// gates returns the feature gates for gang scheduling. Every component of Kubernetes needs them.
 func (c *ControlPlane) gates() []string {
 	if c.Kind == Native || c.Kind == Mixed {
 		return []string{"GenericWorkload=true"}
@@ -238,7 +240,7 @@ func (c *ControlPlane) gates() []string {
 	return nil
 }
 
-// engine returns what schedules, or nil for nothing.
+// engine returns the program that schedules, or nil for None.
 func (c *ControlPlane) engine() (*program, error) {
 	switch c.Kind {
 	case None:

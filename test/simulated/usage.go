@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// Usage is what a component has used of the machine.
+// Usage is the resource usage of a component.
 type Usage struct {
-	// CPU is the time of all cores, since the component was started.
+	// CPU is the CPU time since the start of the component, summed over all cores.
 	CPU time.Duration
-	// Resident and PeakResident are its memory now and at most, in bytes.
+	// Resident and PeakResident are the current and the peak resident memory, in bytes.
 	Resident, PeakResident int64
 }
 
-// clockTick is the unit of times in /proc, which is the same on all of Linux (proc(5), USER_HZ).
+// clockTick is the unit of times in /proc. See USER_HZ in proc(5).
 const clockTick = 10 * time.Millisecond
 
-// Usage returns what a component has used so far. It returns an error if there is none of the name or it does not run.
+// Usage returns the resource usage of a component. It returns an error if there is no such component or it does not
+// run.
 func (c *ControlPlane) Usage(component string) (Usage, error) {
 	p, err := c.program(component)
 	if err != nil {
 		return Usage{}, err
 	}
 	if !p.running() {
-		return Usage{}, fmt.Errorf("%s does not run", component)
+		return Usage{}, fmt.Errorf("%s is not running", component)
 	}
 	proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
 	stat, err := os.ReadFile(proc + "stat")
@@ -40,19 +41,19 @@ func (c *ControlPlane) Usage(component string) (Usage, error) {
 	return parseUsage(string(stat), string(status))
 }
 
-// parseUsage reads the files stat and status of a process; see proc(5).
+// parseUsage parses the files stat and status of a process. See proc(5).
 func parseUsage(stat, status string) (Usage, error) {
-	// the name of the program may have spaces and parentheses
+	// The name of the program can contain spaces and parentheses.
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const utime, stime = 11, 12 // without the pid and the name
+	const utime, stime = 11, 12 // the fields after the PID and the name
 	if len(fields) <= stime {
-		return Usage{}, fmt.Errorf("unexpected stat of a process: %q", stat)
+		return Usage{}, fmt.Errorf("unexpected content of /proc/<pid>/stat: %q", stat)
 	}
 	var usage Usage
 	for _, field := range []int{utime, stime} {
 		ticks, err := strconv.ParseInt(fields[field], 10, 64)
 		if err != nil {
-			return Usage{}, fmt.Errorf("unexpected stat of a process: %w", err)
+			return Usage{}, fmt.Errorf("unexpected content of /proc/<pid>/stat: %w", err)
 		}
 		usage.CPU += time.Duration(ticks) * clockTick
 	}
@@ -69,7 +70,7 @@ func parseUsage(stat, status string) (Usage, error) {
 		}
 		kibibytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		if err != nil {
-			return Usage{}, fmt.Errorf("unexpected status of a process: %w", err)
+			return Usage{}, fmt.Errorf("unexpected content of /proc/<pid>/status: %w", err)
 		}
 		*bytes = kibibytes << 10
 	}

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Records remember between runs, in a folder of this machine, which stages failed and which trees they passed on. An
-// empty folder is an empty record, so that the folder can be deleted at any time.
+// Records store in a folder of this machine which stages have failed, and on which trees stages have passed. An empty
+// folder is an empty record, so the folder can be deleted at any time.
 type Records struct{ Folder string }
 
-// keptTrees is how many trees the records remember.
+// keptTrees is the number of trees in the records.
 const keptTrees = 20
 
-// Failed reports whether a stage failed and has not passed since, on any tree.
+// Failed reports whether a stage has failed on any tree and has not passed since.
 func (r Records) Failed(stage string) bool {
 	_, err := os.Stat(filepath.Join(r.Folder, "failed", stage))
 	return err == nil
 }
 
-// Passed returns the stages that passed on a tree.
+// Passed returns the stages that have passed on a tree.
 func (r Records) Passed(tree string) ([]string, error) {
 	content, err := os.ReadFile(filepath.Join(r.Folder, "passed", tree))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,8 @@ func (r Records) Fail(tree, stage string) error {
 	return write(filepath.Join(r.Folder, "failed", stage), tree+"\n")
 }
 
-// forgetOldTrees removes the records of the trees that were changed longest ago.
+// forgetOldTrees removes the records of trees that were not written for the longest time, so that there is room for one
+// more.
 func (r Records) forgetOldTrees() {
 	entries, err := os.ReadDir(filepath.Join(r.Folder, "passed"))
 	if err != nil || len(entries) < keptTrees {

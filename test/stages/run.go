@@ -21,7 +21,7 @@ type Runner struct {
 	Output  io.Writer
 }
 
-// Once runs the stages that are due for the files as they are, and stops at the first that fails.
+// Once runs the stages that are due for the current files. It stops at the first failure.
 func (r *Runner) Once(ctx context.Context) error {
 	tree, err := Tree(ctx, r.Root)
 	if err != nil {
@@ -34,8 +34,8 @@ func (r *Runner) Once(ctx context.Context) error {
 	return r.run(ctx, tree, groups(due), false)
 }
 
-// All runs the stages that have not passed on the files as they are: those of the names, or all if none is given. A
-// stage that fails does not stop the others. The error names all that failed.
+// All runs the named stages, or all stages if none is named. It skips stages that have passed on the current files. A
+// stage that fails does not stop the others. The error names all failed stages.
 func (r *Runner) All(ctx context.Context, only ...string) error {
 	stages := r.List.All()
 	for _, name := range only {
@@ -57,7 +57,7 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 			continue
 		}
 		if slices.Contains(passed, s.Name) {
-			fmt.Fprintf(r.Output, "=== %s has passed on this tree\n", s.Name)
+			fmt.Fprintf(r.Output, "=== %s has already passed on this tree\n", s.Name)
 			continue
 		}
 		left = append(left, s)
@@ -65,9 +65,9 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 	return r.run(ctx, tree, groups(left), true)
 }
 
-// groups divides stages by the command that runs them. The end-to-end specs of all stages run together, where the first
-// of them stands: they share what is set up, and more of them wait at the same time. Every other stage has a command of
-// its own.
+// groups collects the stages that one command runs. All stages with end-to-end specs form one group, at the position
+// of the first. They share the installation, and more specs can wait at the same time. Every other stage has a separate
+// command.
 func groups(stages []Stage) [][]Stage {
 	var groups [][]Stage
 	specs := -1
@@ -85,7 +85,7 @@ func groups(stages []Stage) [][]Stage {
 	return groups
 }
 
-// run runs groups of stages, each with one command. After a failure it stops, unless it is to keep going.
+// run runs groups of stages, each with one command. It stops after a failure, unless keepGoing is true.
 func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage, keepGoing bool) error {
 	started := time.Now()
 	since := func(t time.Time) int { return int(time.Since(t).Round(time.Second).Seconds()) }
@@ -141,13 +141,12 @@ func command(group []Stage) string {
 func (r *Runner) command(ctx context.Context, group []Stage) error {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command(group))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, r.Output, r.Output
-	// An interrupted make ends its children, which remove what they have started.
+	// An interrupted make ends its children, and these remove the clusters and processes that they started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd.Run()
 }
 
-// Tree returns the hash that git gives the files of a working tree, with changes that are not committed and without
-// files that it ignores.
+// Tree returns git's hash of the files of a working tree. It includes uncommitted changes, but no ignored files.
 func Tree(ctx context.Context, root string) (string, error) {
 	folder, err := os.MkdirTemp("", "tree-")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package stages runs the checks of the repository in stages: some for every change, the others in turn. stages.yaml
-// lists them.
+// Package stages runs the checks of the repository in stages. Some stages run for every change, and the others take
+// turns. stages.yaml lists them.
 package stages
 
 import (
@@ -20,33 +20,35 @@ import (
 type Stage struct {
 	// Name identifies the stage in output and in records.
 	Name string `json:"name"`
-	// Run is the shell command of the stage, which is run at the root of the repository.
+	// Run is the shell command of the stage. It runs at the root of the repository.
 	Run string `json:"run,omitempty"`
-	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. The stages of one run
+	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. All such stages of one run
 	// share an installation.
 	E2E string `json:"e2e,omitempty"`
-	// Each is the role of the modules of versions.yaml that have a stage each. $module in the name and in the command
-	// stands for the module. Empty: the stage is a single one.
+	// Each is a role of modules in versions.yaml. The stage is repeated for each module with this role. $module in the
+	// name and in the command stands for the module. If Each is empty, the stage is not repeated.
 	Each string `json:"each,omitempty"`
-	// Seconds is about how long the stage takes on 2 cores. Turns are made of about equal length by it.
+	// Seconds is the approximate duration of the stage on 2 cores. It is used to divide stages into turns of similar
+	// length.
 	Seconds int `json:"seconds,omitempty"`
 }
 
-// List is what stages.yaml has.
+// List is the content of stages.yaml.
 type List struct {
-	// Always are the stages of each run, in this order.
+	// Always lists the stages of each run, in this order.
 	Always []Stage `json:"always"`
-	// TurnSeconds is how long a turn of commands may take, and E2ETurnSeconds how long one of end-to-end specs.
+	// TurnSeconds limits the duration of a turn of commands, and E2ETurnSeconds the duration of a turn of end-to-end
+	// specs.
 	TurnSeconds    int `json:"turnSeconds"`
 	E2ETurnSeconds int `json:"e2eTurnSeconds"`
 	// InTurn lists the stages that take turns. Each run takes one turn of commands and one of end-to-end specs.
 	InTurn []Stage `json:"inTurn"`
-	// Exhaustive are stages that take too long for a turn. They run only when all stages do.
+	// Exhaustive lists stages that take too long for a turn. They run only with all stages, or after they have failed.
 	Exhaustive []Stage `json:"exhaustive"`
 }
 
-// Read reads a list from a file, with a stage for each of the modules that a stage is for. It returns an error if a
-// stage has no name, shares one, or does not have either a command or a filter.
+// Read reads a list from a file, and repeats stages for the modules of their role. It returns an error if the name of a
+// stage is empty or not unique, or if a stage does not have either a command or a filter.
 func Read(file string, registry modules.File) (List, error) {
 	var list List
 	content, err := os.ReadFile(file)
@@ -64,7 +66,8 @@ func Read(file string, registry modules.File) (List, error) {
 	for _, s := range list.All() {
 		switch {
 		case s.Name == "" || names[s.Name] || strings.ContainsAny(s.Name, "/\n"):
-			errs = append(errs, fmt.Errorf("%s: the name %q is empty, not unique, or contains a slash", file, s.Name))
+			errs = append(errs, fmt.Errorf("%s: the name %q is empty, not unique, or contains a slash or a line break",
+				file, s.Name))
 		case (s.Run == "") == (s.E2E == ""):
 			errs = append(errs, fmt.Errorf("%s: stage %q needs either run or e2e", file, s.Name))
 		}
@@ -78,7 +81,7 @@ func Read(file string, registry modules.File) (List, error) {
 	return list, errors.Join(errs...)
 }
 
-// each replaces every stage that is for modules of a role by one for each of them.
+// each replaces every stage that has a role with one stage for each module of the role.
 func each(stages []Stage, registry modules.File) []Stage {
 	var all []Stage
 	for _, s := range stages {
@@ -94,16 +97,16 @@ func each(stages []Stage, registry modules.File) []Stage {
 	return all
 }
 
-// All returns all stages: those of each run first.
+// All returns all stages. The stages of each run come first.
 func (l List) All() []Stage { return slices.Concat(l.Always, l.InTurn, l.Exhaustive) }
 
-// Due returns the stages of a run: those of each run, those in turn that failed before and have not passed since, and
-// the turns that the tree selects. The tree is the hexadecimal hash of all files, so that the same tree gets the same
-// turn wherever it is checked out. Commands come before end-to-end specs.
+// Due returns the stages of a run: the stages of each run, other stages that have failed and not passed since, and the
+// turns that the tree selects. The tree is the hexadecimal hash of all files, so the same tree gets the same turns on
+// every machine. Commands come before end-to-end specs.
 func (l List) Due(tree string, failed func(name string) bool) ([]Stage, error) {
 	hash, err := hex.DecodeString(tree)
 	if err != nil || len(hash) < 16 {
-		return nil, fmt.Errorf("%q is no hash of a tree", tree)
+		return nil, fmt.Errorf("%q is not the hash of a tree", tree)
 	}
 	var commands, specs []Stage
 	for _, s := range l.InTurn {
@@ -113,7 +116,7 @@ func (l List) Due(tree string, failed func(name string) bool) ([]Stage, error) {
 			specs = append(specs, s)
 		}
 	}
-	// Different bytes, so that every two turns meet at times.
+	// The two turns use different bytes of the hash, so that all combinations of turns occur.
 	selected := slices.Concat(
 		pick(turns(commands, l.TurnSeconds), binary.BigEndian.Uint64(hash[:8])),
 		pick(turns(specs, l.E2ETurnSeconds), binary.BigEndian.Uint64(hash[8:16])))
@@ -134,7 +137,7 @@ func rank(s Stage) int {
 	return 1
 }
 
-// turns divides stages, in order, into turns that take at most so many seconds, or are a single stage.
+// turns divides stages, in order, into turns. A turn takes at most the given number of seconds, or is a single stage.
 func turns(stages []Stage, seconds int) [][]Stage {
 	var all [][]Stage
 	taken := 0
@@ -156,7 +159,7 @@ func pick(turns [][]Stage, hash uint64) []Stage {
 	return turns[hash%uint64(len(turns))]
 }
 
-// Filter returns the label filter that selects the end-to-end specs of all the stages.
+// Filter returns the label filter that selects the end-to-end specs of the stages.
 func Filter(stages []Stage) string {
 	var filters []string
 	for _, s := range stages {

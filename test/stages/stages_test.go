@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// readList returns the list of the repository, and its modules.
+// readList returns the list and the modules of the repository.
 func readList(t *testing.T) (List, modules.File) {
 	t.Helper()
 	registry, err := modules.Read("../..")
@@ -42,7 +42,7 @@ func TestEveryFrameworkHasItsStages(t *testing.T) {
 	}
 }
 
-func TestAStageForARoleIsOneForEachModule(t *testing.T) {
+func TestAStageForARoleIsRepeatedForEachModule(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "stages.yaml")
 	content := `inTurn:
@@ -68,15 +68,15 @@ func TestAStageForARoleIsOneForEachModule(t *testing.T) {
 	}
 }
 
-func TestReadRefusesStagesThatCannotBeRunOrTold(t *testing.T) {
+func TestReadRejectsInvalidStages(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ list, want string }{
-		"without a name":                   {`always: [{run: "true"}]`, `the name "" is empty`},
-		"with the name of another":         {`always: [{name: a, run: "true"}, {name: a, run: "true"}]`, `the name "a" is`},
-		"with neither command nor filter":  {`always: [{name: a}]`, `stage "a" needs either run or e2e`},
-		"with both a command and a filter": {`always: [{name: a, run: "true", e2e: b}]`, `stage "a" needs either run or e2e`},
-		"in turn, without a duration":      {`inTurn: [{name: a, run: "true"}]`, `stage "a" takes turns and needs seconds`},
-		"with an unknown field":            {`always: [{name: a, runs: "true"}]`, `unknown field`},
+		"a stage without a name":         {`always: [{run: "true"}]`, `the name "" is empty`},
+		"two stages with the same name":  {`always: [{name: a, run: "true"}, {name: a, run: "true"}]`, `the name "a" is`},
+		"neither a command nor a filter": {`always: [{name: a}]`, `stage "a" needs either run or e2e`},
+		"both a command and a filter":    {`always: [{name: a, run: "true", e2e: b}]`, `stage "a" needs either run or e2e`},
+		"a turn without a duration":      {`inTurn: [{name: a, run: "true"}]`, `stage "a" takes turns and needs seconds`},
+		"an unknown field":               {`always: [{name: a, runs: "true"}]`, `unknown field`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ var list = List{
 	},
 }
 
-// tree returns the hash of a tree that selects turns by these numbers.
+// tree returns the hash of a tree that selects the turns with these numbers.
 func tree(commands, specs int) string { return fmt.Sprintf("%016x%016x%08x", commands, specs, 0) }
 
 func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
@@ -115,13 +115,13 @@ func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
 		failed func(string) bool
 		want   string
 	}{
-		"the first of both":                     {tree(0, 0), never, "test a b e2e-always e2e-x"},
-		"the second of both":                    {tree(1, 1), never, "test c e2e-always e2e-y"},
-		"a number beyond the last starts again": {tree(2, 3), never, "test a b e2e-always e2e-y"},
-		"what failed before comes with any turn": {
+		"0 selects the first turns":                    {tree(0, 0), never, "test a b e2e-always e2e-x"},
+		"1 selects the second turns":                   {tree(1, 1), never, "test c e2e-always e2e-y"},
+		"larger numbers begin again at the first turn": {tree(2, 3), never, "test a b e2e-always e2e-y"},
+		"failed stages are added to any turn": {
 			tree(0, 0), func(s string) bool { return s == "c" || s == "e2e-y" }, "test a b c e2e-always e2e-x e2e-y",
 		},
-		"what failed before comes once": {
+		"a failed stage of the selected turn runs once": {
 			tree(0, 0), func(s string) bool { return s == "a" }, "test a b e2e-always e2e-x",
 		},
 	} {
@@ -132,12 +132,12 @@ func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.ReplaceAll(names(due), ",", ""); got != tc.want {
-				t.Errorf("due are %s, want %s", got, tc.want)
+				t.Errorf("the stages %s are due, want %s", got, tc.want)
 			}
 		})
 	}
 	if _, err := list.Due("HEAD", never); err == nil {
-		t.Error("no error for what is no hash")
+		t.Error("Due returned no error for a text that is not a hash")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestEveryStageHasItsTurn(t *testing.T) {
 	}
 }
 
-// newRepository returns a repository with one committed file.
+// newRepository creates a repository with one committed file.
 func newRepository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -180,7 +180,7 @@ func newRepository(t *testing.T) string {
 	return root
 }
 
-func TestTheTreeChangesWithTheFilesAndNotWithTheirCommits(t *testing.T) {
+func TestTheTreeChangesWithFilesButNotWithCommits(t *testing.T) {
 	t.Parallel()
 	root := newRepository(t)
 	hash := func() string {
@@ -203,7 +203,7 @@ func TestTheTreeChangesWithTheFilesAndNotWithTheirCommits(t *testing.T) {
 	write("another", "untracked")
 	third := hash()
 	if first == second || second == third || first == third {
-		t.Errorf("the hashes are %s, %s and %s, want three", first, second, third)
+		t.Errorf("the hashes are %s, %s and %s, want three different ones", first, second, third)
 	}
 	if err := os.Remove(filepath.Join(root, "another")); err != nil {
 		t.Fatal(err)
@@ -216,11 +216,11 @@ func TestTheTreeChangesWithTheFilesAndNotWithTheirCommits(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 	if again := hash(); again != first {
-		t.Errorf("the hash is %s, want that of the same files before: %s", again, first)
+		t.Errorf("the hash is %s, want %s, the hash of the same files before", again, first)
 	}
 }
 
-func TestWhatFailedRunsAgainUntilItPasses(t *testing.T) {
+func TestAFailedStageRunsAgainUntilItPasses(t *testing.T) {
 	t.Parallel()
 	root := newRepository(t)
 	var output bytes.Buffer
@@ -233,15 +233,15 @@ func TestWhatFailedRunsAgainUntilItPasses(t *testing.T) {
 	ctx := context.Background()
 	err := r.All(ctx)
 	if err == nil || !strings.HasPrefix(err.Error(), "wants-good failed") {
-		t.Fatalf("error %v, want that wants-good failed", err)
+		t.Fatalf("error %v, want an error that begins with %q", err, "wants-good failed")
 	}
-	// Whatever turn the trees select, the failed stage is among them.
+	// The failed stage runs with every tree, whichever turn the tree selects.
 	for _, content := range []string{"bad 1", "bad 2", "bad 3"} {
 		if err := os.WriteFile(filepath.Join(root, "file"), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Once(ctx); err == nil {
-			t.Fatalf("no error for %q", content)
+			t.Fatalf("Once returned no error for the content %q", content)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(root, "file"), []byte("good"), 0o644); err != nil {
@@ -251,11 +251,11 @@ func TestWhatFailedRunsAgainUntilItPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Records.Failed("wants-good") {
-		t.Error("the stage has passed and still counts as failed")
+		t.Error("the stage has passed and is still recorded as failed")
 	}
 }
 
-func TestAllRunsWhatHasNotPassed(t *testing.T) {
+func TestAllRunsOnlyStagesThatHaveNotPassed(t *testing.T) {
 	t.Parallel()
 	root := newRepository(t)
 	var output bytes.Buffer
@@ -270,13 +270,13 @@ func TestAllRunsWhatHasNotPassed(t *testing.T) {
 		}},
 	}
 	if err := r.All(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), `no stage "none"`) {
-		t.Fatalf("error %v, want that there is no such stage", err)
+		t.Fatalf("error %v, want an error with %q", err, `no stage "none"`)
 	}
 	if err := r.All(t.Context(), "third"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.All(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "second failed") {
-		t.Fatalf("error %v, want that second failed", err)
+		t.Fatalf("error %v, want an error that begins with %q", err, "second failed")
 	}
 	if err := os.WriteFile(filepath.Join(runs, "fixed"), nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var _ = Describe("The cache of", Label("caches"), func() {
-	forEach("a controller does not hold what others label as its own:", func(ctx context.Context, s service) {
+var _ = Describe("The cache of a controller", Label("caches"), func() {
+	forEach("is not filled by objects that tenants label as the controller's:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
 		controller := c.run(ctx, s)
 		c.works(ctx, s, "before")
@@ -21,7 +21,7 @@ var _ = Describe("The cache of", Label("caches"), func() {
 		c.worksAlsoAfterRestart(ctx, s, controller)
 	})
 
-	forEachJob("a controller that restarts has large jobs as they were:", func(ctx context.Context, s service) {
+	forEachJob("is rebuilt correctly after a restart with a large job:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
 		controller := c.run(ctx, s)
 		template := largest()
@@ -34,14 +34,14 @@ var _ = Describe("The cache of", Label("caches"), func() {
 		c.expectUnharmed()
 	})
 
-	It("a controller would hurt if it held what others label as its own", Label("pytorch"), func(ctx context.Context) {
-		c := runController(ctx, pytorch.with("a cache keeps what tenants write"))
+	It("would exceed the memory limit if it kept all that tenants write", Label("pytorch"), func(ctx context.Context) {
+		c := runController(ctx, pytorch.with("the cache keeps everything that tenants write"))
 		c.works(ctx, pytorch, "before")
 		c.createLabelled(ctx, pytorch)
 		c.expectHarmed(ctx)
 	})
 
-	forEach("a controller has room for many large objects of its kind:", func(ctx context.Context, s service) {
+	forEach("has room for many large objects of the controller's kind:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
 		controller := c.run(ctx, s)
 		c.works(ctx, s, "before")
@@ -50,7 +50,8 @@ var _ = Describe("The cache of", Label("caches"), func() {
 	})
 })
 
-// worksAlsoAfterRestart has a controller work for the victim, and again after a restart, when it lists all objects.
+// worksAlsoAfterRestart checks that a controller works for the victim before and after a restart. After the restart, it
+// lists all objects.
 func (c *cluster) worksAlsoAfterRestart(ctx context.Context, s service, controller *controller) {
 	GinkgoHelper()
 	c.works(ctx, s, "during")
@@ -60,7 +61,7 @@ func (c *cluster) worksAlsoAfterRestart(ctx context.Context, s service, controll
 	c.expectUnharmed()
 }
 
-// createLabelled creates 600 MB of the attacker's objects that have the labels of a controller.
+// createLabelled creates 600 MB of pods and Services of the attacker with the labels of a controller.
 func (c *cluster) createLabelled(ctx context.Context, s service) {
 	GinkgoHelper()
 	c.inParallel(2000, func(i int) error {
@@ -73,8 +74,8 @@ func (c *cluster) createLabelled(ctx context.Context, s service) {
 	})
 }
 
-// createLarge creates 300 objects of the attacker that give the controller nothing to do. Jobs have 1 MB each,
-// and objects that have no template 250 KB.
+// createLarge creates 300 objects of the attacker that need no work of the controller. Jobs have 1 MB each, and objects
+// without a template have 250 KB.
 func (c *cluster) createLarge(ctx context.Context, s service) {
 	GinkgoHelper()
 	template := largest()
@@ -88,7 +89,7 @@ func (c *cluster) createLarge(ctx context.Context, s service) {
 
 func name(i int) string { return fmt.Sprintf("bulky-%d", i) }
 
-// bulky returns metadata of about 200 KB, with the labels.
+// bulky returns metadata of about 200 KB that includes the labels.
 func bulky(i int, labels map[string]string) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
 		Name: name(i), Labels: map[string]string{},
@@ -102,7 +103,7 @@ func bulky(i int, labels map[string]string) metav1.ObjectMeta {
 	return meta
 }
 
-// metadataOf returns a list of the metadata of a kind of Kubernetes.
+// metadataOf returns an empty list for the metadata of a kind in the core API group.
 func metadataOf(kind string) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))

@@ -20,7 +20,7 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// The tenants. Each has a namespace of its name, and the role edit there and nowhere else.
+// attacker and victim are the tenants. Each has a namespace of the same name, and the role edit in that namespace only.
 const (
 	attacker = "attacker"
 	victim   = "victim"
@@ -30,15 +30,16 @@ const (
 type cluster struct {
 	*simulated.ControlPlane
 
-	// attacker and victim may do what the tenants may.
+	// attacker and victim are clients with the permissions of the tenants.
 	attacker, victim client.Client
-	// controllers run, or have run.
+	// controllers are the controllers that were started.
 	controllers []*controller
 	kubeconfig  string
 }
 
-// start starts a control plane on which the controllers of some modules are installed, with the tenants. It stops after
-// the spec. No controller runs yet. The engine of the scheduler-controller is kube-scheduler.
+// start starts a control plane, installs the manifests of the controllers of some modules, and creates the tenants. It
+// starts no controller. The control plane stops after the spec. The engine of the scheduler-controller is
+// kube-scheduler.
 func start(ctx context.Context, modules ...string) *cluster {
 	GinkgoHelper()
 	kind := simulated.None
@@ -48,14 +49,14 @@ func start(ctx context.Context, modules ...string) *cluster {
 	return startOn(ctx, kind, modules...)
 }
 
-// startOn does the same with an engine.
+// startOn is like start, with the given engine.
 func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *cluster {
 	GinkgoHelper()
 	options := simulated.Options{
 		Kind: kind, Dir: GinkgoT().TempDir(), Programs: programs,
-		// The default of the test environment has addresses for 254 Services.
+		// The default range of the test environment has addresses for only 254 Services.
 		APIServer: map[string]string{"service-cluster-ip-range": "10.0.0.0/16"},
-		// That of Deployments would make pods of the controllers, which run as processes here.
+		// The deployment-controller would create pods for the controllers, which run as processes here.
 		ControllerManager: []string{"--controllers=*,-deployment-controller"},
 	}
 	for _, module := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
@@ -78,13 +79,13 @@ func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *clust
 	return c
 }
 
-// apply installs the controller of a module as users do, with the roles for them.
+// apply installs the manifests of a module as users do, including the roles for users.
 func (c *cluster) apply(ctx context.Context, module string) {
 	GinkgoHelper()
 	c.kubectl(ctx, "apply", "-k", c.deployment(module))
 }
 
-// deployment returns the folder of the kustomization that installs the controller of a module.
+// deployment returns the folder of the kustomization of a module.
 func (c *cluster) deployment(module string) string {
 	folder := "../../deploy/" + module
 	if module == scheduler.module {
@@ -93,7 +94,7 @@ func (c *cluster) deployment(module string) string {
 	return folder
 }
 
-// addComponent changes an installed controller by one of its components, as users do: by a kustomization of theirs.
+// addComponent adds a kustomize component to an installed controller. Like users, it writes a kustomization for that.
 func (c *cluster) addComponent(ctx context.Context, s service, component string) {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -115,7 +116,7 @@ func (c *cluster) kubectl(ctx context.Context, args ...string) {
 	Expect(err).NotTo(HaveOccurred(), "%s", output)
 }
 
-// tenant creates a namespace, and a user of the same name with the role edit in it. It returns the client of that user.
+// tenant creates a namespace and a user of the same name with the role edit in it. It returns the client of that user.
 func (c *cluster) tenant(ctx context.Context, name string) client.Client {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
@@ -134,8 +135,7 @@ func (c *cluster) tenant(ctx context.Context, name string) client.Client {
 	return tenant
 }
 
-// inParallel calls do for each number below n, as many at a time as a script might. Once a controller is harmed, it
-// does no more.
+// inParallel calls do for each number below n, 20 at a time. It makes no more calls once a controller is harmed.
 func (c *cluster) inParallel(n int, do func(i int) error) {
 	GinkgoHelper()
 	var group errgroup.Group

@@ -24,25 +24,25 @@ import (
 // controller is a process that runs as the container of a Deployment would.
 type controller struct {
 	name string
-	// limit is the memory that the container may have, in bytes.
+	// limit is the memory limit of the container, in bytes.
 	limit int64
-	// peak is the most memory that the process has had, in bytes.
+	// peak is the peak of the resident memory, in bytes.
 	peak atomic.Int64
-	// ended is how the process ended; nil while it runs.
+	// ended is the error with which the process ended. It is nil while the process runs.
 	ended atomic.Pointer[error]
-	// unwatch ends the watch of its memory.
+	// unwatch stops watching the memory.
 	unwatch func()
 }
 
-// farAbove is how many times its limit a controller may have before it is killed, so that the machine has memory left
-// for others. In a container it would have been killed long before.
+// farAbove is the multiple of its limit at which a controller is killed, so that the machine does not run out of
+// memory. A container would be killed at its limit.
 const farAbove = 4
 
-// built are the binaries of controllers, by module and bug.
+// built holds the paths of the binaries of controllers, by module and bug.
 var built = map[string]string{}
 
-// build returns the binary of a controller. A bug takes the place of the line that keeps an attack away. The code
-// marks it there by //attack:name => code.
+// build returns the path of the binary of a controller. A bug replaces the line of code that prevents an attack. The
+// mark //attack:name => code is above that line.
 func build(s service) string {
 	GinkgoHelper()
 	key := s.module + " with " + s.bug
@@ -58,7 +58,7 @@ func build(s service) string {
 	return built[key]
 }
 
-// overlay returns the file that makes go build compile the bug of a service.
+// overlay returns the overlay file with which go build compiles the bug of a service.
 func overlay(s service) string {
 	GinkgoHelper()
 	var overlays []string
@@ -71,12 +71,12 @@ func overlay(s service) string {
 			}
 		}
 	}
-	Expect(overlays).To(HaveLen(1), "marks of the bug %q", s.bug)
+	Expect(overlays).To(HaveLen(1), "marks //attack:%s", s.bug)
 	return overlays[0]
 }
 
-// run starts the controller of a service and returns when it is ready. It has flags, environment and account
-// of the Deployment that was applied, and more flags.
+// run starts the controller of a service and returns when it is ready. The controller has the flags, environment and
+// ServiceAccount of its Deployment, and the additional flags.
 func (c *cluster) run(ctx context.Context, s service, flags ...string) *controller {
 	GinkgoHelper()
 	binary := build(s)
@@ -87,7 +87,7 @@ func (c *cluster) run(ctx context.Context, s service, flags ...string) *controll
 		ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: name, Labels: deployment.Spec.Template.Labels},
 		Spec:       deployment.Spec.Template.Spec,
 	}
-	Expect(c.Client.Create(ctx, pod)).To(Succeed()) // the controller reads its own image there
+	Expect(c.Client.Create(ctx, pod)).To(Succeed()) // the controller reads its own image from its pod
 	container := pod.Spec.Containers[0]
 
 	account := pod.Spec.ServiceAccountName
@@ -101,7 +101,7 @@ func (c *cluster) run(ctx context.Context, s service, flags ...string) *controll
 	argv = append(argv, container.Args...)
 	argv = append(argv, "--kubeconfig="+kubeconfig, "--leader-election-namespace="+pod.Namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+health.String(),
-		// A machine for tests may have no time for it when the Lease must be renewed.
+		// A busy test machine can delay the renewal of the Lease.
 		"--leader-elect-lease-duration=20m", "--leader-elect-renew-deadline=15m")
 	if c.ExtenderAddress != "" {
 		argv = append(argv, "--extender-bind-address="+c.ExtenderAddress)
@@ -113,7 +113,7 @@ func (c *cluster) run(ctx context.Context, s service, flags ...string) *controll
 	return started
 }
 
-// runLimited starts a program and returns when it is ready. It is harmed by more memory than its limit.
+// runLimited starts a program and returns when it is ready. The program counts as harmed when it exceeds its limit.
 func (c *cluster) runLimited(
 	ctx context.Context, started *controller, argv []string, ready func(context.Context) error,
 ) {
@@ -123,14 +123,14 @@ func (c *cluster) runLimited(
 	c.watch(ctx, started)
 	DeferCleanup(func() {
 		started.unwatch()
-		AddReportEntry(started.figure(), ReportEntryVisibilityAlways)
+		AddReportEntry(started.memory(), ReportEntryVisibilityAlways)
 		if CurrentSpecReport().Failed() {
 			AddReportEntry("the end of the log of "+started.name, c.LogTail(started.name))
 		}
 	})
 }
 
-// environment returns what the kubelet would set in a container.
+// environment returns the environment variables that the kubelet would set in a container.
 func environment(pod *corev1.Pod, container corev1.Container) []string {
 	GinkgoHelper()
 	var set []string
@@ -145,14 +145,14 @@ func environment(pod *corev1.Pod, container corev1.Container) []string {
 		case from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits.memory":
 			value = strconv.FormatInt(container.Resources.Limits.Memory().Value(), 10)
 		default:
-			Fail("the test does not know how to set " + e.Name)
+			Fail("unsupported source of the environment variable " + e.Name)
 		}
 		set = append(set, e.Name+"="+value)
 	}
 	return set
 }
 
-// watch follows the memory of a controller, and how it ends.
+// watch records the memory of a controller and its end.
 func (c *cluster) watch(ctx context.Context, watched *controller) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -167,7 +167,7 @@ func (c *cluster) watch(ctx context.Context, watched *controller) {
 			if err == nil {
 				watched.peak.Store(max(watched.peak.Load(), usage.PeakResident))
 				if usage.PeakResident > farAbove*watched.limit {
-					err = errors.Join(fmt.Errorf("it was killed at %d times its limit", farAbove), c.Kill(watched.name))
+					err = errors.Join(fmt.Errorf("killed at %d times its memory limit", farAbove), c.Kill(watched.name))
 				}
 			}
 			if err != nil && ctx.Err() == nil {
@@ -182,7 +182,7 @@ func (c *cluster) watch(ctx context.Context, watched *controller) {
 	}()
 }
 
-// restart ends a controller, as the update of its Deployment would, and starts it again.
+// restart ends a controller as an update of its Deployment does, and starts it again.
 func (c *cluster) restart(ctx context.Context, restarted *controller) {
 	GinkgoHelper()
 	restarted.unwatch()
@@ -191,32 +191,32 @@ func (c *cluster) restart(ctx context.Context, restarted *controller) {
 	c.watch(ctx, restarted)
 }
 
-// figure returns the peak of a controller's memory, and how it ended if it did.
-func (c *controller) figure() string {
-	text := fmt.Sprintf("%s: peak of %d MiB, of %d MiB", c.name, c.peak.Load()>>20, c.limit>>20)
+// memory describes the peak of a controller's memory, and its end if it has ended.
+func (c *controller) memory() string {
+	text := fmt.Sprintf("%s: peak of %d MiB, limit %d MiB", c.name, c.peak.Load()>>20, c.limit>>20)
 	if ended := c.ended.Load(); ended != nil {
-		text += fmt.Sprintf("; it ended: %v", *ended)
+		text += fmt.Sprintf("; the process ended: %v", *ended)
 	}
 	return text
 }
 
-// harmed returns an error if a controller has ended or has had more memory than its container may have.
+// harmed returns an error if a controller has ended or has exceeded its memory limit.
 func (c *cluster) harmed() error {
 	for _, controller := range c.controllers {
 		if controller.ended.Load() != nil || controller.peak.Load() > controller.limit {
-			return errors.New(controller.figure())
+			return errors.New(controller.memory())
 		}
 	}
 	return nil
 }
 
-// expectHarmed waits until a controller has ended or has had more memory than its container may have.
+// expectHarmed waits until a controller has ended or has exceeded its memory limit.
 func (c *cluster) expectHarmed(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, c.harmed).WithTimeout(5 * bound).Should(HaveOccurred())
 }
 
-// expectUnharmed fails the spec if a controller has ended or has had more memory than its container may have.
+// expectUnharmed fails the spec if a controller has ended or has exceeded its memory limit.
 func (c *cluster) expectUnharmed() {
 	GinkgoHelper()
 	Expect(c.harmed()).To(Succeed())

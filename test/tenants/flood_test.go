@@ -9,31 +9,31 @@ import (
 )
 
 var _ = Describe("A flood of jobs of one tenant", Label("time"), func() {
-	forEachJob("does not delay the job of another to its end", func(ctx context.Context, s service) {
+	forEachJob("does not make the job of another tenant wait for the whole flood:", func(ctx context.Context, s service) {
 		c, begun := flood(ctx, s)
 		Expect(begun).To(BeNumerically("<", floodJobs/2))
 		c.jobSucceeds(ctx, s, "after")
 		c.expectUnharmed()
 	})
 
-	It("would delay others if all namespaces were one tenant", Label("pytorch"), func(ctx context.Context) {
+	It("would delay other tenants if all namespaces were one tenant", Label("pytorch"), func(ctx context.Context) {
 		_, begun := flood(ctx, pytorch.with("all namespaces are one tenant"))
 		Expect(begun).To(BeNumerically(">=", floodJobs/2))
 	})
 })
 
-// floodJobs is how many jobs a flood has.
+// floodJobs is the number of jobs of a flood.
 const floodJobs = 1000
 
-// flood lets the attacker create many jobs, and then the victim one. It returns how many of the attacker's jobs had
-// pods when the victim's job had all of its pods.
+// flood creates many jobs of the attacker and then a job of the victim. It returns how many of the attacker's jobs had
+// pods when the victim's job had all its pods.
 func flood(ctx context.Context, s service) (*cluster, int) {
 	GinkgoHelper()
 	c := start(ctx, s.module)
 	controller := c.run(ctx, s)
 	c.works(ctx, s, "before")
 
-	By("freezing the controller while the jobs are created, so that it sees all of them at once")
+	By("freezing the controller while the jobs are created, so that it sees all of them at the same time")
 	Expect(c.Freeze(controller.name)).To(Succeed())
 	c.inParallel(floodJobs, func(i int) error {
 		return create(ctx, c.attacker, attacker, s.job(fmt.Sprintf("flood-%d", i), 4, plain()))
@@ -45,7 +45,7 @@ func flood(ctx context.Context, s service) (*cluster, int) {
 	c.jobHasPods(ctx, s, "after")
 	begun, err := c.jobsWithPods(ctx, attacker, s)
 	Expect(err).NotTo(HaveOccurred())
-	entry := fmt.Sprintf("the victim's job had its pods when %d of %d jobs of the flood had any", len(begun), floodJobs)
+	entry := fmt.Sprintf("%d of %d jobs of the flood had pods when the victim's job had its pods", len(begun), floodJobs)
 	AddReportEntry(entry, ReportEntryVisibilityAlways)
 	return c, len(begun)
 }

@@ -13,11 +13,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// underWay is how many pods of an attack there must be before the victim creates its job.
+// underWay is the number of pods that an attack must have before the victim creates its job.
 const underWay = 100
 
 var _ = Describe("A large job of one tenant", Label("jobs"), func() {
-	forEachJob("with lists that no job needs is refused, or hurts nobody", func(ctx context.Context, s service) {
+	forEachJob("with excessively long lists is rejected or does not harm others:", func(ctx context.Context, s service) {
 		c := runController(ctx, s)
 		c.works(ctx, s, "before")
 		template := plain()
@@ -32,21 +32,21 @@ var _ = Describe("A large job of one tenant", Label("jobs"), func() {
 		c.worksDuring(ctx, s)
 	})
 
-	forEachJob("of the largest size hurts nobody", func(ctx context.Context, s service) {
+	forEachJob("with the largest possible size does not harm others:", func(ctx context.Context, s service) {
 		c := runController(ctx, s)
 		c.works(ctx, s, "before")
 		c.createLargeJobs(ctx, s, 1, 2000)
 		c.worksDuring(ctx, s)
 	})
 
-	It("of many parts hurts nobody", Label("pytorch"), func(ctx context.Context) {
+	It("with many containers and variables does not harm others", Label("pytorch"), func(ctx context.Context) {
 		c := runController(ctx, pytorch)
 		c.works(ctx, pytorch, "before")
 		Expect(create(ctx, c.attacker, attacker, pytorch.job("parts", 500, manyParts()))).To(Succeed())
 		c.worksDuring(ctx, pytorch)
 	})
 
-	forEachJob("hurts nobody if there are twenty of them", func(ctx context.Context, s service) {
+	forEachJob("does not harm others if there are twenty such jobs:", func(ctx context.Context, s service) {
 		c := runController(ctx, s)
 		c.works(ctx, s, "before")
 		c.createLargeJobs(ctx, s, 20, 1000)
@@ -54,7 +54,7 @@ var _ = Describe("A large job of one tenant", Label("jobs"), func() {
 	})
 })
 
-// createLargeJobs creates jobs of the attacker that are as large as a job can be.
+// createLargeJobs creates jobs of the attacker with the largest possible size.
 func (c *cluster) createLargeJobs(ctx context.Context, s service, jobs int, replicas int64) {
 	GinkgoHelper()
 	c.inParallel(jobs, func(i int) error {
@@ -62,8 +62,8 @@ func (c *cluster) createLargeJobs(ctx context.Context, s service, jobs int, repl
 	})
 }
 
-// worksDuring waits until the attacker has many pods, and then has the controller work for the victim. It gives up when
-// a controller is harmed.
+// worksDuring waits until the attacker has many pods, and then checks that the controller works for the victim. It
+// stops early if a controller is harmed.
 func (c *cluster) worksDuring(ctx context.Context, s service) {
 	GinkgoHelper()
 	attack := func() (int, error) { return c.count(ctx, attacker, s) }
@@ -72,7 +72,7 @@ func (c *cluster) worksDuring(ctx context.Context, s service) {
 	c.expectUnharmed()
 }
 
-// count returns how many pods of a kind of job a namespace has.
+// count returns the number of pods that the jobs of a kind have in a namespace.
 func (c *cluster) count(ctx context.Context, namespace string, s service) (int, error) {
 	jobs, err := c.jobsWithPods(ctx, namespace, s)
 	pods := 0
@@ -82,7 +82,7 @@ func (c *cluster) count(ctx context.Context, namespace string, s service) (int, 
 	return pods, err
 }
 
-// jobsWithPods returns how many pods each job of a kind has, of those that have any.
+// jobsWithPods returns the number of pods of each job of a kind in a namespace. Jobs without pods are left out.
 func (c *cluster) jobsWithPods(ctx context.Context, namespace string, s service) (map[string]int, error) {
 	list := metadataOf("Pod")
 	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(s.labels))
@@ -93,8 +93,8 @@ func (c *cluster) jobsWithPods(ctx context.Context, namespace string, s service)
 	return jobs, c.unless(err)
 }
 
-// manyParts returns a template that takes about three times as much memory as JSON: 32 containers, each with as many
-// variables as it may have.
+// manyParts returns a template that takes about three times as much memory as its JSON. It has 32 containers, each with
+// the maximum number of environment variables.
 func manyParts() corev1.PodTemplateSpec {
 	template := plain()
 	main := template.Spec.Containers[0]
@@ -109,7 +109,8 @@ func manyParts() corev1.PodTemplateSpec {
 	return template
 }
 
-// largest returns a template of almost the size that the API server and etcd take of a job: an environment of 1 MiB.
+// largest returns a template with 1 MiB of environment variables. The job is almost as large as the API server and etcd
+// allow.
 func largest() corev1.PodTemplateSpec {
 	template := plain()
 	main := &template.Spec.Containers[0]

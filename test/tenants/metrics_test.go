@@ -21,7 +21,7 @@ import (
 )
 
 var _ = Describe("The metrics of a controller", Label("network", "pytorch"), func() {
-	It("are not for tenants, whose tokens do not keep Prometheus away", func(ctx context.Context) {
+	It("cannot be read by tenants, and unknown tokens do not block Prometheus", func(ctx context.Context) {
 		c := start(ctx, pytorch.module)
 		c.addComponent(ctx, pytorch, "securemetrics")
 		metrics := must(simulated.Listen())
@@ -42,7 +42,7 @@ var _ = Describe("The metrics of a controller", Label("network", "pytorch"), fun
 		c.expectUnharmed()
 	})
 
-	It("would be for tenants without --metrics-secure", func(ctx context.Context) {
+	It("would be readable by tenants without --metrics-secure", func(ctx context.Context) {
 		c := start(ctx, pytorch.module)
 		metrics := must(simulated.Listen())
 		c.run(ctx, pytorch, "--metrics-bind-address="+metrics.String())
@@ -53,7 +53,7 @@ var _ = Describe("The metrics of a controller", Label("network", "pytorch"), fun
 // tenantAddress is the address of the attacker's pods.
 const tenantAddress = "127.0.77.1"
 
-// scrape returns the status of the answer to a scrape from an address, with a token unless that is empty.
+// scrape sends a scrape request from an address and returns the HTTP status. It sends the token unless it is empty.
 func scrape(ctx context.Context, url, token, from string) (status int, err error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	scraper := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -77,7 +77,7 @@ func scrape(ctx context.Context, url, token, from string) (status int, err error
 // account is the name of a ServiceAccount.
 const account = "scraper"
 
-// token creates a ServiceAccount and returns a token of it.
+// token creates a ServiceAccount and returns a token for it.
 func (c *cluster) token(ctx context.Context, as client.Client, namespace string) string {
 	GinkgoHelper()
 	created := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}
@@ -87,7 +87,7 @@ func (c *cluster) token(ctx context.Context, as client.Client, namespace string)
 	return request.Status.Token
 }
 
-// mayReadMetrics binds the role that the component ships for Prometheus.
+// mayReadMetrics binds the ClusterRole that the component provides for Prometheus.
 func (c *cluster) mayReadMetrics(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -99,8 +99,8 @@ func (c *cluster) mayReadMetrics(ctx context.Context, namespace string) {
 	})).To(Succeed())
 }
 
-// floodWithTokens sends tokens that nobody knows until the spec ends, more at a time than the controller keeps
-// connections. It returns how many were refused.
+// floodWithTokens sends requests with unknown tokens until the spec ends. It sends more at the same time than the
+// controller keeps connections. It returns a counter of the requests that ended.
 func floodWithTokens(ctx context.Context, url string) *atomic.Int32 {
 	ctx, cancel := context.WithCancel(ctx)
 	DeferCleanup(cancel)

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// No network enforces the NetworkPolicies here. What they let in is computed by cyclonus, the conformance test of
-// NetworkPolicies, from the objects that the API server has.
+// No network enforces the NetworkPolicies here. Instead, cyclonus, a conformance test for NetworkPolicies, computes
+// from the objects in the API server whether a connection is allowed.
 var _ = Describe("The ports", Label("network"), func() {
-	// trainingPorts are those of TensorFlow, of DeepSpeed's ssh and of PyTorch, and one that a collective chose.
+	// trainingPorts are the ports of TensorFlow, of DeepSpeed's ssh and of PyTorch, and a port that was chosen at random.
 	trainingPorts := []int{2222, 29500, 40000}
 
-	forEachJob("of a job are closed to another tenant", func(ctx context.Context, s service) {
+	forEachJob("of a job are closed to another tenant:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
 		c.addComponent(ctx, s, "networkpolicies")
 		c.run(ctx, s)
@@ -64,8 +64,8 @@ var _ = Describe("The ports", Label("network"), func() {
 		})
 })
 
-// intrudeIntoJob has the victim's job "job" run, and returns its pods and a pod of the attacker with the same labels.
-// The attacker's NetworkPolicies let all in and out.
+// intrudeIntoJob runs the victim's job "job". It returns the pods of the job and a pod of the attacker with the same
+// labels. The attacker's NetworkPolicies allow all traffic.
 func (c *cluster) intrudeIntoJob(ctx context.Context, s service) (members []corev1.Pod, intruder *corev1.Pod) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, s.job("job", 2, plain()))).To(Succeed())
@@ -75,7 +75,7 @@ func (c *cluster) intrudeIntoJob(ctx context.Context, s service) (members []core
 	return members, c.intrude(ctx, members[0].Labels)
 }
 
-// intrudeIntoBoard does the same with a TensorBoard.
+// intrudeIntoBoard is like intrudeIntoJob, with a TensorBoard.
 func (c *cluster) intrudeIntoBoard(ctx context.Context) (board, intruder *corev1.Pod) {
 	GinkgoHelper()
 	boardRuns(ctx, c, tensorboard, "board")
@@ -83,8 +83,8 @@ func (c *cluster) intrudeIntoBoard(ctx context.Context) (board, intruder *corev1
 	return board, c.intrude(ctx, board.Labels)
 }
 
-// intrude creates a pod of the attacker with labels of a pod of the victim, and NetworkPolicies of the attacker that
-// let all in and out.
+// intrude creates a pod of the attacker with the labels of a pod of the victim, and NetworkPolicies of the attacker
+// that allow all traffic.
 func (c *cluster) intrude(ctx context.Context, labels map[string]string) *corev1.Pod {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, &networkingv1.NetworkPolicy{
@@ -116,7 +116,7 @@ func (c *cluster) pod(ctx context.Context, namespace, name string) *corev1.Pod {
 	return pod
 }
 
-// lets reports whether the NetworkPolicies of the cluster let a pod connect to a port of another.
+// lets reports whether the NetworkPolicies of the cluster allow a pod to connect to a port of another pod.
 func (c *cluster) lets(ctx context.Context, from, to *corev1.Pod, port int) (bool, error) {
 	var list networkingv1.NetworkPolicyList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -133,7 +133,7 @@ func (c *cluster) lets(ctx context.Context, from, to *corev1.Pod, port int) (boo
 			return false, err
 		}
 		peers = append(peers, &matcher.TrafficPeer{
-			IP: fmt.Sprintf("10.244.0.%d", i+1), // no policy here names an address
+			IP: fmt.Sprintf("10.244.0.%d", i+1), // no policy contains an ipBlock
 			Internal: &matcher.InternalPeer{
 				PodLabels: pod.Labels, NamespaceLabels: namespace.Labels, Namespace: namespace.Name,
 			},

@@ -25,13 +25,13 @@ import (
 )
 
 var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func() {
-	It("do not use up a queue that does not take them", func(ctx context.Context) {
+	It("do not use the quota of a queue that does not select their namespace", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.crowd(ctx)
 		c.isPlaced(ctx, "lab")
 	})
 
-	It("would use up a queue that does not take them if they counted", func(ctx context.Context) {
+	It("would use the quota of a queue that does not select their namespace if they counted", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native,
 			scheduler.with("pods of namespaces that a queue does not select count against its quota"))
 		c.crowd(ctx)
@@ -40,13 +40,13 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 			Should(Equal(schedulerv1beta1.ReasonQuotaExceeded))
 	})
 
-	It("do not use up a queue that takes them before it lets them through", func(ctx context.Context) {
+	It("do not use the quota of their queue before they are released", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		Expect(c.hoard(ctx)).To(MatchError(ContainSubstring("only the scheduler-controller")))
 		c.isPlaced(ctx, "shared")
 	})
 
-	It("would use up a queue that takes them if they could be marked", func(ctx context.Context) {
+	It("would use the quota of their queue if their owner could annotate them as released", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		Expect(c.Client.Delete(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "tensorstack-scheduler-members"},
@@ -57,7 +57,7 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 			Should(Equal(schedulerv1beta1.ReasonQuotaExceeded))
 	})
 
-	It("are not let through by their owner, and stay in their queue", func(ctx context.Context) {
+	It("cannot be released by their owner or moved to another queue", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		for _, name := range []string{"first", "second"} {
 			c.admit(ctx, c.attacker, attacker, name, "shared")
@@ -96,13 +96,13 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 			Should(Equal(schedulerv1beta1.ReasonQuotaExceeded))
 		Expect(must(bound(waits)())).To(BeEmpty())
 
-		By("ending what runs")
+		By("deleting the pods that run")
 		Expect(c.attacker.Delete(ctx, scheduler.groupIn(attacker, waits))).To(Succeed())
 		Expect(c.attacker.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(attacker))).To(Succeed())
 		Eventually(ctx, c.bound(ctx, "shared")).Should(HaveLen(1))
 	})
 
-	It("do not hold up a queue by what kube-scheduler does not report of them", func(ctx context.Context) {
+	It("do not block a queue if kube-scheduler does not report their group", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.keepSilent(ctx)
 		Eventually(ctx, c.reason(ctx, attacker, "silent", schedulerv1beta1.ConditionAdmitted)).
@@ -110,29 +110,29 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 		c.isPlaced(ctx, "open")
 	})
 
-	It("would hold up a queue if what is not reported of them held up all", func(ctx context.Context) {
+	It("would block a queue if a group that is not reported blocked all namespaces", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native,
-			scheduler.with("a group that kube-scheduler does not report holds up all"))
+			scheduler.with("a group that kube-scheduler does not report blocks all namespaces"))
 		c.keepSilent(ctx)
 		c.createGroup(ctx, "open")
 		Eventually(ctx, c.reason(ctx, victim, "open", schedulerv1beta1.ConditionAdmitted)).
 			Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
 	})
 
-	It("do not have the priority of another queue", func(ctx context.Context) {
+	It("cannot use the PriorityClass of another queue", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.claimPriority(ctx)
 		Eventually(ctx, c.reason(ctx, attacker, "urgent", schedulerv1beta1.ConditionAdmitted)).
 			Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
 
-		By("naming the priority for a pod of the default scheduler")
+		By("creating a pod of the default scheduler with the PriorityClass")
 		pod := podOf("", "1")
 		pod.Spec.PriorityClassName = urgentClass
 		Expect(create(ctx, c.attacker, attacker, pod)).To(MatchError(ContainSubstring("spec.priorityClassName:")))
 	})
 
-	It("would have the priority of another queue if their group took it", func(ctx context.Context) {
-		c := startQueues(ctx, simulated.Native, scheduler.with("a group has the priority that its pods name"))
+	It("could use the PriorityClass of another queue if their group took it from them", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Native, scheduler.with("a group has the priority of the class that its pods name"))
 		c.claimPriority(ctx)
 		Eventually(ctx, func() (string, error) {
 			var group schedulingv1beta1.PodGroup
@@ -143,37 +143,41 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 })
 
 var _ = Describe("On Volcano, one tenant", Label("queues"), func() {
-	It("does not spoil a queue by what its pods request", func(ctx context.Context) {
+	It("does not break a queue with the resources that its pods request", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Volcano, scheduler)
 		c.requestMuch(ctx)
 		c.isPlaced(ctx, "open")
 	})
 
-	It("would spoil a queue if the queue named what its pods request", func(ctx context.Context) {
-		c := startQueues(ctx, simulated.Volcano, scheduler.with("a queue names what pods request"))
+	It("would break a queue if the queue listed the resources that pods request", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Volcano, scheduler.with("a Volcano queue lists the resources that pods request"))
 		c.requestMuch(ctx)
 		c.createGroup(ctx, "open")
 		Eventually(ctx, c.reason(ctx, victim, "open", schedulerv1beta1.ConditionAdmitted)).
 			Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
 	})
 
-	It("does not hold up the extender by asking slowly", func(ctx context.Context) {
+	It("does not block the extender with slow requests", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Volcano, scheduler)
-		Expect(c.askBesideSlow(ctx)).To(BeZero(), "slow questions that ended before the answer")
+		Expect(c.askBesideSlow(ctx)).To(BeZero(), "slow requests that the extender ended before it answered")
 	})
 
-	It("would hold up the extender by asking slowly if it read one question at a time", func(ctx context.Context) {
-		c := startQueues(ctx, simulated.Volcano, scheduler.with("questions are read one by one"))
-		Expect(c.askBesideSlow(ctx)).NotTo(BeZero(), "slow questions that ended before the answer")
+	It("would block the extender with slow requests if it read one request at a time", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Volcano, scheduler.with("questions are read one at a time"))
+		Expect(c.askBesideSlow(ctx)).NotTo(BeZero(), "slow requests that the extender ended before it answered")
 	})
 })
 
 // urgentClass is the PriorityClass of groups of the queue "urgent".
 const urgentClass = "t9k-native-2030"
 
-// startQueues starts a control plane with an engine, the scheduler-controller, a node of 16 CPUs and queues. "lab" has
-// the victim's groups, "shared" and "low" those of both tenants; each has a quota of 2 CPUs. "open" has those of both,
-// and no quota. "urgent" is like "lab", and goes before the others. The policies for pods are in force.
+// startQueues starts a control plane with an engine, the scheduler-controller, a node of 16 CPUs and Queues:
+//   - "lab" selects the victim's namespace and has a quota of 2 CPUs.
+//   - "shared" and "low" select all namespaces and have a quota of 2 CPUs.
+//   - "open" selects all namespaces and has no quota.
+//   - "urgent" is like "lab" and has a higher priority.
+//
+// It returns when the admission policies for pods are in force.
 func startQueues(ctx context.Context, kind simulated.Kind, s service) *cluster {
 	GinkgoHelper()
 	if kind == simulated.Volcano {
@@ -212,7 +216,7 @@ func startQueues(ctx context.Context, kind simulated.Kind, s service) *cluster {
 	return c
 }
 
-// podOf returns a pod of a group, of the same name, that requests CPUs.
+// podOf returns a pod that requests CPUs. It has the name of its group. Without a group, its name is generated.
 func podOf(group, cpus string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"}, Spec: plain().Spec}
 	if group != "" {
@@ -223,7 +227,7 @@ func podOf(group, cpus string) *corev1.Pod {
 	return pod
 }
 
-// byItself makes a pod say all that the policies would add, but for the gate.
+// byItself sets the fields of a pod that the admission policies would set, except the scheduling gate.
 func byItself(pod *corev1.Pod) *corev1.Pod {
 	group := pod.Labels[schedulerv1beta1.LabelGroupName]
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "scheduling.k8s.io/group-name", group)
@@ -231,21 +235,21 @@ func byItself(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// groupIn returns a group to delete.
+// groupIn returns a PodGroup with only a namespace and a name, for a delete.
 func (s service) groupIn(namespace, name string) *unstructured.Unstructured {
 	group := s.new(name, nil)
 	group.SetNamespace(namespace)
 	return group
 }
 
-// createGroup creates a group of the victim in a queue, of the same name, with a pod of 2 CPUs.
+// createGroup creates a group of the victim with a pod of 2 CPUs. The group has the name of its queue.
 func (c *cluster) createGroup(ctx context.Context, queue string) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, scheduler.group(queue, queue))).To(Succeed())
 	Expect(create(ctx, c.victim, victim, podOf(queue, "2"))).To(Succeed())
 }
 
-// isPlaced has a group of the victim be placed from a queue.
+// isPlaced checks that a pod of the victim in a queue is placed on a node.
 func (c *cluster) isPlaced(ctx context.Context, queue string) {
 	GinkgoHelper()
 	c.admit(ctx, c.victim, victim, queue, queue)
@@ -254,7 +258,7 @@ func (c *cluster) isPlaced(ctx context.Context, queue string) {
 	c.expectUnharmed()
 }
 
-// admit creates a group of a tenant in a queue, and returns when its new pods get the PriorityClass of the group.
+// admit creates a group of a tenant in a queue. It returns when new pods of the group get its PriorityClass.
 func (c *cluster) admit(ctx context.Context, as client.Client, namespace, name, queue string) {
 	GinkgoHelper()
 	Expect(create(ctx, as, namespace, scheduler.group(name, queue))).To(Succeed())
@@ -267,7 +271,7 @@ func (c *cluster) admit(ctx context.Context, as client.Client, namespace, name, 
 	}).ShouldNot(BeEmpty())
 }
 
-// bound returns the pods of a group of the victim that are on nodes.
+// bound returns a function that lists the pods of a group of the victim that are bound to nodes.
 func (c *cluster) bound(ctx context.Context, group string) func() ([]string, error) {
 	return func() ([]string, error) {
 		bound, err := c.Bound(ctx, victim, group)
@@ -275,7 +279,7 @@ func (c *cluster) bound(ctx context.Context, group string) func() ([]string, err
 	}
 }
 
-// reason reads the reason of a condition of a group; empty if it has none.
+// reason returns a function that reads the reason of a condition of a group. The reason is empty without the condition.
 func (c *cluster) reason(ctx context.Context, namespace, name, condition string) func() (string, error) {
 	return func() (string, error) {
 		group := scheduler.new(name, nil)
@@ -290,7 +294,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// crowd has pods of the attacker run that are of a group of the victim's queue, as they say.
+// crowd runs pods of the attacker whose group names the victim's queue.
 func (c *cluster) crowd(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("crowd", "lab"))).To(Succeed())
@@ -302,7 +306,7 @@ func (c *cluster) crowd(ctx context.Context) {
 	Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "crowd") }).Should(HaveLen(3))
 }
 
-// hoard has pods of the attacker claim that a queue has let them through, which no node takes.
+// hoard creates a pod of the attacker that fits no node and claims that its queue has released it.
 func (c *cluster) hoard(ctx context.Context) error {
 	err := create(ctx, c.attacker, attacker, scheduler.group("hoard", "shared"))
 	if client.IgnoreAlreadyExists(err) != nil {
@@ -314,8 +318,8 @@ func (c *cluster) hoard(ctx context.Context) error {
 	return create(ctx, c.attacker, attacker, pod)
 }
 
-// keepSilent has a pod of the attacker run that names its node. It is in a group of kube-scheduler, which does not know
-// the pod.
+// keepSilent runs a pod of the attacker that names its node. The pod is in a PodGroup of kube-scheduler, but
+// kube-scheduler does not schedule the pod.
 func (c *cluster) keepSilent(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("silent", "open"))).To(Succeed())
@@ -327,7 +331,7 @@ func (c *cluster) keepSilent(ctx context.Context) {
 	pod.Spec.NodeName = nodes.Items[0].Name
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("silent")}
 	Expect(create(ctx, c.attacker, attacker, pod)).To(Succeed())
-	// The kubelet reports it as scheduled.
+	// The kubelet reports the pod as scheduled.
 	Eventually(ctx, func() error {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
@@ -340,14 +344,14 @@ func (c *cluster) keepSilent(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// claimPriority has a pod of the attacker name the PriorityClass of another queue before its group exists.
+// claimPriority creates a pod of the attacker with the PriorityClass of another queue before its group exists.
 func (c *cluster) claimPriority(ctx context.Context) {
 	GinkgoHelper()
 	priority := scheduler.group("urgent", "urgent")
 	Expect(unstructured.SetNestedField(priority.Object, int64(10), "spec", "priority")).To(Succeed())
 	Expect(create(ctx, c.victim, victim, priority)).To(Succeed())
 	Eventually(ctx, c.reason(ctx, victim, "urgent", schedulerv1beta1.ConditionAdmitted)).
-		Should(Equal(schedulerv1beta1.ReasonAdmitted)) // so that the class exists
+		Should(Equal(schedulerv1beta1.ReasonAdmitted)) // then the class exists
 	Eventually(ctx, func() error {
 		pod := podOf("urgent", "1")
 		pod.Spec.PriorityClassName = urgentClass
@@ -356,7 +360,7 @@ func (c *cluster) claimPriority(ctx context.Context) {
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("urgent", "shared"))).To(Succeed())
 }
 
-// requestMuch creates pods of the attacker, in a queue that takes them, that request resources of 6,000 names.
+// requestMuch creates pods of the attacker in the queue "open". They request 6,000 resources of different names.
 func (c *cluster) requestMuch(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("much", "open"))).To(Succeed())
@@ -373,8 +377,8 @@ func (c *cluster) requestMuch(ctx context.Context) {
 	})
 }
 
-// askBesideSlow asks the extender while others ask slowly. It returns how many of those the extender had given up when
-// it had answered.
+// askBesideSlow sends requests to the extender while slow requests are open. It returns the number of slow requests
+// that the extender had ended when it answered.
 func (c *cluster) askBesideSlow(ctx context.Context) int32 {
 	GinkgoHelper()
 	var given atomic.Int32
@@ -389,13 +393,13 @@ func (c *cluster) askBesideSlow(ctx context.Context) int32 {
 			given.Add(1)
 		}()
 	}
-	// The first one may come before the slow ones are read.
+	// The first request can arrive before the slow requests are read.
 	for range 3 {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.ExtenderAddress+"/reclaimable",
 			strings.NewReader(`{"evictor":{},"evictees":[]}`))
 		Expect(err).NotTo(HaveOccurred())
 		response, err := http.DefaultClient.Do(request)
-		if err != nil { // the extender had no time for it
+		if err != nil { // the extender was blocked
 			return given.Load() + 1
 		}
 		Expect(response.Body.Close()).To(Succeed())

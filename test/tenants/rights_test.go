@@ -11,17 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Whoever makes a controller act on another tenant's namespace gets no more than the rights of the controller.
-var _ = Describe("The rights of", Label("rights"), func() {
-	forEach("a controller do not reach what a tenant hides", func(ctx context.Context, s service) {
+// A tenant who makes a controller act in the namespace of another tenant gets at most the permissions of the
+// controller.
+var _ = Describe("The permissions of a controller", Label("rights"), func() {
+	forEach("do not include private data of tenants or privilege escalation:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
 		for _, right := range hidden {
-			readsOutput := right.Subresource == "log" && s.module == pytorch.module // of pods that failed
+			// The pytorch-controller reads the logs of failed pods.
+			readsOutput := right.Subresource == "log" && s.module == pytorch.module
 			Expect(c.mayInVictim(ctx, s, right)).To(Equal(readsOutput), "%+v", right)
 		}
 	})
 
-	It("a controller would reach what a tenant hides if its role had them", Label("tensorboard"),
+	It("would include private data and privilege escalation if its role granted them", Label("tensorboard"),
 		func(ctx context.Context) {
 			c := start(ctx, tensorboard.module)
 			role := &rbacv1.ClusterRole{}
@@ -43,7 +45,7 @@ var _ = Describe("The rights of", Label("rights"), func() {
 		})
 })
 
-// hidden are rights by which a controller could read what a tenant hides, or become more than it is.
+// hidden are permissions to read private data of a tenant or to escalate privileges.
 var hidden = []authorizationv1.ResourceAttributes{
 	{Verb: "get", Resource: "secrets"},
 	{Verb: "list", Resource: "secrets"},
@@ -61,7 +63,7 @@ var hidden = []authorizationv1.ResourceAttributes{
 	{Verb: "escalate", Group: rbacv1.GroupName, Resource: "roles"},
 }
 
-// mayInVictim reports whether a controller has a right in the namespace of the victim.
+// mayInVictim reports whether a controller has a permission in the namespace of the victim.
 func (c *cluster) mayInVictim(ctx context.Context, s service, right authorizationv1.ResourceAttributes) (bool, error) {
 	right.Namespace = victim
 	namespace := "t9k-" + s.module

@@ -16,24 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fakeSidecar is where the pods of the attacker answer, at the port that the controller asks.
+// fakeSidecar is the address of the attacker's pods.
 const fakeSidecar = "127.3.0.1"
 
-// sidecarPort is sidecar.HealthPort.
+// sidecarPort equals sidecar.HealthPort.
 const sidecarPort = "8080"
 
-var _ = Describe("A pod that answers as the sidecar of a TensorBoard", Label("network", "tensorboard"), func() {
-	DescribeTable("hurts nobody", func(ctx context.Context, answer func(net.Conn)) {
+var _ = Describe("A pod that imitates the sidecar of a TensorBoard", Label("network", "tensorboard"), func() {
+	DescribeTable("does not harm others", func(ctx context.Context, answer func(net.Conn)) {
 		c := attackBySidecars(ctx, tensorboard, answer)
 		c.works(ctx, tensorboard, "after")
 		c.expectUnharmed()
 	},
-		Entry("if its header has no end", hugeHeader),
-		Entry("if its body has no end", hugeBody),
-		Entry("if it does not answer", silence),
+		Entry("with an endless header", hugeHeader),
+		Entry("with an endless body", hugeBody),
+		Entry("without an answer", silence),
 	)
 
-	DescribeTable("hurts a controller that reads", func(ctx context.Context, bug string, answer func(net.Conn)) {
+	DescribeTable("would harm a controller that reads", func(ctx context.Context, bug string, answer func(net.Conn)) {
 		attackBySidecars(ctx, tensorboard.with(bug), answer).expectHarmed(ctx)
 	},
 		Entry("a header of any size", "a header of any size", hugeHeader),
@@ -41,10 +41,10 @@ var _ = Describe("A pod that answers as the sidecar of a TensorBoard", Label("ne
 	)
 })
 
-// boards are enough to hold all workers of the controller at once, many times over.
+// boards is the number of the attacker's TensorBoards, many times the number of workers of the controller.
 const boards = 400
 
-// attackBySidecars has the tensorboard-controller ask many pods of the attacker.
+// attackBySidecars makes the tensorboard-controller send requests to many pods of the attacker.
 func attackBySidecars(ctx context.Context, s service, answer func(net.Conn)) *cluster {
 	GinkgoHelper()
 	c := runController(ctx, s)
@@ -70,7 +70,7 @@ func attackBySidecars(ctx context.Context, s service, answer func(net.Conn)) *cl
 	return c
 }
 
-// serve answers where the attacker's pods are, until the spec ends. It returns how often it was asked.
+// serve answers requests to the attacker's pods until the spec ends. It returns a counter of the requests.
 func serve(ctx context.Context, answer func(net.Conn)) *atomic.Int32 {
 	GinkgoHelper()
 	var config net.ListenConfig
@@ -96,10 +96,10 @@ func serve(ctx context.Context, answer func(net.Conn)) *atomic.Int32 {
 	return &asked
 }
 
-// part is what is sent again and again.
+// part is sent repeatedly in an endless answer.
 var part = strings.Repeat("x", 64<<10)
 
-// endless sends a part until the other end has had enough.
+// endless sends first and then part repeatedly, until the peer closes the connection.
 func endless(to io.Writer, first, part string) {
 	for _, err := io.WriteString(to, first); err == nil; {
 		_, err = io.WriteString(to, part)
@@ -112,5 +112,5 @@ func hugeBody(c net.Conn) {
 	endless(c, "HTTP/1.1 200 OK\r\n\r\n{\"sources\":[", fmt.Sprintf(`{"run":"r","error":%q},`, part))
 }
 
-// silence keeps the connection open until the other end closes it.
+// silence keeps the connection open until the peer closes it.
 func silence(c net.Conn) { _, _ = io.Copy(io.Discard, c) }

@@ -19,27 +19,27 @@ import (
 )
 
 var _ = Describe("The ssh server of a DeepSpeedJob's worker", Label("network", "deepspeed"), func() {
-	It("has little memory for strangers, and serves the members of the job", func(ctx context.Context) {
+	It("limits the memory for strangers and still serves the members of the job", func(ctx context.Context) {
 		c, w := startWorker(ctx, deepspeed)
 		c.sendLargePackets(ctx, w)
 		Expect(w.runCommand(ctx)).To(Succeed())
 		c.expectUnharmed()
 	})
 
-	It("would have much memory for strangers if it kept all of their connections", func(ctx context.Context) {
+	It("would exceed its memory if it kept the connections of all strangers", func(ctx context.Context) {
 		c, w := startWorker(ctx, deepspeed.with("a worker keeps the connections of all strangers"))
 		c.sendLargePackets(ctx, w)
 		c.expectHarmed(ctx)
 	})
 })
 
-// worker is the agent in the container of a worker.
+// worker is the agent that runs in the container of a worker.
 type worker struct {
 	address simulated.Address
 	key     ssh.Signer
 }
 
-// startWorker starts the agent of a worker that has 128 MiB of memory for it.
+// startWorker starts the agent of a worker with a memory limit of 128 MiB.
 func startWorker(ctx context.Context, s service) (*cluster, worker) {
 	GinkgoHelper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -60,7 +60,7 @@ func startWorker(ctx context.Context, s service) (*cluster, worker) {
 	return c, w
 }
 
-// sendLargePackets has strangers send packets as large as the server takes, but for their last byte.
+// sendLargePackets opens 2,000 connections that each send a packet of the maximum size, without its last byte.
 func (c *cluster) sendLargePackets(ctx context.Context, w worker) {
 	GinkgoHelper()
 	const strangers, largest = 2000, 256 << 10
@@ -72,18 +72,18 @@ func (c *cluster) sendLargePackets(ctx context.Context, w worker) {
 			return err
 		}
 		DeferCleanup(conn.Close)
-		_, _ = conn.Write(packet) // the server may close the connection of a stranger
+		_, _ = conn.Write(packet) // the server can close the connection of a stranger
 		return nil
 	})
 }
 
-// dial connects to the worker from an address.
+// dial connects to the worker from the given address.
 func (w worker) dial(ctx context.Context, from string) (net.Conn, error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	return dialer.DialContext(ctx, "tcp", w.address.String())
 }
 
-// runCommand has the worker run a command, as another member of its job does.
+// runCommand runs a command on the worker, as another member of its job does.
 func (w worker) runCommand(ctx context.Context) error {
 	tcp, err := w.dial(ctx, "127.0.0.2")
 	if err != nil {

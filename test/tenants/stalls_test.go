@@ -22,8 +22,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-var _ = Describe("A write for one tenant", Label("time"), func() {
-	forEachJob("is not waited for if the tenant hides it", func(ctx context.Context, s service) {
+var _ = Describe("The job of a tenant", Label("time"), func() {
+	forEachJob("is not delayed if another tenant hides pods during their deletion:", func(ctx context.Context, s service) {
 		c := runController(ctx, s)
 		c.works(ctx, s, "before")
 		const replicas = 100
@@ -37,7 +37,7 @@ var _ = Describe("A write for one tenant", Label("time"), func() {
 				return len(pods.Items), c.unless(err)
 			}).Should(Equal(replicas))
 
-			By("taking the labels off while the controller deletes the pods")
+			By("removing the labels while the controller deletes the pods")
 			pause := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"runMode":{"pause":{"enabled":true}}}}`))
 			Expect(c.attacker.Patch(ctx, job, pause)).To(Succeed())
 			hide := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`))
@@ -53,18 +53,19 @@ var _ = Describe("A write for one tenant", Label("time"), func() {
 		c.expectUnharmed()
 	})
 
-	It("is not waited for while a webhook takes its time", Label("pytorch"), func(ctx context.Context) {
+	It("is not delayed by a slow webhook for one job of another tenant", Label("pytorch"), func(ctx context.Context) {
 		c, webhook := worksBesideSlowWebhook(ctx, pytorch)
-		Expect(webhook.givenUp.Load()).To(BeZero(), "the victim's job ended after a write of the attacker, and not before it")
+		Expect(webhook.givenUp.Load()).To(BeZero(), "the victim's job waited for a write of the attacker's job")
 		c.expectUnharmed()
 	})
 
-	It("would be waited for if a list waited for the writes of all jobs", Label("pytorch"), func(ctx context.Context) {
-		_, webhook := worksBesideSlowWebhook(ctx, pytorch.with("a list waits for the writes of all jobs"))
-		Expect(webhook.givenUp.Load()).NotTo(BeZero(), "the victim's job has not waited")
-	})
+	It("would be delayed by a slow webhook if a list waited for the writes of all jobs", Label("pytorch"),
+		func(ctx context.Context) {
+			_, webhook := worksBesideSlowWebhook(ctx, pytorch.with("a list waits for the writes of all jobs"))
+			Expect(webhook.givenUp.Load()).NotTo(BeZero(), "the victim's job did not wait for a write of the attacker's job")
+		})
 
-	It("is not waited for while a webhook takes its time for many jobs", Label("pytorch"), func(ctx context.Context) {
+	It("is not delayed by a slow webhook for many jobs of another tenant", Label("pytorch"), func(ctx context.Context) {
 		s := pytorch
 		c := runController(ctx, s)
 		c.works(ctx, s, "before")
@@ -73,12 +74,13 @@ var _ = Describe("A write for one tenant", Label("time"), func() {
 		c.inParallel(jobs, func(i int) error { return create(ctx, c.attacker, attacker, s.job(name(i), 1, plain())) })
 		Eventually(ctx, webhook.asked.Load).Should(BeNumerically(">=", 1))
 		c.works(ctx, s, "after")
-		Expect(webhook.givenUp.Load()).To(BeNumerically("<", jobs/2), "the victim's job ended after most of the attacker's")
+		Expect(webhook.givenUp.Load()).To(BeNumerically("<", jobs/2),
+			"the victim's job waited for the writes of most of the attacker's jobs")
 		c.expectUnharmed()
 	})
 })
 
-// worksBesideSlowWebhook has the controller work for the victim while a webhook holds a pod of the attacker.
+// worksBesideSlowWebhook checks that the controller works for the victim while a webhook delays a pod of the attacker.
 func worksBesideSlowWebhook(ctx context.Context, s service) (*cluster, *webhook) {
 	GinkgoHelper()
 	c := runController(ctx, s)
@@ -90,20 +92,20 @@ func worksBesideSlowWebhook(ctx context.Context, s service) (*cluster, *webhook)
 	return c, webhook
 }
 
-// webhook is one that does not answer.
+// webhook is an admission webhook that does not answer.
 type webhook struct {
-	// asked and givenUp are how many questions there were, and how many the API server waits for no longer.
+	// asked counts the requests of the API server. givenUp counts the requests that timed out.
 	asked, givenUp atomic.Int32
 }
 
-// slowWebhook installs a webhook that holds the creation of each pod of the attacker for so many seconds. Only an
-// administrator can; the attacker makes use of it.
+// slowWebhook installs a webhook that delays the creation of each pod of the attacker until its timeout. Only an
+// administrator can install webhooks, but the attacker can exploit this one.
 func (c *cluster) slowWebhook(ctx context.Context, seconds int32) *webhook {
 	GinkgoHelper()
 	slow := &webhook{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		slow.asked.Add(1)
-		_, _ = io.Copy(io.Discard, request.Body) // without which the server does not notice that nobody waits
+		_, _ = io.Copy(io.Discard, request.Body) // otherwise the server does not notice that the client is gone
 		<-request.Context().Done()
 		slow.givenUp.Add(1)
 	}))
@@ -127,7 +129,7 @@ func (c *cluster) slowWebhook(ctx context.Context, seconds int32) *webhook {
 			}},
 		}},
 	})).To(Succeed())
-	Eventually(ctx, func() int32 { // the API server takes a moment to know it
+	Eventually(ctx, func() int32 { // the API server does not use a new webhook immediately
 		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: plain().Spec}
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

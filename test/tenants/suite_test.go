@@ -1,7 +1,7 @@
-// Package tenants attacks the controllers as a tenant can who has the built-in role edit in one namespace. It checks
-// that the work of another tenant goes on, and that no controller needs more memory than its container has. The API
-// server is a real one, with RBAC. The controllers are processes that run as their Deployments describe them. There is
-// no kubelet: pods end when a test ends them.
+// Package tenants attacks the controllers as a tenant who has the built-in role edit in one namespace. It checks that
+// the work of another tenant continues, and that no controller exceeds the memory limit of its container. The tests use
+// a real API server with RBAC. The controllers are processes that run as their Deployments describe them. There is no
+// kubelet: pods end when a test ends them.
 package tenants
 
 import (
@@ -20,7 +20,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// bound is how long the work of a tenant may wait in an attack. It is no measure of speed: machines for tests are slow.
+// bound is the maximum time by which an attack can delay the work of a tenant. It is generous because test machines are
+// slow.
 const bound = time.Minute
 
 // TestTenants runs the attacks.
@@ -39,9 +40,9 @@ func TestTenants(t *testing.T) {
 }
 
 var (
-	// programs are those that control planes consist of.
+	// programs are the programs of the control planes.
 	programs simulated.Programs
-	// kubectl is its path.
+	// kubectl is the path of kubectl.
 	kubectl string
 )
 
@@ -53,7 +54,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	DeferCleanup(gexec.CleanupBuildArtifacts)
 })
 
-// buildPrograms builds what control planes with the engines consist of.
+// buildPrograms builds the programs of control planes with the given engines.
 func buildPrograms(ctx context.Context, kinds ...simulated.Kind) *localcluster.Builder {
 	GinkgoHelper()
 	repo, err := localcluster.FindRepo("")

@@ -18,28 +18,29 @@ import (
 	"tensorstack.dev/jobs/common/kubelet"
 )
 
-// service is what one of the controllers does for tenants.
+// service describes one of the controllers and the work that it does for tenants.
 type service struct {
 	module string
 	kind   schema.GroupVersionKind
-	// labels are those by which the controller finds its pods and Services.
+	// labels are the labels by which the controller finds its pods and Services.
 	labels map[string]string
-	// object returns an object of its kind that is at rest: the controller has nothing to do for it. The template is
-	// that of the pods, if the kind has one.
+	// object returns an object of the kind that needs no work of the controller. The pod template is ignored if the kind
+	// has none.
 	object func(s service, name string, template corev1.PodTemplateSpec) *unstructured.Unstructured
-	// works has the controller do its work for a new object of the victim, and waits until that is done.
+	// works creates an object of the victim and waits until the controller has done its work for the object.
 	works func(ctx context.Context, c *cluster, s service, name string)
-	// bug is one that the code of the controller marks, and that it has in this spec; empty for none.
+	// bug is the name of a bug that is compiled into the controller. The code of the controller marks it. Empty means no
+	// bug.
 	bug string
 }
 
-// with returns the service of a controller with a bug.
+// with returns the service with a bug in its controller.
 func (s service) with(bug string) service {
 	s.bug = bug
 	return s
 }
 
-// batchKind returns a kind of job.
+// batchKind returns the GroupVersionKind of a kind of job.
 func batchKind(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "batch.tensorstack.dev", Version: "v1beta1", Kind: kind}
 }
@@ -75,11 +76,12 @@ var (
 	}
 )
 
-// forEachJob is a table with a spec for each kind of job, and forEach one with a spec for each controller.
+// forEachJob is a table with a spec for each kind of job.
 func forEachJob(text string, body func(context.Context, service)) {
 	table(text, body, pytorch, tensorflow, deepspeed)
 }
 
+// forEach is a table with a spec for each controller.
 func forEach(text string, body func(context.Context, service)) {
 	table(text, body, pytorch, tensorflow, deepspeed, tensorboard, scheduler)
 }
@@ -100,7 +102,7 @@ func runController(ctx context.Context, s service) *cluster {
 	return c
 }
 
-// plain is the template of a pod with nothing special.
+// plain returns a pod template with only a container.
 func plain() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "training"}}}}
 }
@@ -113,7 +115,8 @@ func (s service) new(name string, spec map[string]any) *unstructured.Unstructure
 	return object
 }
 
-// job returns a job with so many replicas of the template, whose only container gets the name of the main one.
+// job returns a job with the given number of replicas. It renames the first container of the template to the name of
+// the main container.
 func (s service) job(name string, replicas int64, template corev1.PodTemplateSpec) *unstructured.Unstructured {
 	GinkgoHelper()
 	template = *template.DeepCopy()
@@ -137,7 +140,7 @@ func pausedJob(s service, name string, template corev1.PodTemplateSpec) *unstruc
 	return job
 }
 
-// board returns a TensorBoard.
+// board returns a TensorBoard that reads logs in S3.
 func (s service) board(name string, suspended bool) *unstructured.Unstructured {
 	return s.new(name, map[string]any{
 		"suspend": suspended,
@@ -158,15 +161,15 @@ func create(ctx context.Context, as client.Client, namespace string, object clie
 	return as.Create(ctx, object)
 }
 
-// works waits until the controller has done its work for a new object of the victim. It gives up when a controller is
+// works waits until the controller has done its work for a new object of the victim. It stops early if a controller is
 // harmed.
 func (c *cluster) works(ctx context.Context, s service, name string) {
 	GinkgoHelper()
-	By("having the " + s.module + "-controller work for the victim: " + name)
+	By("waiting for the " + s.module + "-controller to work for the victim: " + name)
 	s.works(ctx, c, s, name)
 }
 
-// unless returns the error that ends an Eventually if a controller is harmed, and err otherwise.
+// unless returns err, unless a controller is harmed. Then it returns an error that stops an Eventually.
 func (c *cluster) unless(err error) error {
 	if harmed := c.harmed(); harmed != nil {
 		return StopTrying("a controller is harmed").Wrap(harmed)
@@ -182,7 +185,7 @@ func (c *cluster) podsOf(ctx context.Context, s service, namespace, job string) 
 	return list.Items, c.unless(err)
 }
 
-// jobEnds has a job of two replicas run and succeed.
+// jobEnds creates a job of two replicas for the victim and lets it run and succeed.
 func jobEnds(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, s.job(name, 2, plain()))).To(Succeed())
@@ -197,7 +200,7 @@ func (c *cluster) jobHasPods(ctx context.Context, s service, name string) {
 	Eventually(ctx, pods).WithTimeout(5 * bound).Should(HaveLen(2))
 }
 
-// jobSucceeds has the pods of the victim's job succeed, and waits until the job has.
+// jobSucceeds lets the pods of the victim's job succeed, and waits until the job has succeeded.
 func (c *cluster) jobSucceeds(ctx context.Context, s service, name string) {
 	GinkgoHelper()
 	pods, err := c.podsOf(ctx, s, victim, name)
@@ -219,7 +222,7 @@ func (c *cluster) phase(ctx context.Context, s service, name string) func() (str
 	}
 }
 
-// boardRuns has a TensorBoard run. Nobody answers for its sidecar, without which it runs, too.
+// boardRuns creates a TensorBoard for the victim and lets it run. Its sidecar does not answer, and does not have to.
 func boardRuns(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, s.board(name, false))).To(Succeed())
@@ -227,7 +230,7 @@ func boardRuns(ctx context.Context, c *cluster, s service, name string) {
 	Eventually(ctx, c.phase(ctx, s, name)).Should(Equal(string(tensorboardv1beta1.TensorBoardRunning)))
 }
 
-// runBoard has the pod of a TensorBoard run, at an address.
+// runBoard waits for the pod of a TensorBoard, and marks it as running and ready with the given address.
 func (c *cluster) runBoard(ctx context.Context, namespace, name, address string) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}
@@ -237,14 +240,14 @@ func (c *cluster) runBoard(ctx context.Context, namespace, name, address string)
 	Expect(c.answerAt(ctx, pod, address)).To(Succeed())
 }
 
-// answerAt has a pod run and be ready at an address.
+// answerAt marks a pod as running and ready with the given address.
 func (c *cluster) answerAt(ctx context.Context, pod *corev1.Pod, address string) error {
 	kubelet.Run(pod, "", time.Now())
 	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
 	return c.Client.Status().Update(ctx, pod)
 }
 
-// groupIsAdmitted has a group be admitted to a queue of all namespaces.
+// groupIsAdmitted creates a Queue for all namespaces and a PodGroup of the victim, and waits until it is admitted.
 func groupIsAdmitted(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
 	c.createQueue(ctx, name, map[string]any{"namespaceSelector": map[string]any{}})
@@ -256,7 +259,7 @@ func groupIsAdmitted(ctx context.Context, c *cluster, s service, name string) {
 	}).Should(Equal(schedulerv1beta1.ReasonAdmitted))
 }
 
-// createQueue creates a queue as an administrator.
+// createQueue creates a Queue as an administrator.
 func (c *cluster) createQueue(ctx context.Context, name string, spec map[string]any) {
 	GinkgoHelper()
 	queue := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
@@ -265,7 +268,7 @@ func (c *cluster) createQueue(ctx context.Context, name string, spec map[string]
 	Expect(c.Client.Create(ctx, queue)).To(Succeed())
 }
 
-// reasonOf returns the reason of a condition; empty if the object does not have the condition.
+// reasonOf returns the reason of a condition. It is empty if the object does not have the condition.
 func reasonOf(object *unstructured.Unstructured, condition string) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, one := range conditions {

@@ -11,14 +11,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Broken lists what a CRD takes away from those who use the one before it: of its names, of its versions, and of the
-// objects that the one before took and this one would refuse or shorten. CEL rules are left out, since their text does
-// not tell what they refuse; stored objects show it.
+// Broken lists the changes of a CRD that break users of the previous version: names and versions that are gone, and
+// fields whose values the new version rejects, drops or defaults differently. CEL rules are not compared, because their
+// text does not show which objects they reject. The tests with stored objects cover them.
 func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var broken []string
 	changed := func(what string, before, after any) {
 		if !reflect.DeepEqual(before, after) {
-			broken = append(broken, fmt.Sprintf("%s was %v and is %v", what, before, after))
+			broken = append(broken, fmt.Sprintf("%s was %v and is now %v", what, before, after))
 		}
 	}
 	changed("group", before.Spec.Group, after.Spec.Group)
@@ -44,7 +44,7 @@ func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	return broken
 }
 
-// subresources makes the paths of the scale subresource comparable.
+// subresources returns a text that describes the subresources, with the paths of the scale subresource.
 func subresources(version apiextensionsv1.CustomResourceDefinitionVersion) string {
 	if version.Subresources == nil {
 		return "none"
@@ -60,15 +60,15 @@ func subresources(version apiextensionsv1.CustomResourceDefinitionVersion) strin
 	return strings.Join(found, ", ")
 }
 
-// brokenSchema lists what a schema refuses or drops that the one before took, and what it makes of fields that are not
-// set.
+// brokenSchema lists the values that the previous schema accepts and the new one rejects or drops, and the defaults
+// that differ.
 func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
 	var broken []string
 	report := func(format string, args ...any) {
 		broken = append(broken, strings.TrimSuffix(path, ".")+" "+fmt.Sprintf(format, args...))
 	}
 	if before.Type != after.Type || before.XIntOrString != after.XIntOrString {
-		report("was of type %q and is of type %q", typeOf(before), typeOf(after))
+		report("was of type %q and is now of type %q", typeOf(before), typeOf(after))
 		return broken
 	}
 	for _, keyword := range []struct {
@@ -83,13 +83,13 @@ func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) [
 		{"x-kubernetes-map-type", before.XMapType, after.XMapType},
 	} {
 		if !reflect.DeepEqual(keyword.before, keyword.after) {
-			report("has another %s", keyword.name)
+			report("has a different %s", keyword.name)
 		}
 	}
-	// Users do not write a status: what it is before a controller has written it takes nothing from them.
+	// Users do not write the status, so a new default of the whole status does not affect them.
 	isNewStatus := before.Default == nil && strings.HasSuffix(path, ": status.")
 	if !isNewStatus && raw(before.Default) != raw(after.Default) {
-		report("has another default")
+		report("has a different default")
 	}
 	for _, finding := range []string{
 		tightened("minimum", before.Minimum, after.Minimum, 1),
@@ -123,17 +123,17 @@ func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) [
 		}
 	}
 	if len(before.Enum) == 0 && len(after.Enum) > 0 {
-		report("takes no more than some values")
+		report("accepts only some values now")
 	}
 	for _, value := range before.Enum {
 		if len(after.Enum) > 0 &&
 			!slices.ContainsFunc(after.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
-			report("no longer takes %s", value.Raw)
+			report("no longer accepts %s", value.Raw)
 		}
 	}
 	for _, name := range after.Required {
 		if !slices.Contains(before.Required, name) && after.Properties[name].Default == nil {
-			report("requires %s", name)
+			report("now requires %s", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
@@ -141,7 +141,7 @@ func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) [
 		if property, ok := after.Properties[name]; ok {
 			broken = append(broken, brokenSchema(path+name+".", &old, &property)...)
 		} else if !ptr.Deref(after.XPreserveUnknownFields, false) {
-			report("has lost %s", name)
+			report("no longer has %s", name)
 		}
 	}
 	broken = append(broken, brokenItems(strings.TrimSuffix(path, ".")+"[].", items(before), items(after))...)
@@ -153,7 +153,7 @@ func brokenItems(path string, before, after *apiextensionsv1.JSONSchemaProps) []
 	case before == nil:
 		return nil
 	case after == nil:
-		return []string{strings.TrimSuffix(path, ".") + " has lost its schema"}
+		return []string{strings.TrimSuffix(path, ".") + " no longer has a schema"}
 	default:
 		return brokenSchema(path, before, after)
 	}
@@ -173,8 +173,8 @@ func values(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchema
 	return schema.AdditionalProperties.Schema
 }
 
-// tightened returns what a limit takes away that is new, or further in the direction than it was: 1 for a lower limit,
-// -1 for an upper one. It returns "" if it takes nothing.
+// tightened reports a limit that is new or tighter than before. The direction is 1 for a lower limit and -1 for an
+// upper limit. It returns "" if the limit is not tighter.
 func tightened[N int64 | float64](name string, before, after *N, direction N) string {
 	switch {
 	case after == nil:
@@ -202,12 +202,12 @@ func typeOf(schema *apiextensionsv1.JSONSchemaProps) string {
 	return schema.Type
 }
 
-// missing lists what is in one list and not in the other.
+// missing reports the names that are in the list before and not in the list after.
 func missing(what string, before, after []string) []string {
 	var lost []string
 	for _, name := range before {
 		if !slices.Contains(after, name) {
-			lost = append(lost, fmt.Sprintf("%s %s is lost", what, name))
+			lost = append(lost, fmt.Sprintf("%s %s is gone", what, name))
 		}
 	}
 	return lost

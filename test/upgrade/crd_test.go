@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// valid is a CRD that the cases change a line of.
+// valid is a CRD. Each case changes one line of it.
 const valid = `
 spec:
   group: tests.tensorstack.dev
@@ -51,84 +51,86 @@ spec:
                 free: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `
 
-func TestBrokenSaysWhatUsersLose(t *testing.T) {
+func TestBrokenFindsIncompatibleChanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		before, after string // of a line of valid
+		before, after string // a text in valid and its replacement
 		want          []string
 	}{
-		"nothing changes": {"kind: TestJob", "kind: TestJob", nil},
-		"what is added is optional": {
+		"no change is compatible": {"kind: TestJob", "kind: TestJob", nil},
+		"a new optional field and a new value are compatible": {
 			"mode: {type: string, enum: [Fast, Slow]}",
-			"mode: {type: string, enum: [Fast, Slow, Idle]}\n                added: {type: object, required: [a], properties: {a: {type: string}}}",
+			"mode: {type: string, enum: [Fast, Slow, Idle]}\n" +
+				"                added: {type: object, required: [a], properties: {a: {type: string}}}",
 			nil,
 		},
-		"what is required has a default": {
+		"a newly required field with a default is compatible": {
 			"            spec:\n              type: object",
 			"            spec:\n              type: object\n              required: [size]", nil,
 		},
-		"what no controller has written has a default": {
+		"a new default of the status is compatible": {
 			"status: {type: object}", "status: {type: object, default: {size: 1}}", nil,
 		},
-		"limits are wider": {"minimum: 1, maximum: 9", "maximum: 10", nil},
-		"any value is taken": {
+		"wider limits are compatible": {"minimum: 1, maximum: 9", "maximum: 10", nil},
+		"an enum that is dropped is compatible": {
 			"mode: {type: string, enum: [Fast, Slow]}", "mode: {type: string}", nil,
 		},
-		"another kind": {"kind: TestJob", "kind: Job", []string{"kind was TestJob and is Job"}},
-		"another scope": {
-			"scope: Namespaced", "scope: Cluster", []string{"scope was Namespaced and is Cluster"},
+		"the kind changes": {"kind: TestJob", "kind: Job", []string{"kind was TestJob and is now Job"}},
+		"the scope changes": {
+			"scope: Namespaced", "scope: Cluster", []string{"scope was Namespaced and is now Cluster"},
 		},
-		"a short name is gone":    {"[tj]", "[testj]", []string{"shortName tj is lost"}},
-		"a category is gone":      {"[training]", "[]", []string{"category training is lost"}},
-		"a version is not served": {"served: true", "served: false", []string{"version v1 is no longer served"}},
-		"a version is gone":       {"name: v1", "name: v2", []string{"version v1 is no longer served"}},
-		"the scale subresource is": {
+		"a short name is removed":       {"[tj]", "[testj]", []string{"shortName tj is gone"}},
+		"a category is removed":         {"[training]", "[]", []string{"category training is gone"}},
+		"a version is no longer served": {"served: true", "served: false", []string{"version v1 is no longer served"}},
+		"a version is removed":          {"name: v1", "name: v2", []string{"version v1 is no longer served"}},
+		"the scale subresource changes": {
 			".spec.size, ", ".spec.replicas, ",
-			[]string{
-				"v1: subresources was status, scale .spec.size .status.size  and is status, scale .spec.replicas .status.size ",
-			},
+			[]string{"v1: subresources was status, scale .spec.size .status.size  and is now " +
+				"status, scale .spec.replicas .status.size "},
 		},
-		"a property is gone": {"port: {", "ports: {", []string{"v1: spec has lost port"}},
-		"a value is refused": {"[Fast, Slow]", "[Fast]", []string{`v1: spec.mode no longer takes "Slow"`}},
-		"all but some are": {
+		"a property is removed":    {"port: {", "ports: {", []string{"v1: spec no longer has port"}},
+		"an enum value is removed": {"[Fast, Slow]", "[Fast]", []string{`v1: spec.mode no longer accepts "Slow"`}},
+		"an enum is added": {
 			"x-kubernetes-list-type: set\n                  items: {type: string",
 			"x-kubernetes-list-type: set\n                  items: {enum: [a], type: string",
-			[]string{"v1: spec.names[] takes no more than some values"},
+			[]string{"v1: spec.names[] accepts only some values now"},
 		},
-		"something is required": {
+		"a field becomes required": {
 			"            spec:\n              type: object",
 			"            spec:\n              type: object\n              required: [mode]",
-			[]string{"v1: spec requires mode"},
+			[]string{"v1: spec now requires mode"},
 		},
-		"a type is another": {
+		"a type changes": {
 			"port: {x-kubernetes-int-or-string: true}", "port: {type: integer}",
-			[]string{`v1: spec.port was of type "int-or-string" and is of type "integer"`},
+			[]string{`v1: spec.port was of type "int-or-string" and is now of type "integer"`},
 		},
-		"a default is another":    {"default: 1", "default: 2", []string{"v1: spec.size has another default"}},
-		"a default is gone":       {", default: 1", "", []string{"v1: spec.size has another default"}},
-		"a lower limit is higher": {"minimum: 1", "minimum: 2", []string{"v1: spec.size has a tighter minimum"}},
-		"an upper limit is lower": {"maxLength: 5", "maxLength: 4", []string{"v1: spec.names[] has a tighter maxLength"}},
-		"a limit is new": {
+		"a default changes":    {"default: 1", "default: 2", []string{"v1: spec.size has a different default"}},
+		"a default is removed": {", default: 1", "", []string{"v1: spec.size has a different default"}},
+		"a lower limit rises":  {"minimum: 1", "minimum: 2", []string{"v1: spec.size has a tighter minimum"}},
+		"an upper limit falls": {"maxLength: 5", "maxLength: 4", []string{"v1: spec.names[] has a tighter maxLength"}},
+		"a limit is added": {
 			"maxItems: 3", "maxItems: 3\n                  minItems: 1", []string{"v1: spec.names has a new minItems"},
 		},
-		"values match less": {"pattern: a+", "pattern: a", []string{"v1: spec.labels{} has another pattern"}},
-		"values have no schema": {
-			"additionalProperties: {type: string, pattern: a+}", "properties: {a: {type: string}}",
-			[]string{"v1: spec.labels{} has lost its schema"},
+		"a pattern of map values changes": {
+			"pattern: a+", "pattern: a", []string{"v1: spec.labels{} has a different pattern"},
 		},
-		"unknown fields are dropped": {
+		"the schema of map values is removed": {
+			"additionalProperties: {type: string, pattern: a+}", "properties: {a: {type: string}}",
+			[]string{"v1: spec.labels{} no longer has a schema"},
+		},
+		"unknown fields are no longer preserved": {
 			", x-kubernetes-preserve-unknown-fields: true", "",
 			[]string{"v1: spec.free has a tighter x-kubernetes-preserve-unknown-fields"},
 		},
-		"a list merges otherwise": {
+		"a list merges differently": {
 			"x-kubernetes-list-type: set", "x-kubernetes-list-type: atomic",
-			[]string{"v1: spec.names has another x-kubernetes-list-type"},
+			[]string{"v1: spec.names has a different x-kubernetes-list-type"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if n := strings.Count(valid, tc.before); n != 1 {
-				t.Fatalf("the CRD has %d times, instead of once, what the case replaces: %s", n, tc.before)
+				t.Fatalf("the CRD contains the text that the case replaces %d times, want once: %s", n, tc.before)
 			}
 			got := Broken(parse(t, []byte(valid)), parse(t, []byte(strings.Replace(valid, tc.before, tc.after, 1))))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -138,22 +140,21 @@ func TestBrokenSaysWhatUsersLose(t *testing.T) {
 	}
 }
 
-// accepted are findings that are no error, by the version before. No version without limits of lists, maps and strings
-// was released, and none that lets a container restart its whole pod. A default that is what Go writes of an unset
-// field changes no pod.
+// accepted matches the findings that are allowed, by previous version. No release had lists, maps and strings without
+// limits, or let a container restart its whole pod. If a new default equals the value that Go writes for an unset
+// field, it changes no pod.
 var accepted = map[string]*regexp.Regexp{
 	"907c086c3fee1baa560830c993ef5245989ad060": regexp.MustCompile(
-		` has a new max(Items|Length|Properties)$|\.restartPolicyRules\[\]\.action takes no more than some values$` +
-			`|\.template\.(.*\.)?(metadata|resources|divisor) has another default$`),
+		` has a new max(Items|Length|Properties)$|\.restartPolicyRules\[\]\.action accepts only some values now$` +
+			`|\.template\.(.*\.)?(metadata|resources|divisor) has a different default$`),
 }
 
-// What a CRD of the version before has, that of the tree has.
-func TestCRDsTakeNothingAway(t *testing.T) {
+func TestCRDsAreCompatibleWithThePreviousVersion(t *testing.T) {
 	t.Parallel()
 	before, revision := previous(t)
 	crds, err := filepath.Glob(filepath.Join(before, "*/config/crd/*_*.yaml"))
 	if err != nil || len(crds) == 0 {
-		t.Fatalf("the version before has no CRD: %v", err)
+		t.Fatalf("the previous version has no CRD: %v", err)
 	}
 	for _, file := range crds {
 		name, err := filepath.Rel(before, file)

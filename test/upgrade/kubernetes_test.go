@@ -11,7 +11,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// What a user applies is taken by the API server, as far as it has the APIs that docs/upgrading.md says are needed.
+// TestInstallsOnThisKubernetes applies all manifests that users apply. It skips those that need an API that this
+// version of Kubernetes does not have (see docs/upgrading.md).
 func TestInstallsOnThisKubernetes(t *testing.T) {
 	t.Parallel()
 	s := startAPIServer(t)
@@ -44,14 +45,14 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 		})
 	}
 
-	// Their namespaces and APIs are there by now, but for those that a user makes.
+	// The installations have created their namespaces and APIs. Users create the remaining namespaces.
 	for _, namespace := range []string{"team-a", "monitoring", "volcano-system"} {
 		s.kubectl(t, "create", "namespace", namespace)
 	}
 	for _, tc := range []struct {
 		folder        string
 		needsPolicies bool
-		// without are the kinds of the Prometheus operator in it, whose API is not there.
+		// without is the kind of the Prometheus operator in the folder. Its API is not installed.
 		without string
 	}{
 		{folder: "deploy/all", needsPolicies: true},
@@ -70,7 +71,7 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 			if tc.without != "" {
 				if want := `no matches for kind "` + tc.without + `"`; err == nil ||
 					strings.Count(err.Error(), "no matches for kind") != 1 || !strings.Contains(err.Error(), want) {
-					t.Errorf("the error is %v, want %q and nothing else", err, want)
+					t.Errorf("the error is %v, want only %q", err, want)
 				}
 			} else if err != nil {
 				t.Error(err)
@@ -79,7 +80,7 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 	}
 }
 
-// mutatingAdmissionPolicies returns the version of Kubernetes, and reports whether it serves these policies.
+// mutatingAdmissionPolicies returns the version of Kubernetes, and whether it serves MutatingAdmissionPolicies.
 func (s *apiServer) mutatingAdmissionPolicies(t *testing.T) (version string, served bool) {
 	t.Helper()
 	api, err := discovery.NewDiscoveryClientForConfig(s.config)

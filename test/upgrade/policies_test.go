@@ -16,19 +16,20 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// The API of PodGroups and the controller, which has the policies, can be installed and removed in any order. Whatever
-// is there, a tenant creates and changes pods of a PodGroup. Before Kubernetes 1.36, no policy reads a PodGroup.
-func TestPoliciesRefuseNoPodsWhileTheSchedulerComesAndGoes(t *testing.T) {
+// TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved installs and removes the CRDs and the controller, which
+// includes the policies, in several orders. After each step, a tenant can create and change pods of a PodGroup. Before
+// Kubernetes 1.36, no policy reads a PodGroup.
+func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T) {
 	t.Parallel()
 	type step struct{ command, part string }
 	for name, steps := range map[string][]step{
-		"the API comes first and goes last": {
+		"the CRDs are installed first and removed last": {
 			{"apply", "crd"}, {"apply", "native/controller"}, {"delete", "native/controller"}, {"delete", "crd"},
 		},
-		"the API comes last and goes first": {
+		"the CRDs are installed last and removed first": {
 			{"apply", "native/controller"}, {"apply", "crd"}, {"delete", "crd"}, {"delete", "native/controller"},
 		},
-		"the API is removed and installed again": {
+		"the CRDs are removed and installed again": {
 			{"apply", "crd"}, {"apply", "native/controller"}, {"delete", "crd"}, {"apply", "crd"},
 		},
 		"one engine is replaced by the other": {
@@ -63,7 +64,8 @@ func TestPoliciesRefuseNoPodsWhileTheSchedulerComesAndGoes(t *testing.T) {
 	}
 }
 
-// tenant makes the namespace team, and returns the client of a user who may do with pods what the role edit grants.
+// tenant creates the namespace team, and returns the client of a user who has the permissions of the ClusterRole edit
+// for pods there.
 func (s *apiServer) tenant(t *testing.T) client.Client {
 	t.Helper()
 	s.kubectl(t, "create", "namespace", "team")
@@ -78,7 +80,7 @@ func (s *apiServer) tenant(t *testing.T) client.Client {
 	return tenant
 }
 
-// podOfGroup returns a pod as a tenant writes it.
+// podOfGroup returns a pod of a PodGroup as a tenant writes it.
 func podOfGroup() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -89,7 +91,7 @@ func podOfGroup() *corev1.Pod {
 	}
 }
 
-// awaitGate waits until a new pod of a group gets the gate of its queue, or no longer gets it.
+// awaitGate waits until a new pod of a PodGroup gets a scheduling gate, or no longer gets one.
 func awaitGate(t *testing.T, tenant client.Client, want bool) {
 	t.Helper()
 	var lastErr error
@@ -103,6 +105,6 @@ func awaitGate(t *testing.T, tenant client.Client, want bool) {
 			return err == nil && (len(pod.Spec.SchedulingGates) > 0) == want, nil
 		})
 	if err != nil {
-		t.Fatalf("waiting for the policies (gate: %v): %v, last error: %v", want, err, lastErr)
+		t.Fatalf("waiting for the policies (want a gate: %v): %v, last error: %v", want, err, lastErr)
 	}
 }

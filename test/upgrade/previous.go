@@ -1,5 +1,5 @@
-// Package upgrade has what the tests of upgrades start from: the source of the version before, and what its CRDs must
-// have in common with those of the tree.
+// Package upgrade provides the source of the previous version to the tests of upgrades, and compares the CRDs of two
+// versions.
 package upgrade
 
 import (
@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrSkipped says that the source of the version before can neither be found in the repository nor be fetched, and that
-// $WITHOUT_HISTORY accepts that.
-var ErrSkipped = errors.New("skipped for $WITHOUT_HISTORY")
+// ErrSkipped is the error if the source of the previous version is not in the repository and cannot be fetched, and
+// $WITHOUT_HISTORY allows this.
+var ErrSkipped = errors.New("skipped because of $WITHOUT_HISTORY")
 
-// WritePrevious writes the source of the version before, which versions.yaml names as upgradesFrom, into a folder, and
-// returns its name. A shallow repository fetches what it lacks of it from its origin; where that fails and
-// $WITHOUT_HISTORY is set the error is an ErrSkipped.
+// WritePrevious writes the source of the previous version into a folder and returns its name, upgradesFrom in
+// versions.yaml. If the repository is a shallow clone without this version, WritePrevious fetches it from the origin.
+// If the fetch fails and $WITHOUT_HISTORY is set, it returns an ErrSkipped.
 func WritePrevious(ctx context.Context, repo, folder string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(repo, "versions.yaml"))
 	if err != nil {
@@ -30,13 +30,13 @@ func WritePrevious(ctx context.Context, repo, folder string) (string, error) {
 		UpgradesFrom string `json:"upgradesFrom"`
 	}
 	if err := yaml.Unmarshal(content, &versions); err != nil || versions.UpgradesFrom == "" {
-		return "", fmt.Errorf("versions.yaml does not say upgradesFrom: %w", err)
+		return "", fmt.Errorf("versions.yaml has no upgradesFrom: %w", err)
 	}
 	revision := versions.UpgradesFrom
 	commit, err := git(ctx, repo, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
 		if _, err := git(ctx, repo, "fetch", "--quiet", "--depth=1", "origin", revision); err != nil {
-			err = fmt.Errorf("the repository has no %s, the upgradesFrom of versions.yaml; git fetch --unshallow gets it: %w",
+			err = fmt.Errorf("the repository has no %s, the upgradesFrom in versions.yaml: run git fetch --unshallow: %w",
 				revision, err)
 			if os.Getenv("WITHOUT_HISTORY") != "" {
 				err = fmt.Errorf("%w: %w", ErrSkipped, err)

@@ -9,14 +9,15 @@ import (
 	"testing"
 )
 
-// Whoever has a shallow clone is told so, and does not take tests for passed that have not run.
-func TestWithoutTheVersionBefore(t *testing.T) {
+// TestWithoutThePreviousVersion writes the previous version from a repository without history. The user must not
+// mistake tests that have not run for tests that have passed.
+func TestWithoutThePreviousVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		withoutHistory string
 		skipped        bool
 	}{
-		"it is an error":                     {},
-		"it is skipped if that is asked for": {withoutHistory: "true", skipped: true},
+		"it is an error by default":           {},
+		"it is skipped with $WITHOUT_HISTORY": {withoutHistory: "true", skipped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("WITHOUT_HISTORY", tc.withoutHistory)
@@ -31,7 +32,7 @@ func TestWithoutTheVersionBefore(t *testing.T) {
 			_, err := WritePrevious(t.Context(), repo, t.TempDir())
 			if err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") ||
 				errors.Is(err, ErrSkipped) != tc.skipped {
-				t.Errorf("the error is %v, want one that says what to do, skipped: %t", err, tc.skipped)
+				t.Errorf("the error is %v, want one with git fetch --unshallow, and skipped: %t", err, tc.skipped)
 			}
 		})
 	}

@@ -29,11 +29,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // what goes wrong, the tests say
+	log.SetLogger(logr.Discard()) // the tests report errors
 	os.Exit(m.Run())
 }
 
-// previous returns a folder with the source of the version before, and its name.
+// previous returns a folder with the source of the previous version, and the name of the version.
 func previous(t *testing.T) (folder, revision string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -47,21 +47,22 @@ func previous(t *testing.T) (folder, revision string) {
 	return folder, revision
 }
 
-// All that the version before has stored is there after an upgrade, for clients that know no type and for those of the
-// tree, and may be written again. The objects are the examples of that version, with each field of the status set.
+// TestStoredObjectsSurvive checks that the objects of the previous version are unchanged after an upgrade and can be
+// written again, with untyped clients and with the types of this version. The objects are the examples of the previous
+// version with all fields of the status.
 func TestStoredObjectsSurvive(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("run the tests by `make test`, which builds the API server that they need")
+		t.Fatal("run the tests with `make test`, which builds the API server that they need")
 	}
 	before, revision := previous(t)
 	c := startAPIServer(t)
 	crds := c.applyCRDs(t, before)
 	manifests, err := filepath.Glob(filepath.Join(before, "examples/*/*.yaml"))
 	if err != nil || len(manifests) == 0 {
-		t.Fatalf("the version before has no example: %v", err)
+		t.Fatalf("the previous version has no example: %v", err)
 	}
-	manifests = append(manifests, "testdata/podgroup.yaml") // which jobs make, and nobody else in the examples
+	manifests = append(manifests, "testdata/podgroup.yaml") // only jobs create PodGroups: no example has one
 	if accepted[revision] != nil {
 		manifests = append(manifests, "testdata/unlimited.yaml", "testdata/restarting.yaml")
 	}
@@ -88,13 +89,13 @@ func TestStoredObjectsSurvive(t *testing.T) {
 						t.Fatal(err)
 					}
 					if diff := cmp.Diff(content(&want), content(got)); diff != "" {
-						t.Errorf("%s, it is another (-before +after):\n%s", what, diff)
+						t.Errorf("the object has changed after it was %s (-before +after):\n%s", what, diff)
 					}
 					return got
 				}
 
 				if err := c.client.Update(t.Context(), compare("read")); err != nil {
-					t.Errorf("an update that changes nothing is refused: %v", err)
+					t.Errorf("an update without changes is rejected: %v", err)
 				}
 				compare("updated")
 
@@ -103,13 +104,13 @@ func TestStoredObjectsSurvive(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := c.client.Status().Update(t.Context(), object); err != nil {
-					t.Errorf("the status, read and written by the controller, is refused: %v", err)
+					t.Errorf("an update of the status with the typed client is rejected: %v", err)
 				}
-				compare("its status updated")
+				compare("updated in its status")
 				annotated := object.DeepCopyObject().(client.Object)
 				annotated.SetAnnotations(map[string]string{"by": "the test"})
 				if err := c.client.Patch(t.Context(), annotated, client.MergeFrom(object)); err != nil {
-					t.Errorf("a patch is refused: %v", err)
+					t.Errorf("a patch is rejected: %v", err)
 				}
 				compare("patched")
 			})
@@ -117,12 +118,13 @@ func TestStoredObjectsSurvive(t *testing.T) {
 	}
 }
 
-// The command of docs/upgrading.md finds the jobs that the limits of this version would refuse.
+// TestJobsBeyondTheLimitsAreFound runs the command of docs/upgrading.md that finds jobs beyond the limits of this
+// version.
 func TestJobsBeyondTheLimitsAreFound(t *testing.T) {
 	t.Parallel()
 	before, revision := previous(t)
 	if accepted[revision] == nil {
-		t.Skip("the version before has the limits")
+		t.Skip("the previous version already has the limits")
 	}
 	c := startAPIServer(t)
 	c.applyCRDs(t, before)
@@ -141,11 +143,11 @@ kubectl get training -A -o yaml | sed '/^ *resourceVersion:/d' |
 	const want = `"unlimited" is invalid: [spec.replicaSpecs[0].template.spec.tolerations: ` +
 		`Too many: 65: must have at most 64 items`
 	if got := strings.TrimSpace(string(output)); !strings.Contains(got, want) || strings.Contains(got, "\n") {
-		t.Errorf("the command prints\n%s\nwant one line with\n%s", got, want)
+		t.Errorf("the command prints\n%s\nwant one line that contains\n%s", got, want)
 	}
 }
 
-// apiServer is one that both versions are installed on.
+// apiServer is an API server on which both versions are installed.
 type apiServer struct {
 	config     *rest.Config
 	client     client.Client
@@ -174,7 +176,7 @@ func startAPIServer(t *testing.T) *apiServer {
 		}
 	}
 	s := &apiServer{config: config, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	// Strict, so that a field that the API server would drop is an error.
+	// With strict validation, a field that the API server would drop is an error.
 	if s.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +205,7 @@ func (s *apiServer) try(t *testing.T, args ...string) error {
 	return nil
 }
 
-// applyCRDs applies the CRDs of a source tree, waits until they are served, and returns them by their kinds.
+// applyCRDs applies the CRDs of a source tree, waits until they are served, and returns them by kind.
 func (s *apiServer) applyCRDs(
 	t *testing.T, source string,
 ) map[schema.GroupVersionKind]*apiextensionsv1.CustomResourceDefinition {
@@ -223,7 +225,7 @@ func (s *apiServer) applyCRDs(
 		switch {
 		case err == nil:
 		case source != repo && strings.Contains(err.Error(), "estimated rule cost exceeds budget"):
-			t.Skipf("this Kubernetes never had the version before, whose rules it takes for too expensive: %v", err)
+			t.Skipf("this Kubernetes rejects the CEL rules of the previous version as too expensive: %v", err)
 		default:
 			t.Fatal(err)
 		}
@@ -239,7 +241,7 @@ func (s *apiServer) applyCRDs(
 	return crds
 }
 
-// list returns the objects of a kind, of which there must be one.
+// list returns the objects of a kind. At least one must exist.
 func (s *apiServer) list(t *testing.T, gvk schema.GroupVersionKind) []unstructured.Unstructured {
 	t.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -248,7 +250,7 @@ func (s *apiServer) list(t *testing.T, gvk schema.GroupVersionKind) []unstructur
 		t.Fatal(err)
 	}
 	if len(list.Items) == 0 {
-		t.Errorf("there is no %s", gvk.Kind)
+		t.Errorf("no %s exists, want at least one", gvk.Kind)
 	}
 	return list.Items
 }
@@ -257,7 +259,7 @@ func (s *apiServer) setStatus(t *testing.T, object *unstructured.Unstructured, s
 	t.Helper()
 	object.Object["status"] = status
 	if err := s.client.Status().Update(t.Context(), object); err != nil {
-		t.Fatalf("the status of %s %s is refused: %v", object.GetKind(), object.GetName(), err)
+		t.Fatalf("the status of %s %s is rejected: %v", object.GetKind(), object.GetName(), err)
 	}
 }
 
@@ -270,8 +272,7 @@ func (s *apiServer) typed(t *testing.T, gvk schema.GroupVersionKind) client.Obje
 	return object.(client.Object)
 }
 
-// full returns a status with all fields that the first version of a CRD has. The variant chooses among the values of
-// enums.
+// full returns a status with all fields of the first version of a CRD. The variant selects a value of each enum.
 func full(crd *apiextensionsv1.CustomResourceDefinition, variant int) any {
 	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 	return value(&status, variant)
@@ -295,7 +296,7 @@ func value(schema *apiextensionsv1.JSONSchemaProps, variant int) any {
 		return true
 	case schema.Type == "string" && schema.Format == "date-time":
 		return "2026-01-02T03:04:05Z"
-	case schema.XIntOrString: // a quantity, which Go writes as a string
+	case schema.XIntOrString: // a quantity: Go writes a string
 		return "1"
 	case schema.Type == "string":
 		return "text"
@@ -308,8 +309,8 @@ func value(schema *apiextensionsv1.JSONSchemaProps, variant int) any {
 	}
 }
 
-// content is what the user and the controller wrote of an object. Values that are empty are left out: that they are not
-// there is the same for all of our fields.
+// content returns the spec and the status of an object without empty values. For all fields of this API, an empty value
+// means the same as an unset field.
 func content(object *unstructured.Unstructured) map[string]any {
 	return map[string]any{"spec": pruned(object.Object["spec"]), "status": pruned(object.Object["status"])}
 }

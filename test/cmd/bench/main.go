@@ -35,11 +35,12 @@ func command() *cobra.Command {
 	var only string
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the controllers on a real API server with simulated nodes, beside batch/v1 Job",
-		Long: `Measure the controllers on a real API server with simulated nodes, beside batch/v1 Job.
+		Short: "Measure the controllers and batch/v1 Job on a real API server with simulated nodes",
+		Long: `Measure the controllers and batch/v1 Job on a real API server with simulated nodes.
 
-It prints a line a figure and a table, and writes the table into docs/performance.md when all was measured. It fails if a figure that is
-the same on any machine, such as the number of writes, does not meet its bar.`,
+The command prints a line for each figure, and then a table. If all figures were measured, it writes the table into
+docs/performance.md. It fails if a figure that does not depend on the machine, such as the number of writes, does not
+meet its bar.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -51,11 +52,12 @@ the same on any machine, such as the number of writes, does not meet its bar.`,
 			return run(cmd.Context(), options)
 		},
 	}
-	cmd.Flags().BoolVar(&options.Quick, "quick", false, "measure with few jobs, and only what is the same on any machine")
+	cmd.Flags().BoolVar(&options.Quick, "quick", false,
+		"measure with few jobs, and only figures that do not depend on the machine")
 	cmd.Flags().StringVar(&only, "only", "",
-		"take only the measurements whose names match the regular expression (default: all)")
+		"regular expression for the names of the measurements to take (default: all)")
 	cmd.Flags().StringVar(&options.Profiles, "profiles", "",
-		"folder for profiles of the controller while it runs many jobs (default: none)")
+		"folder for profiles of the controller while it runs many jobs (default: no profiles)")
 	return cmd
 }
 
@@ -75,7 +77,7 @@ func run(ctx context.Context, options bench.Options) error {
 	if err != nil {
 		return err
 	}
-	ctrllog.SetLogger(logr.Discard()) // of the libraries; the controllers have logs of their own
+	ctrllog.SetLogger(logr.Discard()) // the libraries need no log; each controller writes a separate one
 	dir, err := os.MkdirTemp("", "tensorstack-bench-")
 	if err != nil {
 		return err
@@ -99,7 +101,7 @@ func run(ctx context.Context, options bench.Options) error {
 	options.Progress, options.Out = progress, os.Stdout
 	err = bench.Run(ctx, options)
 	if err != nil {
-		return fmt.Errorf("%w\nThe logs of what failed are in %s", err, dir)
+		return fmt.Errorf("%w\nThe logs are in %s", err, dir)
 	}
 	return os.RemoveAll(dir)
 }

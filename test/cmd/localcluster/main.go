@@ -29,12 +29,13 @@ func command() *cobra.Command {
 	cluster := &localcluster.Cluster{}
 	root := &cobra.Command{
 		Use:   "localcluster",
-		Short: "Run a Kubernetes cluster on this machine, from Go modules and Debian packages only",
-		Long: `Run a Kubernetes cluster on this machine, from Go modules and Debian packages only.
+		Short: "Run a Kubernetes cluster on this machine, built only from Go modules and Debian packages",
+		Long: `Run a Kubernetes cluster on this machine, built only from Go modules and Debian packages.
 
-The control plane is real. So is the node, where root and Debian packages allow; elsewhere nodes are simulated.
-Binaries and images are built once into TENSORSTACK_CACHE (default: ~/.cache/tensorstack-jobs). The cluster lives in
-TENSORSTACK_STATE (default: ~/.local/state/tensorstack-jobs/localcluster) and leaves nothing behind after down.`,
+The control plane is real. The node is real if the user is root and the Debian packages can be installed. Otherwise,
+nodes are simulated. Binaries and images are built once, in TENSORSTACK_CACHE (default: ~/.cache/tensorstack-jobs). The
+state of the cluster is in TENSORSTACK_STATE (default: ~/.local/state/tensorstack-jobs/localcluster). The command down
+removes all of it.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -53,7 +54,7 @@ TENSORSTACK_STATE (default: ~/.local/state/tensorstack-jobs/localcluster) and le
 	root.PersistentFlags().StringVar(&repo, "repo", "",
 		"root of the repository (default: found from the working directory)")
 	root.PersistentFlags().StringVar(&kubernetes, "kubernetes", localcluster.DefaultKubernetes,
-		"folder of test/localcluster/components to take Kubernetes from")
+		"folder in test/localcluster/components that pins the version of Kubernetes")
 	root.AddCommand(append(simple(cluster), up(cluster), cache(cluster))...)
 	return root
 }
@@ -62,7 +63,7 @@ func up(cluster *localcluster.Cluster) *cobra.Command {
 	var options localcluster.UpOptions
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Bring the cluster up, or repair it",
+		Short: "Start the cluster, or repair it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if options.Nodes < 1 || options.Nodes > 2000 {
@@ -71,8 +72,8 @@ func up(cluster *localcluster.Cluster) *cobra.Command {
 			return cluster.Up(cmd.Context(), options)
 		},
 	}
-	cmd.Flags().BoolVar(&options.Simulated, "simulated", false, "simulate the nodes, even if a real one could run")
-	cmd.Flags().IntVar(&options.Nodes, "nodes", 2, "how many nodes to simulate")
+	cmd.Flags().BoolVar(&options.Simulated, "simulated", false, "simulate nodes even if a real node can run")
+	cmd.Flags().IntVar(&options.Nodes, "nodes", 2, "number of nodes to simulate, from 1 to 2000")
 	return cmd
 }
 
@@ -80,7 +81,7 @@ func cache(cluster *localcluster.Cluster) *cobra.Command {
 	var empty bool
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Print how large the parts of the cache are, or delete them",
+		Short: "Print the sizes of the parts of the cache, or delete the cache",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if empty {
@@ -89,7 +90,7 @@ func cache(cluster *localcluster.Cluster) *cobra.Command {
 			return cluster.Paths.PrintCache(os.Stdout)
 		},
 	}
-	cmd.Flags().BoolVar(&empty, "clear", false, "delete everything in the cache; what is needed is built again")
+	cmd.Flags().BoolVar(&empty, "clear", false, "delete everything in the cache; later commands build it again")
 	return cmd
 }
 
@@ -97,45 +98,45 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use:   "build [FRAMEWORK...]",
-			Short: "Build what up builds, and the training images of the named frameworks, which later clusters begin with; bring nothing up",
+			Short: "Build all that up needs and the training images of the named frameworks, without starting a cluster",
 			RunE: func(cmd *cobra.Command, frameworks []string) error {
 				return cluster.Build(cmd.Context(), frameworks...)
 			},
 		},
 		{
 			Use:   "down",
-			Short: "Remove the cluster and all it left on this machine, except the cache",
+			Short: "Remove the cluster and all its traces on this machine, except the cache",
 			Args:  cobra.NoArgs,
 			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.Down(cmd.Context()) },
 		},
 		{
 			Use:   "status",
-			Short: "Print one line a component; fail unless the cluster is healthy",
+			Short: "Print one line for each component, and fail unless the cluster is healthy",
 			Args:  cobra.NoArgs,
 			RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.Status(cmd.Context(), os.Stdout) },
 		},
 		{
 			Use:   "kill NAME...",
-			Short: "Kill components, named as in status, to see what follows; up starts them again",
+			Short: "Kill components, named as in the output of status; up starts them again",
 			Args:  cobra.MinimumNArgs(1),
 			RunE:  func(_ *cobra.Command, names []string) error { return cluster.Kill(names...) },
 		},
 		{
 			Use:   "load-image FILE...",
-			Short: "Load docker archives or OCI layouts into the node",
+			Short: "Load Docker archives or OCI layouts into the node",
 			Args:  cobra.MinimumNArgs(1),
 			RunE:  func(cmd *cobra.Command, files []string) error { return cluster.LoadImages(cmd.Context(), files...) },
 		},
 		{
 			Use:   "training-image [FRAMEWORK...]",
-			Short: "Build the images of the examples and of TensorBoard, or those of the named frameworks, and load them into the node",
+			Short: "Build the images of the examples and of TensorBoard, or of the named frameworks, and load them",
 			RunE: func(cmd *cobra.Command, frameworks []string) error {
 				return cluster.TrainingImages(cmd.Context(), frameworks...)
 			},
 		},
 		{
 			Use:   "component-image COMPONENT...",
-			Short: "Build images of programs that tests run in pods, named as in test/localcluster/components; load them into the node",
+			Short: "Build the images of programs in test/localcluster/components that tests run in pods, and load them",
 			Args:  cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, components []string) error {
 				return cluster.ComponentImages(cmd.Context(), components...)
@@ -143,7 +144,7 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 		},
 		{
 			Use:   "assets",
-			Short: "Build kube-apiserver, etcd and kubectl; print their folder, for KUBEBUILDER_ASSETS",
+			Short: "Build kube-apiserver, etcd and kubectl, and print their folder for KUBEBUILDER_ASSETS",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return printed(cluster.Assets(cmd.Context()))
@@ -151,7 +152,7 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 		},
 		{
 			Use:   "browser",
-			Short: "Install a headless browser unless there is one; print its path, for CHROMIUM of the end-to-end tests",
+			Short: "Install a headless browser if there is none, and print its path for CHROMIUM of the end-to-end tests",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return printed(cluster.Browser(cmd.Context()))
@@ -176,7 +177,7 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 		},
 		{
 			Use:   "bin-dir",
-			Short: "Print the folder of kubectl, which up builds",
+			Short: "Print the folder of the kubectl that up builds",
 			Args:  cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				return printed(cluster.BinDir(cluster.Kubernetes))

@@ -1,4 +1,4 @@
-// Command mutation tests the unit tests of the packages that decide. See package mutation.
+// Command mutation runs mutation tests of the packages that decide. See package mutation.
 package main
 
 import (
@@ -33,20 +33,22 @@ func command() *cobra.Command {
 	var files []string
 	root := &cobra.Command{
 		Use:   "mutation [PACKAGE...]",
-		Short: "Put small bugs into packages, one at a time, and print those that no unit test notices",
-		Long: `Put small bugs into packages, one at a time, and print those that no unit test notices.
+		Short: "Put small bugs into packages, one at a time, and print those that no unit test detects",
+		Long: `Put small bugs into packages, one at a time, and print those that no unit test detects.
 
-test/mutation/record.yaml lists the packages and what was found last. Without arguments all of them are tested.`,
+test/mutation/record.yaml lists the packages and the results of the last run. Without arguments, all these packages
+are tested.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, packages []string) error {
 			return run(cmd.Context(), packages, files, record, behind)
 		},
 	}
-	root.Flags().BoolVar(&record, "record", false, "write what was found into the record and into docs/reliability.md")
-	root.Flags().StringSliceVar(&files, "files", nil, "files of the packages, such as choose.go (all)")
+	root.Flags().BoolVar(&record, "record", false, "write the results into the record and into docs/reliability.md")
+	root.Flags().StringSliceVar(&files, "files", nil, "files of the packages, such as choose.go (default: all)")
 	root.MarkFlagsMutuallyExclusive("record", "files")
-	root.Flags().BoolVar(&behind, "conformance", false, "try the quick part of conformance on what survives (an hour)")
+	root.Flags().BoolVar(&behind, "conformance", false,
+		"run the short conformance tests on the bugs that survive, which takes an hour")
 	return root
 }
 
@@ -68,7 +70,7 @@ func run(ctx context.Context, packages, files []string, record, behind bool) err
 			continue
 		}
 		if len(files) > 0 {
-			p.Files, p.Mutants, p.Killed = files, 0, 0 // of some files there is no score
+			p.Files, p.Mutants, p.Killed = files, 0, 0 // the record has no score of single files
 		}
 		score, err := runner.Run(ctx, *p)
 		if err != nil {
@@ -89,7 +91,7 @@ func run(ctx context.Context, packages, files []string, record, behind bool) err
 	return writeRecord(root, file, list)
 }
 
-// writeRecord writes what was found into the record and into the document.
+// writeRecord writes the results into the record and into the document.
 func writeRecord(root, file string, list mutation.Record) error {
 	if err := list.Write(file); err != nil {
 		return err

@@ -30,10 +30,11 @@ func command() *cobra.Command {
 	runner := &stages.Runner{Output: os.Stdout}
 	root := &cobra.Command{
 		Use:   "stages",
-		Short: "Run the checks of the repository in stages, which test/stages/stages.yaml lists",
-		Long: `Run the checks of the repository in stages, which test/stages/stages.yaml lists.
+		Short: "Run the checks of the repository in the stages that test/stages/stages.yaml lists",
+		Long: `Run the checks of the repository in the stages that test/stages/stages.yaml lists.
 
-What failed and what passed is recorded in TENSORSTACK_CACHE/stages (default: ~/.cache/tensorstack-jobs/stages).`,
+The records of stages that have failed or passed are in TENSORSTACK_CACHE/stages
+(default: ~/.cache/tensorstack-jobs/stages).`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
@@ -55,13 +56,13 @@ What failed and what passed is recorded in TENSORSTACK_CACHE/stages (default: ~/
 	root.AddCommand(
 		&cobra.Command{
 			Use:   "once",
-			Short: "Run what each change must pass: the stages of each run, those that failed before, and a turn that the hash of the tree selects",
+			Short: "Run the stages for a change: those of each run, those that failed before, and the turns of this tree",
 			Args:  cobra.NoArgs,
 			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.Once(cmd.Context()) },
 		},
 		&cobra.Command{
 			Use:   "all [stage...]",
-			Short: "Run all stages, or those of the names, but not what has passed on this tree",
+			Short: "Run the named stages, or all stages, except those that have passed on this tree",
 			RunE:  func(cmd *cobra.Command, args []string) error { return runner.All(cmd.Context(), args...) },
 		},
 		&cobra.Command{

@@ -1,4 +1,4 @@
-"""Trains with all ranks together until one of them fails, in one of three ways. The others lose it in the middle of a collective."""
+"""All ranks train together until rank $VICTIM fails in the way that $WAY names. The others lose it during a collective operation."""
 import os
 import signal
 

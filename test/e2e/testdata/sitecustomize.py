@@ -1,5 +1,5 @@
-# Lets a torch before 2.0 take PET_LOCAL_ADDR as the name of its host, as later ones do by themselves. Python runs this file
-# when it starts, if the folder of it is in PYTHONPATH.
+# Makes torch before 2.0 use PET_LOCAL_ADDR as the name of its host, as later versions do. Python runs this file when it starts
+# if PYTHONPATH contains the folder of the file.
 import os
 import socket
 

@@ -1,4 +1,4 @@
-"""Trains, step by step on all processes of the job together, until the file /tmp/enough is there in the leader's container."""
+"""Trains on all processes of the job together until the file /tmp/enough exists in the leader's container."""
 import os
 import time
 

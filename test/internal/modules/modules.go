@@ -17,19 +17,19 @@ const (
 	Controller = "controller"
 )
 
-// File is versions.yaml.
+// File is the content of versions.yaml.
 type File struct {
-	// Modules by name.
+	// Modules are the modules by name.
 	Modules map[string]Module `json:"modules"`
-	// Kubernetes has the versions that the integration tests run on.
+	// Kubernetes has the oldest and the newest version that the integration tests run on.
 	Kubernetes struct{ Oldest, Newest string } `json:"kubernetes"`
 }
 
-// Module is what versions.yaml has of a module.
+// Module is a module in versions.yaml.
 type Module struct {
 	Version string `json:"version"`
 	Role    string `json:"role"`
-	// Common and Kit are the versions that the module requires, empty for none.
+	// Common and Kit are the versions of these modules that the module requires. Empty means that it does not require one.
 	Common string `json:"common,omitempty"`
 	Kit    string `json:"kit,omitempty"`
 }

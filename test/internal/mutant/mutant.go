@@ -1,9 +1,9 @@
-// Package mutant finds bugs that are marked beside the code, on the line before the one that they replace:
+// Package mutant finds bugs that are marked in the code, on the line before the one that they replace:
 //
 //	//mutant:a finished job goes on => case false:
 //	case v.job.Status.Finished():
 //
-// With nothing after the arrow, the line is removed. The word before the colon tells what a bug is for.
+// If nothing follows the arrow, the bug removes the line. The word before the colon selects the test that uses the bug.
 package mutant
 
 import (
@@ -18,18 +18,18 @@ import (
 	"testing"
 )
 
-// Mutant is a bug: a line of a file, and what takes its place.
+// Mutant is a bug that replaces a line of a file.
 type Mutant struct {
 	// Name of the bug.
 	Name string
-	// path of the file, and the index of the line in it.
+	// path is the path of the file, and line the index of the line in it.
 	path string
 	line int
-	// code that takes the place of the line.
+	// code replaces the line.
 	code string
 }
 
-// Marked returns the mutants that are marked by the word under a directory, by their names.
+// Marked returns the mutants that are marked with the word in the Go files below a directory, sorted by name.
 func Marked(t testing.TB, root, word string) []Mutant {
 	t.Helper()
 	var found []Mutant
@@ -52,7 +52,8 @@ func Marked(t testing.TB, root, word string) []Mutant {
 	return found
 }
 
-// parse returns the mutants that are marked in a file. It returns an error for a mark that cannot be read.
+// parse returns the mutants that are marked in a file. It returns an error for a mark that has no arrow or changes
+// nothing.
 func parse(word, path, source string) ([]Mutant, error) {
 	prefix := "//" + word + ":"
 	mark := regexp.MustCompile(`^\s*` + regexp.QuoteMeta(prefix) + `(.+?) =>(?: (.+))?$`)
@@ -64,7 +65,8 @@ func parse(word, path, source string) ([]Mutant, error) {
 		}
 		match := mark.FindStringSubmatch(line)
 		if match == nil {
-			return nil, fmt.Errorf("%s:%d: a mark is %sname => code, and the code may be missing", path, i+1, prefix)
+			return nil, fmt.Errorf("%s:%d: a mark must have the form %sname => code, where the code can be empty",
+				path, i+1, prefix)
 		}
 		next := i + 1
 		for next < len(lines) && mark.MatchString(lines[next]) {
@@ -78,7 +80,7 @@ func parse(word, path, source string) ([]Mutant, error) {
 	return found, nil
 }
 
-// Overlay writes the file with the bug, and returns the path of what tells go to compile it.
+// Overlay writes the file with the bug, and returns the path of an overlay file with which go compiles it.
 func (m Mutant) Overlay(t testing.TB) string {
 	t.Helper()
 	source, err := os.ReadFile(m.path)

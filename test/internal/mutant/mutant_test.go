@@ -14,20 +14,27 @@ func TestParse(t *testing.T) {
 		want    []Mutant
 		wantErr string
 	}{
-		"no mark": {source: "a\nb"},
-		"a line that is replaced": {
+		"a file without marks has no mutant": {source: "a\nb"},
+		"a mark with code replaces the next line": {
 			source: "\t//mutant:it lies => return false\n\treturn true\n", want: []Mutant{{"it lies", path, 1, "return false"}},
 		},
-		"a line that is removed": {source: "//mutant:it forgets =>\ncount++", want: []Mutant{{"it forgets", path, 1, ""}}},
-		"two mutants of one line": {
+		"a mark without code removes the next line": {
+			source: "//mutant:it forgets =>\ncount++", want: []Mutant{{"it forgets", path, 1, ""}},
+		},
+		"two marks are about the same line": {
 			source: "//mutant:one =>\n//mutant:two => c\nb", want: []Mutant{{"one", path, 2, ""}, {"two", path, 2, "c"}},
 		},
-		"a mark without an arrow": {
-			source: "//mutant:it lies\nb", wantErr: "a.go:1: a mark is //mutant:name => code, and the code may be missing",
+		"a mark without an arrow is an error": {
+			source:  "//mutant:it lies\nb",
+			wantErr: "a.go:1: a mark must have the form //mutant:name => code, where the code can be empty",
 		},
-		"a mark at the end":      {source: "//mutant:it lies =>", wantErr: `a.go:1: mutant "it lies" changes nothing`},
-		"a mark by another word": {source: "//other:it lies => b\nc"},
-		"a mark of no change":    {source: "//mutant:it lies => b\nb", wantErr: `a.go:1: mutant "it lies" changes nothing`},
+		"a mark at the end of the file is an error": {
+			source: "//mutant:it lies =>", wantErr: `a.go:1: mutant "it lies" changes nothing`,
+		},
+		"a mark with another word is ignored": {source: "//other:it lies => b\nc"},
+		"a mark that changes nothing is an error": {
+			source: "//mutant:it lies => b\nb", wantErr: `a.go:1: mutant "it lies" changes nothing`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

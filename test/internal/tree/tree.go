@@ -1,4 +1,4 @@
-// Package tree lists the files of the repository, for the tests that read them.
+// Package tree lists and copies the files of the repository for tests.
 package tree
 
 import (
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Files returns the files of the repository at root that are committed, or would be, as paths from root. Patterns, as
-// git ls-files has them, select some of them.
+// Files returns the files of the repository at root that git does not ignore, as paths relative to root. If there are
+// patterns of git ls-files, only files that match a pattern are returned.
 func Files(t testing.TB, root string, patterns ...string) []string {
 	t.Helper()
 	git := exec.CommandContext(t.Context(), "git", append([]string{
@@ -22,14 +22,14 @@ func Files(t testing.TB, root string, patterns ...string) []string {
 	}
 	var files []string
 	for file := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
-		if _, err := os.Stat(filepath.Join(root, file)); err == nil { // otherwise it was deleted since the last commit
+		if _, err := os.Stat(filepath.Join(root, file)); err == nil { // otherwise, the file was deleted since the last commit
 			files = append(files, file)
 		}
 	}
 	return files
 }
 
-// Copy copies those files from root into a folder.
+// Copy copies the files that Files returns from root into a folder.
 func Copy(t testing.TB, root, folder string, patterns ...string) {
 	t.Helper()
 	for _, file := range Files(t, root, patterns...) {
