@@ -1,4 +1,4 @@
-// The prose linter, whose libraries do not agree with those of hack/tools.
+// The prose linter. Its dependencies conflict with the dependencies of hack/tools.
 module tensorstack.dev/jobs/hack/prose
 
 go 1.26.0

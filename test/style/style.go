@@ -1,3 +1,2 @@
-// Package style holds the text of the repository to docs/style.md: make lint runs its tests. What was written before a
-// rule is counted by file in testdata, and those numbers may only fall.
+// Package style checks the texts of the repository against docs/style.md. `make lint` runs its tests.
 package style
