@@ -183,8 +183,8 @@ func (who contender) user() string {
 	return who.program
 }
 
-// runJobs creates the jobs. It creates each job as soon as fewer than atOnce jobs are unfinished. It returns the time at
-// which the last job or pod succeeded.
+// runJobs creates the jobs. It creates each job as soon as fewer than atOnce jobs are unfinished. It returns the time
+// at which the last job or pod succeeded.
 func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs, atOnce int) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not all jobs have succeeded within %s", timeout))
 	defer cancel()

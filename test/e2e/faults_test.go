@@ -388,8 +388,8 @@ func redeploy(ctx context.Context, patch string) {
 	change(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", patch)
 }
 
-// awaitController waits until the controller's pods match and are ready. All other pods of the controller are gone then,
-// so none of them holds the Lease.
+// awaitController waits until the controller's pods match and are ready. All other pods of the controller are gone
+// then, so none of them holds the Lease.
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)

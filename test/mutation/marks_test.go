@@ -48,7 +48,7 @@ func TestExplain(t *testing.T) {
 		wantExplained int
 		wantErr       string
 	}{
-		"survivors without marks are left": {want: []Mutant{always, never}},
+		"survivors without marks stay": {want: []Mutant{always, never}},
 		"a mark explains a survivor":   {marks: []mark{{"a.go", 2, 3, "always a"}}, want: []Mutant{never}, wantExplained: 1},
 		"a mark of another line is an error": {
 			marks: []mark{{"a.go", 3, 4, "always a"}}, want: []Mutant{always, never},

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// weaver writes the mutants of a file into its text. It never inserts a line, so that compiler errors and panics have the
-// line numbers of the original.
+// weaver writes the mutants of a file into its text. It never inserts a line, so that compiler errors and panics have
+// the line numbers of the original.
 type weaver struct {
 	*pkg
 	source *source

@@ -33,8 +33,8 @@ func without(kind string, objects []unstructured.Unstructured) []unstructured.Un
 	return others
 }
 
-// unqueued returns all controllers except the scheduler-controller, whose chart has an engine and cannot be confined to a
-// namespace.
+// unqueued returns all controllers except the scheduler-controller, whose chart has an engine and cannot be confined to
+// a namespace.
 func unqueued(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(readVersions(t).Controllers(), func(name string) bool { return name == "scheduler" })

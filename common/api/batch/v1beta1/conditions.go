@@ -50,8 +50,8 @@ const (
 	ReasonAdmissionChangedPod = "AdmissionChangedPod"
 )
 
-// Reasons of ConditionRunning. ReasonNoReplicas can occur, too. If the job has a PodGroup, the reasons of the conditions
-// of the PodGroup can also occur, and ReasonNameConflict, ReasonNotInstalled and ReasonReadFailed.
+// Reasons of ConditionRunning. ReasonNoReplicas can occur, too. If the job has a PodGroup, the reasons of the
+// PodGroup's conditions can also occur, and ReasonNameConflict, ReasonNotInstalled and ReasonReadFailed.
 const (
 	// ReasonReplicasRunning: every replica runs, or has ended and is not restarted.
 	ReasonReplicasRunning = "ReplicasRunning"
