@@ -54,7 +54,7 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 		// The leader hosts the rendezvous. A torchrun agent that gives up closes the rendezvous for all later agents.
 		spec.Rendezvous = true
 	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
-		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs a fixed number of replicas"
+		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	}
 	spec.Roles = framework.LeaderFirst(leaderType, roles)
 	return spec

@@ -14,7 +14,7 @@ import (
 
 func TestJobSpec(t *testing.T) {
 	t.Parallel()
-	const notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs a fixed number of replicas"
+	const notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch"}}}}
 	worker := v1beta1.ReplicaSpec{Type: "worker", Template: template}
 	roles := []framework.Role{{Type: "worker", Replicas: 1, ScalingWeight: 1, Template: &template}}

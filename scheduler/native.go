@@ -134,8 +134,8 @@ func (e *native) groupLimits(g groupView) []metav1.Condition {
 	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
 		return []metav1.Condition{notSupported(
 			v1beta1.ConditionRolesHonoured,
-			"kube-scheduler does not support roles: of more pods than minMember it places any. Create only as many pods as "+
-				"the group needs, and more when those are on nodes",
+			"kube-scheduler knows no roles: of more pods than minMember it takes any. Make no more pods than are needed "+
+				"until they are on nodes",
 		)}
 	}
 	return nil

@@ -139,7 +139,7 @@ func (view queueView) admission(g groupView) metav1.Condition {
 	}
 	return metav1.Condition{
 		Type: v1beta1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAdmitted,
-		Message: fmt.Sprintf("the group is admitted to Queue %q", name),
+		Message: fmt.Sprintf("Queue %q takes the group", name),
 	}
 }
 
@@ -156,7 +156,7 @@ func groupStatus(
 	if policy := g.Group.Spec.TopologyPolicy; policy != "" {
 		conditions = append(conditions,
 			notSupported(v1beta1.ConditionTopologyHonoured,
-				fmt.Sprintf("topologyPolicy %q is ignored when pods are placed", policy)))
+				fmt.Sprintf("the pods are placed without regard to topologyPolicy %q", policy)))
 	}
 	return v1beta1.PodGroupStatus{
 		ObservedGeneration: g.Group.Generation,
@@ -168,13 +168,13 @@ func groupStatus(
 	}
 }
 
-// sufficient returns the condition SufficientGroupMember, which is True if the group has as many pods as it needs.
+// sufficient returns the condition SufficientGroupMember, which is True if there are as many pods as the group needs.
 func sufficient(g groupView) metav1.Condition {
 	gated, through := g.split()
 	n := needOf(g.Group.Spec)
 	c := metav1.Condition{
 		Type: v1beta1.ConditionSufficientGroupMember, Status: metav1.ConditionTrue,
-		Reason: v1beta1.ReasonEnoughPods, Message: "the group has as many pods as it needs",
+		Reason: v1beta1.ReasonEnoughPods, Message: "there are as many pods as the group needs",
 	}
 	if there := slices.Concat(gated, through); !n.without(there).isMet() {
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonTooFewPods

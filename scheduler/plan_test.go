@@ -256,7 +256,7 @@ func TestStatusOfGroup(t *testing.T) {
 		}
 		return list
 	}
-	enough := metav1.Condition{Status: "True", Reason: "EnoughPods", Message: "the group has as many pods as it needs"}
+	enough := metav1.Condition{Status: "True", Reason: "EnoughPods", Message: "there are as many pods as the group needs"}
 	onNodes := metav1.Condition{Status: "True", Reason: "Scheduled", Message: "the pods that the group needs are on nodes"}
 	for name, tc := range map[string]struct {
 		queue *v1beta1.Queue
@@ -270,7 +270,7 @@ func TestStatusOfGroup(t *testing.T) {
 				PodCounts: v1beta1.PodCounts{Running: 1, Succeeded: 1},
 				Conditions: conditions(
 					metav1.Condition{
-						Status: "True", Reason: "Admitted", Message: `the group is admitted to Queue "lab"`,
+						Status: "True", Reason: "Admitted", Message: `Queue "lab" takes the group`,
 						LastTransitionTime: before,
 					},
 					enough, onNodes),

@@ -105,7 +105,7 @@ func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"fine": `Admitted: the group is admitted to Queue "lab"`, "name-conflict": "EngineNotReady: the name is in use",
+		"fine": `Admitted: Queue "lab" takes the group`, "name-conflict": "EngineNotReady: the name is in use",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected conditions Admitted (-want +got):\n%s", diff)

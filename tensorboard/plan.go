@@ -125,7 +125,7 @@ func (d *decision) pod(
 	case isReady(pod):
 		return v1beta1.TensorBoardRunning, v1beta1.TensorBoardCondition{
 			Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonServing,
-			Message: "TensorBoard responds",
+			Message: "TensorBoard answers",
 		}
 	}
 	d.RequeueAfter = pollInterval // a pod on another node might need the claims in the meantime
@@ -171,20 +171,20 @@ func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Optio
 	idleFor := time.Duration(seen.Answer.Status.IdleSeconds) * time.Second
 	if idleFor < options.IdleAfter {
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonRecentRequest
-		c.Message = fmt.Sprintf("TensorBoard received a request less than %s ago", options.IdleAfter)
+		c.Message = fmt.Sprintf("TensorBoard had a request less than %s ago", options.IdleAfter)
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, v1beta1.ReasonNoRequest
-	c.Message = fmt.Sprintf("TensorBoard received no request for %s", options.IdleAfter)
+	c.Message = fmt.Sprintf("TensorBoard had no request for %s", options.IdleAfter)
 	if options.SuspendAfterIdle == 0 {
 		return c
 	}
-	c.Message += fmt.Sprintf("; it will be suspended after another %s without a request", options.SuspendAfterIdle)
+	c.Message += fmt.Sprintf("; without one it is suspended after %s more", options.SuspendAfterIdle)
 	if idleFor >= options.IdleAfter+options.SuspendAfterIdle {
 		d.Suspend = true
 		c.Reason = v1beta1.ReasonCulled
 		c.Message = fmt.Sprintf(
-			"TensorBoard received no request for %s and was suspended: to start it again, set spec.suspend to false", idleFor)
+			"TensorBoard had no request for %s and was suspended: set spec.suspend to false to bring it back", idleFor)
 	}
 	return c
 }
@@ -197,7 +197,7 @@ func (d *decision) requeueIn(delay time.Duration) {
 }
 
 // notRunning is the message of conditions that need the response of the sidecar.
-const notRunning = "TensorBoard is not running, so it cannot be probed"
+const notRunning = "there is no TensorBoard to ask"
 
 // suspended returns the condition Ready of a suspended TensorBoard. Its reason depends on who suspended it: the user,
 // or the controller.

@@ -81,8 +81,8 @@ func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
 // tensorBoardsNotInstalled returns the problem of a job that needs a TensorBoard if the CRD is not installed.
 func tensorBoardsNotInstalled(err error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
-		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed, "+
-			"and the job trains without TensorBoard until it is installed: %w", err)}
+		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; "+
+			"the job trains without TensorBoard until it is: %w", err)}
 }
 
 // TensorBoard is a snapshot of the TensorBoard of a job. It is empty for a job that neither needs nor has one.

@@ -225,7 +225,7 @@ spec:
 
 	It("runs a fixed number of replicas, and reports this, if it is elastic without torchrun", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2, `spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 4}}`)
-		notice := "spec.elastic has no effect without spec.torchrunConfig: the job runs a fixed number of replicas"
+		notice := "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 		Expect(integration.Condition(cluster.Get(ctx, job), batchv1beta1.ConditionInitialized).Message).To(HaveSuffix(notice))
 		Eventually(ctx, func() []string { return cluster.EventReasons(ctx, job) }).Should(ContainElement("NoEffect"))
 	})

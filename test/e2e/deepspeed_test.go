@@ -40,6 +40,9 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, "secret-env.yaml")
+			// Without the clean-up, the pods of all workers can be read after the end.
+			n.kubectl(ctx, "patch", "dsjob", "digits-secret-env", "--type=merge", "-p",
+				`{"spec": {"runPolicy": {"cleanUpPolicy": "None"}}}`)
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", patience)
 
 			shown := ""
