@@ -61,8 +61,9 @@ func (x options) actions(s *state) []action {
 // actionsDuring returns the actions that can happen before the next call of a reconcile. Actions that do not affect the
 // call are left out, because they can happen after the call with the same effect.
 func (x options) actionsDuring(s *state, next model.Call) []action {
+	call := next.String()
 	actions := []action{{
-		name: "the controller makes the call " + next.String(), quiet: controllerProceeds, do: (*machine).proceed,
+		name: "the controller makes the call " + call, quiet: controllerProceeds, do: (*machine).proceed,
 	}}
 	if s.late != nil && s.late.Call.Resource == next.Resource {
 		actions = append(actions, lateActions(s)...)
@@ -70,7 +71,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	if next.Writes() {
 		actions = append(actions, x.postpones(s)...)
 		if x.left(s, s.spent.crashes, x.budget.crashes) {
-			name := "the controller restarts before the call " + next.String()
+			name := "the controller restarts before the call " + call
 			actions = append(actions, action{name: name, do: func(m *machine) {
 				m.state.spent.crashes++
 				m.startAgain(nil, 0)
@@ -78,7 +79,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 		}
 		if x.left(s, s.spent.conflicts, x.budget.conflicts) {
 			for _, fault := range []model.Effect{model.Refuse, model.Lose} {
-				actions = append(actions, action{name: string(fault) + " the call " + next.String(), do: func(m *machine) {
+				actions = append(actions, action{name: string(fault) + " the call " + call, do: func(m *machine) {
 					m.state.spent.conflicts++
 					m.fault = fault
 					m.proceed()
@@ -88,7 +89,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	}
 	actions = append(actions, x.admissionActions(s, next)...)
 	if next.Writes() && next.Resource == model.Pods && x.left(s, s.spent.staleReads, x.budget.staleReads) {
-		actions = append(actions, action{name: string(model.Hide) + " the call " + next.String(), do: func(m *machine) {
+		actions = append(actions, action{name: string(model.Hide) + " the call " + call, do: func(m *machine) {
 			m.state.spent.staleReads++
 			m.fault = model.Hide
 			m.proceed()

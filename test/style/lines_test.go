@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -54,8 +55,8 @@ type goToken struct {
 	line int
 }
 
-// tokens returns the tokens of a kind in Go source, in their order.
-func tokens(source []byte, kind token.Token) []goToken {
+// tokens returns the tokens of some kinds in Go source, in their order.
+func tokens(source []byte, kinds ...token.Token) []goToken {
 	set := token.NewFileSet()
 	file := set.AddFile("", set.Base(), len(source))
 	var s scanner.Scanner
@@ -66,7 +67,7 @@ func tokens(source []byte, kind token.Token) []goToken {
 		if tok == token.EOF {
 			return found
 		}
-		if tok == kind {
+		if slices.Contains(kinds, tok) {
 			found = append(found, goToken{text: text, line: file.Line(position)})
 		}
 	}
