@@ -57,11 +57,12 @@ func (s *steps) peersMayEnd() time.Time {
 	return success.LastTransitionTime.Add(s.job.PeerGrace)
 }
 
-// podsOfEndedReplicas returns the names of the pods whose replicas have ended.
+// podsOfEndedReplicas returns the names of the pods whose replicas have ended. Such a pod can be running: the API server
+// can carry out the creation of a pod after another pod of the replica has ended.
 func (s *steps) podsOfEndedReplicas() map[string]bool {
 	ended := make(map[string]bool, len(s.replicas))
 	for _, r := range s.replicas {
-		ended[r.member.Name] = hasEnded(r.outcome.Phase)
+		ended[r.member.Name] = r.done || hasEnded(r.outcome.Phase)
 	}
 	return ended
 }

@@ -127,6 +127,15 @@ func TestCleanUpGivesPeersTimeAfterASuccess(t *testing.T) {
 	diff(t, "aggregate once all have ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
 }
 
+// The API server carried out a delayed creation after the first pod of the leader was gone. The new pod needs no time.
+func TestCleanUpGivesAPodOfAnEndedReplicaNoTime(t *testing.T) {
+	t.Parallel()
+	succeeded := job(role("worker", 2)).GivePeers(30*time.Second).
+		Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	d := succeeded.Sees(another("job-worker-0"), pod("job-worker-1", running))
+	diff(t, "immediate deletions", []string{"job-worker-0"}, names(d.CleanUps))
+}
+
 // After the success of the leader, running pods of no replica get time to end like the peers of the leader.
 func TestCleanUpOfPodsOfNoReplica(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,9 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 	case s.Status.Finished() && !status.Finished() && !keepsPods(v.job):
 		// The status reports that no pod of the job runs. A cache might lack a pod that was just created.
 		return true
+	case status.RunningTime != nil && !isRunning(status) && isRunning(s.Status):
+		// The job runs again. A cache might show a pod as it was before it had to be replaced.
+		return true
 	case v.resized: // scaling depends on which pods are gone and which replicas run
 		return true
 	case s.recordsFailure: // the failure counts, or ends the job

@@ -56,6 +56,10 @@ func TestNeedsLiveRead(t *testing.T) {
 		"an unrecorded pod of a running job requires a live read": {
 			job: ran(), pods: []*corev1.Pod{worker0, another("job-worker-1")}, want: true,
 		},
+		"a job that runs again requires a live read": {
+			job:  ran().Saw(0, worker0, pod("job-worker-1", running, withoutAttempt)),
+			pods: []*corev1.Pod{worker0, worker1}, want: true,
+		},
 		"a pause that ends an attempt requires a live read": {
 			job: ran().Paused(true), pods: []*corev1.Pod{worker0, worker1}, want: true,
 		},
