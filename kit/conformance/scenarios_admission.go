@@ -16,10 +16,11 @@ var admissionScenarios = []scenario{
 		steps:  []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
 	{
-		name:   "a job reports that admission always removes the job-kind label from its pods",
-		shape:  two(onFailure, scopeReplica),
-		before: []step{admissionTakesOff(batchv1beta1.LabelJobKind)},
-		steps:  []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
+		name:     "a job reports that admission always removes the job-kind label from its pods",
+		shape:    two(onFailure, scopeReplica),
+		holdsNot: true, // a held pod that the controller cannot see stays if a fault keeps it from being released at once
+		before:   []step{admissionTakesOff(batchv1beta1.LabelJobKind)},
+		steps:    []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
 	{
 		name:   "a job runs once admission no longer removes the attempt label from its pods",

@@ -88,7 +88,7 @@ func (m *machine) happen(pod *corev1.Pod, what model.Mishap) {
 }
 
 // owe records that the controller must count a failure of a pod. If the replicas restart together, all failures of one
-// attempt count once. An ignored failure need not count.
+// attempt count once. With the default scope they can count once. An ignored failure need not count.
 func (m *machine) owe(pod *corev1.Pod, ignored bool) {
 	s := m.state
 	job := s.live.Objects.Job()
@@ -99,12 +99,17 @@ func (m *machine) owe(pod *corev1.Pod, ignored bool) {
 		s.unclear = true
 		return
 	}
-	if s.shape.RunPolicy.RestartScope == model.ScopeJob {
-		for _, other := range s.live.Objects.Pods() {
-			if model.AttemptLabel(other) == model.AttemptLabel(pod) &&
-				(kubelet.HasFailed(other) || wasRestarted(other)) && other.DeletionTimestamp == nil {
-				return
-			}
+	isCounted := func(other *corev1.Pod) bool {
+		return model.AttemptLabel(other) == model.AttemptLabel(pod) &&
+			(kubelet.HasFailed(other) || wasRestarted(other)) && other.DeletionTimestamp == nil
+	}
+	if slices.ContainsFunc(s.live.Objects.Pods(), isCounted) {
+		switch s.shape.RunPolicy.RestartScope {
+		case model.ScopeJob:
+			return
+		case model.ScopeReplica:
+		default: // one failure can restart all replicas before the other counts
+			s.unclear = true
 		}
 	}
 	s.counted++
