@@ -27,7 +27,7 @@ func (s *steps) cleanUp() {
 // have ended. A replica has ended once its main container has ended, so sidecars that still run get no time.
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
-	ended, idle := s.podsOfEndedReplicas(), s.idleServers()
+	ended, late, idle := s.podsOfEndedReplicas(), s.latePods(), s.idleServers()
 	peersMayEnd := s.peersMayEnd()
 	for name, pod := range s.seen.Pods {
 		switch {
@@ -35,7 +35,7 @@ func (s *steps) deleteRemainingPods() (done bool) {
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
 			done = done && (ended[name] || policy.Ended(pod)) // with policy None, a pod can still run
-		case !ended[name] && !idle[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
+		case !ended[name] && !late[name] && !idle[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
 			done = false
 			s.wakeUrgentlyAt(peersMayEnd)
 		default:
@@ -57,14 +57,23 @@ func (s *steps) peersMayEnd() time.Time {
 	return success.LastTransitionTime.Add(s.job.PeerGrace)
 }
 
-// podsOfEndedReplicas returns the names of the pods whose replicas have ended. Such a pod can be running: the API server
-// can carry out the creation of a pod after another pod of the replica has ended.
+// podsOfEndedReplicas returns the names of the pods whose replicas have ended.
 func (s *steps) podsOfEndedReplicas() map[string]bool {
 	ended := make(map[string]bool, len(s.replicas))
 	for _, r := range s.replicas {
-		ended[r.member.Name] = r.done || hasEnded(r.outcome.Phase)
+		ended[r.member.Name] = hasEnded(r.outcome.Phase)
 	}
 	return ended
+}
+
+// latePods returns the names of the pods of replicas that had ended before. If such a pod runs, the API server has
+// carried out its creation late, after another pod of the replica had ended.
+func (s *steps) latePods() map[string]bool {
+	late := make(map[string]bool, len(s.replicas))
+	for _, r := range s.replicas {
+		late[r.member.Name] = r.done
+	}
+	return late
 }
 
 // idleServers returns the names of the replicas that only serve others, if all others have ended or have no pod.

@@ -69,7 +69,8 @@ func (p *process) Write(call model.Call, write model.Write) model.Answer {
 		return model.Answer{Err: errStopped}
 	}
 	var effect model.Effect
-	if p.world.writes+1 == p.fault.write {
+	isRejected := call.Verb == "create" && p.world.cluster.Live()[call.Key] != nil
+	if p.world.writes+1 == p.fault.write && !isRejected {
 		effect = p.fault.effect
 	}
 	switch effect {

@@ -188,15 +188,18 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 
 // checkSecretDeletion checks that the Secret that the replicas share is deleted only when no replica runs. Pods that
 // are being deleted are exempt, because they have already read the Secret. Elastic jobs are exempt, because replicas
-// that an elastic job has given up can still run when the job ends.
+// that an elastic job has given up can still run when the job ends. Pods of an earlier attempt that a delayed write
+// created are exempt, because the cleanUpPolicy None keeps them.
 func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	_, isSecret := change.Before.(*corev1.Secret)
-	if job := now.Job(); !isSecret || change.After != nil || job == nil || k.SpecOf(job).Elastic != nil {
+	job := now.Job()
+	if !isSecret || change.After != nil || job == nil || k.SpecOf(job).Elastic != nil {
 		return
 	}
 	for _, pod := range now.Pods() {
-		if !policy.Ended(pod) && !kubelet.HasEnded(pod) && pod.DeletionTimestamp == nil {
+		isOfThePast := IsLate(pod) && AttemptLabel(pod) != AttemptOf(*job.JobStatus(), pod.Name)
+		if !policy.Ended(pod) && !kubelet.HasEnded(pod) && pod.DeletionTimestamp == nil && !isOfThePast {
 			t.Errorf("the controller deletes the Secret of the job while pod %s is %s", pod.Name, pod.Status.Phase)
 		}
 	}

@@ -65,12 +65,15 @@ func (o Objects) Remains() Remains {
 	r.Status = job.JobStatus().DeepCopy()
 	for i := range r.Status.Tasks {
 		for j := range r.Status.Tasks[i].Replicas {
-			uid := &r.Status.Tasks[i].Replicas[j].UID
+			replica := &r.Status.Tasks[i].Replicas[j]
 			switch {
-			case uids[string(*uid)]:
-				*uid = "present"
-			case *uid != "":
-				*uid = "past"
+			case uids[string(replica.UID)]:
+				replica.UID = "present"
+			case replica.UID != "":
+				replica.UID = "past"
+			}
+			if replica.Phase == batchv1beta1.ReplicaPhaseDeleted {
+				replica.Containers = nil // how far the controller has seen them end
 			}
 		}
 	}
