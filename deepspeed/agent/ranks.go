@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"tensorstack.dev/jobs/common/launcher"
 )
 
-// lookInterval is the interval of checks for ranks that have ended. DeepSpeed's launcher on the worker checks its ranks
-// once a second, and ranks that have ended are zombies until then. While ranks are missing, one in searchEvery checks
-// also searches all processes for ranks.
+// lookInterval is the longest interval of checks for ranks that have ended. The end of a rank also causes a check. It
+// must not come late: DeepSpeed's launcher on the worker checks its ranks once a second, and ranks that have ended are
+// zombies only until then. While ranks are missing, at least one in searchEvery checks also searches all processes for
+// ranks.
 const (
 	lookInterval = 50 * time.Millisecond
 	searchEvery  = 10
@@ -27,12 +31,13 @@ type ranks struct {
 	slots int         // number of ranks
 	found map[int]int // rank by process ID
 	first string      // report about the rank that failed first
+	// running are the pidfds of ranks that run. A kernel without pidfds leaves it empty.
+	running []unix.PollFd
 }
 
 // watch checks the ranks until one has failed or done is closed.
 func (r *ranks) watch(done <-chan struct{}) {
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
+	defer r.close()
 	for n := 0; r.first == ""; n++ {
 		if n%searchEvery == 0 && len(r.found) < r.slots {
 			r.search()
@@ -41,9 +46,31 @@ func (r *ranks) watch(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-ticker.C:
+		default:
+			r.awaitEnd(lookInterval)
 		}
 	}
+}
+
+// awaitEnd returns when a rank ends, or after the given time. It can return early.
+func (r *ranks) awaitEnd(limit time.Duration) {
+	if _, err := unix.Poll(r.running, int(limit.Milliseconds())); err != nil {
+		return // a signal interrupted the wait
+	}
+	r.running = slices.DeleteFunc(r.running, func(rank unix.PollFd) bool {
+		hasEnded := rank.Revents != 0
+		if hasEnded {
+			_ = unix.Close(int(rank.Fd))
+		}
+		return hasEnded
+	})
+}
+
+func (r *ranks) close() {
+	for _, rank := range r.running {
+		_ = unix.Close(int(rank.Fd))
+	}
+	r.running = nil
 }
 
 // search finds the ranks among all processes. A rank has the variable RANK in its environment, and its parent has no
@@ -65,6 +92,9 @@ func (r *ranks) search() {
 		rank, has := rankOf(pid)
 		if inherited, hasParent := rankOf(p.parent); has && (!hasParent || inherited != rank) {
 			r.found[pid] = rank
+			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+				r.running = append(r.running, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) //nolint:gosec // a small number
+			}
 		}
 	}
 }

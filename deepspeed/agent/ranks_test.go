@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,6 +62,24 @@ func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 				t.Errorf("unexpected report (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// DeepSpeed's launcher can wait for a rank soon after its end. Then nothing shows the exit code any more.
+func TestRanksAreCheckedWhenOneEnds(t *testing.T) {
+	victim := rank(t, 0, 2, "exit 1")
+	r := &ranks{group: victim.Process.Pid, slots: 1, found: map[int]int{}}
+	t.Cleanup(r.close)
+	r.search()
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for r.first == "" {
+		r.awaitEnd(time.Hour)
+		r.look()
+	}
+	if diff := cmp.Diff(launcher.RankReport(2, -9), r.first); diff != "" {
+		t.Errorf("unexpected report (-want +got):\n%s", diff)
 	}
 }
 
