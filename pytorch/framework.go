@@ -27,6 +27,10 @@ const (
 	// replica at this address, and torchrun uses it to tell replicas apart. A torchrun in the user's command also reads
 	// it.
 	envLocalAddr = "PET_LOCAL_ADDR"
+	// envUnsharedStore lets each round of the rendezvous announce its own address, as before torch 2.4. Later versions
+	// announce an address only in the first round, so that a replica that joins in a later round would wait for it, fail
+	// after a minute, and make all replicas restart. Versions before 2.4 ignore the variable.
+	envUnsharedStore = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 )
 
 // defaultPort is the port of the leader. It is also the default of torchrun.
@@ -70,6 +74,7 @@ func (p pytorch) Wire(
 		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: gang.FQDN(member)})
 	}
 	if usesTorchrun(job) {
+		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
 	} else {
 		// torchrun sets these variables itself, for each of its processes.

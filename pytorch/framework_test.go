@@ -242,7 +242,7 @@ func TestWireWithTorchrun(t *testing.T) {
 
 			// The args of the template stay: they are the script and its args. torchrun sets the ranks and the world size.
 			want := training(env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1")...)
+				"PYTHONUNBUFFERED", "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")...)
 			want.Spec.Containers[0].Command = tc.want
 			if diff := cmp.Diff(&want, got); diff != "" {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
@@ -263,7 +263,7 @@ func TestWireWithElasticTorchrun(t *testing.T) {
 		_, got[i] = wire(t, job, 1, 0)
 	}
 	want := training(env("MASTER_ADDR", "job-worker-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-		"PYTHONUNBUFFERED", "1")...)
+		"PYTHONUNBUFFERED", "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")...)
 	want.Spec.Containers[0].Command = []string{
 		"torchrun", "--nnodes=2:8", "--max_restarts=9", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
 		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=0",
@@ -280,7 +280,7 @@ func TestWireWithTorchrunUsesTheAddressThatTheUserSets(t *testing.T) {
 	t.Parallel()
 	mine := env("MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "4242")
 	_, got := wire(t, jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("node", 1, training(mine...))), 0, 0)
-	want := training(append(env("PYTHONUNBUFFERED", "1"), mine...)...)
+	want := training(append(env("PYTHONUNBUFFERED", "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"), mine...)...)
 	want.Spec.Containers[0].Command = []string{
 		"torchrun", "--nnodes=1", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
 		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=1",

@@ -86,13 +86,14 @@ func TestWireWithHostNetwork(t *testing.T) {
 		},
 		"torchrun uses the port of the job and the name of its replica": {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()),
-			wantEnv:   env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master),
+			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1",
+				"PET_LOCAL_ADDR", master, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
 			wantPorts: declared(21413),
 		},
 		"torchrun of another replica uses the name of that replica": {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()), rank: 1,
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1",
-				"PET_LOCAL_ADDR", worker),
+				"PET_LOCAL_ADDR", worker, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
