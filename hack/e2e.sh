@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed. Without $KUBECONFIG, it
 # starts the local cluster and installs the controllers there. The arguments are a label filter and the controllers.
-# $E2E_PROCESSES (4) specs run at a time, except for serial ones.
+# $E2E_PROCESSES (4) specs run at a time, except for serial ones. With E2E_TRAINING=oldest, all pods run the oldest PyTorch and
+# DeepSpeed of versions.yaml instead of the newest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$1" = scheduling ]; then # on separate control planes with simulated nodes
@@ -9,14 +10,18 @@ if [ "$1" = scheduling ]; then # on separate control planes with simulated nodes
 	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m ./scheduling
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
-	bin/localcluster build pytorch tensorflow deepspeed tensorboard
+	# The examples of elastic training run the oldest PyTorch.
+	oldest() { sed -nE "s/^$1: \{oldest: \"([^\"]+)\".*/$1:\1/p" versions.yaml; }
+	images=(pytorch tensorflow deepspeed tensorboard "$(oldest pytorch)")
+	if [ "${E2E_TRAINING:-newest}" = oldest ]; then images+=("$(oldest deepspeed)"); fi
+	bin/localcluster build "${images[@]}"
 	bin/localcluster up
 	if [ "$(bin/localcluster kind)" = simulated ]; then
 		echo "Error: the nodes of the local cluster are simulated, and the end-to-end tests need real ones." >&2
 		echo "Run as root on Debian, or set KUBECONFIG to a cluster with the controllers installed." >&2
 		exit 1
 	fi
-	bin/localcluster training-image
+	bin/localcluster training-image "${images[@]}"
 	bin/localcluster component-image versitygw
 	CHROMIUM=$(bin/localcluster browser)
 	export CHROMIUM

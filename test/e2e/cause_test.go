@@ -107,12 +107,11 @@ spec:
       replicas: 2
       restartPolicy: OnFailure
       template: %s`
-	const image = "tensorstack/pytorch-example:1.13.1"
+	const image = "tensorstack/pytorch-example:2.6.0"
 	var manifest string
 	switch launcher {
 	case "torchrun":
-		manifest = fmt.Sprintf(pytorch, "torchrunConfig: "+
-			`{enabled: true, procPerNode: "2", maxRestarts: 0, extraOptions: [--redirects=1, --tee=1]}`,
+		manifest = fmt.Sprintf(pytorch, `torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 0}`,
 			fmt.Sprintf(template, container, image, "args: [/code/train.py]"))
 	case "DeepSpeed":
 		kind, container = "dsjob", "worker"
@@ -130,7 +129,7 @@ spec:
   worker:
       replicas: 2
       restartPolicy: OnFailure
-      template: ` + fmt.Sprintf(template, container, "tensorstack/deepspeed-example:0.14.5", "")
+      template: ` + fmt.Sprintf(template, container, "tensorstack/deepspeed-example:0.19.8", "")
 	default:
 		manifest = fmt.Sprintf(pytorch, "",
 			fmt.Sprintf(template, container, image, "command: [python3, /code/train.py]"))

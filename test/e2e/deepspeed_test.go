@@ -97,7 +97,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
 		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
-			{"op": "replace", "path": "/spec/worker/template/spec/containers/0/image", "value": "tensorstack/pytorch-example:1.13.1"},
+			{"op": "replace", "path": "/spec/worker/template/spec/containers/0/image", "value": "tensorstack/pytorch-example:2.6.0"},
 			{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
 		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",

@@ -31,13 +31,13 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 		n.follow(ctx, "docs/elastic.md", "What fits")
 	})
 
-	It("replaces only the worker that is killed while the job scales up", func(ctx context.Context) {
+	DescribeTable("replaces only the worker that is killed during a scale-up", func(ctx context.Context, image string) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		// The first process of a PID namespace cannot be killed from within, so torchrun must not be the first.
-		job := n.kubectl(ctx, "patch", "--local", "-f", "examples/pytorch/elastic.yaml", "-o", "yaml", "--type=json",
-			"-p", `[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
-		n.kubectlWith(ctx, job, "apply", "-f", "-")
+		n.applyPatched(ctx, "examples/pytorch/elastic.yaml", fmt.Sprintf(`[
+			{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true},
+			{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/image", "value": %q}]`, image))
 		n.trains(ctx, "digits-elastic-worker-0", 2)
 		before := now(n.replicas(ctx))
 
@@ -53,7 +53,10 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 			Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).
 			Should(Equal("1"))
-	})
+	},
+		Entry("with the newest torch", "tensorstack/pytorch-example:2.6.0"),
+		Entry("with the oldest torch", "tensorstack/pytorch-example:1.13.1"),
+	)
 
 	DescribeTable("restarts all replicas and trains again after the rendezvous has ended",
 		func(ctx context.Context, end func(context.Context, namespace), counted string, cause string) {
@@ -98,7 +101,7 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		jobs := map[string]string{"plain": "", "torchrun": `, {"op": "add", "path": "/spec/torchrunConfig",
-			"value": {"enabled": true, "extraOptions": ["--redirects=1", "--tee=1"]}}`}
+			"value": {"enabled": true}}`}
 		for name, torchrun := range jobs {
 			// The second type is the master. It selects a label that no node has yet.
 			n.applyPatched(ctx, "examples/pytorch/master-worker.yaml", fmt.Sprintf(`[

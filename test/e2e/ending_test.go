@@ -26,7 +26,7 @@ spec:
 func endingWith(grace int, master, worker string) string {
 	spec := func(code string) string {
 		return fmt.Sprintf(`{terminationGracePeriodSeconds: %d, containers: [{
-			name: pytorch, image: "tensorstack/pytorch-example:1.13.1", command: [python3, -c, %q]
+			name: pytorch, image: "tensorstack/pytorch-example:2.6.0", command: [python3, -c, %q]
 		}]}`, grace, code)
 	}
 	return fmt.Sprintf(ending, spec(master), spec(worker))

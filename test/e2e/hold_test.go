@@ -86,7 +86,7 @@ spec:
           terminationGracePeriodSeconds: 1
           containers:
             - name: pytorch
-              image: tensorstack/pytorch-example:1.13.1
+              image: tensorstack/pytorch-example:2.6.0
               command: [sh, -c, "until [ -e /tmp/enough ]; do sleep 0.2; done"]
 `, "apply", "-f", "-")
 	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", patience)

@@ -82,7 +82,7 @@ spec:
         spec:
           containers:
             - name: pytorch
-              image: tensorstack/pytorch-example:1.13.1
+              image: tensorstack/pytorch-example:2.6.0
               command: [python3, -c, %q]
               resources:
                 limits: {%s}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -38,7 +37,6 @@ func (c *Cluster) unpack(ctx context.Context, archive string) error {
 		if err := importInto(ctx, c.Paths.imageStore("root"), archive); err != nil {
 			return err
 		}
-		removeOthers(mark, archive[strings.LastIndex(archive, "/")+1:strings.LastIndex(archive, "-")]+"-*.tar")
 		return writeFile(mark, nil)
 	})
 }

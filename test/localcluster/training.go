@@ -1,22 +1,17 @@
 package localcluster
 
 import (
-	"archive/tar"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
@@ -27,6 +22,7 @@ import (
 // the key of the cached image.
 type trainingImage struct {
 	Framework string
+	Debian    debian
 	// Name is the name of an image that no example runs. Such an image has no digits.
 	Name         string   `json:",omitempty"`
 	Version      string   // of the framework
@@ -59,27 +55,49 @@ var (
 	tensorflowRequirements string
 	//go:embed training/deepspeed.txt
 	deepspeedRequirements string
+	//go:embed training/deepspeed-0.14.5.txt
+	oldestDeepSpeedRequirements string
 	//go:embed training/tensorboard.txt
 	tensorboardRequirements string
 )
 
-// trainingImages are all training images.
+// withoutLibuv is a part of a setup script. Debian builds torch without libuv. Most parts of torch read the variable
+// USE_LIBUV, but the rendezvous of torchrun does not.
+const withoutLibuv = `
+distributed=$1/usr/lib/python3/dist-packages/torch/distributed
+sed -i 's/multi_tenant=True,/& use_libuv=False,/' "$distributed"/elastic/rendezvous/*_rendezvous*.py
+sed -i 's/is_master=False,/& use_libuv=False,/' "$distributed/rendezvous.py"
+`
+
+// trainingImages are all training images. The first image of a framework has the newest version that is tested, which
+// the examples run. The second has the oldest. versions.yaml has these versions too.
 var trainingImages = []trainingImage{
 	{
 		Framework:    "pytorch",
-		Version:      "1.13.1", // the version in Debian
+		Debian:       trixie,
+		Version:      "2.6.0", // the version in the suite
 		Packages:     []string{"python3-torch"},
 		Requirements: pytorchRequirements,
-		Strip:        []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
-		// The server of TensorBoard is removed. It needs more packages, and has a separate image.
-		Setup: `rm -r "$2/bin" "$2/tensorboard/webfiles.zip"
-`,
+		Strip:        torchStrip,
+		Setup:        withoutTensorBoardServer + withoutLibuv,
+		Env:          []string{"USE_LIBUV=0"},
+	},
+	{
+		Framework:    "pytorch",
+		Debian:       bookworm,
+		Version:      "1.13.1", // the version in the suite
+		Packages:     []string{"python3-torch"},
+		Requirements: pytorchRequirements,
+		Strip:        torchStrip,
+		Setup:        withoutTensorBoardServer,
+		// This package has no torchrun. On the Python of the suite, torchrun must redirect the output of its processes.
 		Files: map[string]string{
-			"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run \"$@\"\n",
+			"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run --redirects=1 --tee=1 \"$@\"\n",
 		},
 	},
 	{
 		Framework:    "tensorflow",
+		Debian:       bookworm,
 		Version:      "2.21.0",
 		Packages:     []string{"python3", "libstdc++6"}, // which the packages of PyPI need
 		Requirements: tensorflowRequirements,
@@ -89,28 +107,41 @@ var trainingImages = []trainingImage{
 	},
 	{
 		Framework: "deepspeed",
+		Debian:    trixie,
+		Version:   "0.19.8",
+		// DeepSpeed executes pdsh, pkill, hostname and bash.
+		Packages:     []string{"python3-torch", "pdsh", "procps", "hostname", "bash"},
+		Requirements: deepspeedRequirements,
+		Strip:        torchStrip,
+		Setup:        withoutSSH + withoutCompiler + withoutLibuv,
+		Source: &sourcePackage{
+			Name:        "deepspeed",
+			Requirement: "deepspeed==0.19.8 --hash=sha256:9e491abd0827ea5c389dd702e15e11e13d83d904bac4a20d6c2a4cb37207a9af",
+			Tools:       buildTools,
+			Env:         deepspeedBuildEnv,
+		},
+		Env: []string{"DS_ACCELERATOR=cpu", "USE_LIBUV=0"}, // otherwise each start warns that no accelerator was found
+	},
+	{
+		Framework: "deepspeed",
+		Debian:    bookworm,
 		Version:   "0.14.5",
 		// DeepSpeed executes pdsh, pkill, hostname and bash, and imports distutils.
 		Packages:     []string{"python3-torch", "python3-distutils", "pdsh", "procps", "hostname", "bash"},
-		Requirements: deepspeedRequirements,
-		Strip:        []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"},
-		// Jobs use the ssh that the controller provides. Debian's ssh, which pdsh requires, would hide that it is missing.
-		Setup: `chroot "$1" dpkg --purge --force-depends openssh-client
-`,
+		Requirements: oldestDeepSpeedRequirements,
+		Strip:        torchStrip,
+		Setup:        withoutSSH + withoutCompiler + withOldTorch,
 		Source: &sourcePackage{
 			Name:        "deepspeed",
 			Requirement: "deepspeed==0.14.5 --hash=sha256:4f841224ab1bcc0307907ed10bac1861ee0cbaf99738e16f850fa6dab15ddc5a",
-			Tools: []string{
-				"setuptools==79.0.1 --hash=sha256:e147c0549f27767ba362f9da434eab9c5dc0045d5304feb602a0af001089fc51",
-				"wheel==0.45.1 --hash=sha256:708e7481cc80179af0e556bbf0cc00b8444c7321e2700b8d8580231d13017248",
-			},
-			// Do not compile kernels, and do not add the commit of a surrounding repository to the version.
-			Env: []string{"DS_BUILD_OPS=0", "DS_BUILD_STRING= "},
+			Tools:       buildTools,
+			Env:         deepspeedBuildEnv,
 		},
-		Env: []string{"DS_ACCELERATOR=cpu"}, // otherwise each start warns that no accelerator was found
+		Env: []string{"DS_ACCELERATOR=cpu"},
 	},
 	{
 		Framework:    "tensorboard",
+		Debian:       bookworm,
 		Name:         "tensorboard",
 		Version:      "2.21.0",
 		Packages:     []string{"python3", "libstdc++6"}, // which the packages of PyPI need
@@ -118,18 +149,46 @@ var trainingImages = []trainingImage{
 	},
 }
 
+// Parts of setup scripts.
+const (
+	// The server of TensorBoard needs more packages, and has a separate image.
+	withoutTensorBoardServer = `rm -r "$2/bin" "$2/tensorboard/webfiles.zip"
+`
+	// Jobs use the ssh that the controller provides. Debian's ssh, which pdsh requires, would hide that it is missing.
+	withoutSSH = `chroot "$1" dpkg --purge --force-depends openssh-client
+`
+	// DeepSpeed would compile its reductions over shared memory at each start, but the images have no compiler.
+	withoutCompiler = `echo '__compatible_ops__ = {"deepspeed_shm_comm": False}' >> "$2/deepspeed/ops/__init__.py"
+`
+	// DeepSpeed 0.14.5 expects torch 2. In torch 1.13, functions to gather into one tensor exist, but gloo does not
+	// support them. Without these functions, DeepSpeed gathers into a list. The profiler of the autotuner needs a
+	// function that had another name in torch 1.13.
+	withOldTorch = `sed -i '1i\
+import torch.distributed, torch.nn.functional\
+del torch.distributed.all_gather_into_tensor, torch.distributed._all_gather_base\
+torch.nn.functional.scaled_dot_product_attention = torch.nn.functional._scaled_dot_product_attention
+' "$2/deepspeed/__init__.py"
+`
+)
+
+var (
+	torchStrip = []string{"/usr/include/*", "/usr/lib/*.a", "/usr/lib/libtorch-test/*"}
+	buildTools = []string{
+		"setuptools==79.0.1 --hash=sha256:e147c0549f27767ba362f9da434eab9c5dc0045d5304feb602a0af001089fc51",
+		"wheel==0.45.1 --hash=sha256:708e7481cc80179af0e556bbf0cc00b8444c7321e2700b8d8580231d13017248",
+	}
+	// Do not compile kernels, and do not add the commit of a surrounding repository to the version.
+	deepspeedBuildEnv = []string{"DS_BUILD_OPS=0", "DS_BUILD_STRING= "}
+)
+
 // trainingBase holds the settings that all training images share.
 var trainingBase = struct {
-	Suite    string
-	Python   string   // the version in the suite
 	Strip    []string // in addition to the patterns of an image
-	Setup    string   // runs after the script of an image
+	Setup    string   // runs after the script of an image; $3 is the version of Python
 	DataFrom string   // the package with the handwritten digits
 	DataPath string   // the path of the digits in the package
 	Config   v1.Config
 }{
-	Suite:  "bookworm",
-	Python: "3.11",
 	Strip: []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
 	},
@@ -142,7 +201,7 @@ if [ -d "$2/bin" ]; then
 	mv "$2"/bin/* "$1/usr/local/bin"
 	rmdir "$2/bin"
 fi
-site=/usr/local/lib/python3.11/dist-packages
+site=/usr/local/lib/python$3/dist-packages
 rm -rf "$1$site"
 mv "$2" "$1$site"
 chmod -R u=rwX,go=rX "$1$site"
@@ -178,25 +237,28 @@ func (i trainingImage) file() (string, error) {
 	}
 	h := sha256.New()
 	h.Write(inputs)
-	return i.name() + "-" + shortSum(h) + ".tar", nil
+	return i.name() + "-" + i.Version + "-" + shortSum(h) + ".tar", nil
 }
 
 // TrainingFrameworks returns the names of the frameworks that have a training image, and "tensorboard".
 func TrainingFrameworks() []string {
-	names := make([]string, 0, len(trainingImages))
+	var names []string
 	for _, image := range trainingImages {
-		names = append(names, image.Framework)
+		if !slices.Contains(names, image.Framework) {
+			names = append(names, image.Framework)
+		}
 	}
 	return names
 }
 
-// TrainingImages builds the training images of the named frameworks and loads them into the real node. Without names,
-// it builds all. It skips images that are cached or loaded already.
-func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) error {
-	if len(frameworks) == 0 {
-		frameworks = TrainingFrameworks()
+// TrainingImages builds the training images of the named frameworks and loads them into the real node. A name can be
+// followed by a colon and a version. It means the newest version otherwise. Without names, it builds the newest of all.
+// It skips images that are cached or loaded already.
+func (c *Cluster) TrainingImages(ctx context.Context, names ...string) error {
+	if len(names) == 0 {
+		names = TrainingFrameworks()
 	}
-	images, err := trainingImagesOf(frameworks)
+	images, err := trainingImagesOf(names)
 	if err != nil {
 		return err
 	}
@@ -211,14 +273,21 @@ func (c *Cluster) TrainingImages(ctx context.Context, frameworks ...string) erro
 	return c.eachTrainingImage(ctx, images, c.loadTrainingImage)
 }
 
-// trainingImagesOf returns the images of the named frameworks. It returns an error for an unknown framework.
-func trainingImagesOf(frameworks []string) ([]trainingImage, error) {
+// trainingImagesOf returns the images of the named frameworks, as for TrainingImages. It returns an error for an
+// unknown framework or version.
+func trainingImagesOf(names []string) ([]trainingImage, error) {
 	var images []trainingImage
-	for _, framework := range frameworks {
-		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool { return image.Framework == framework })
+	for _, name := range names {
+		framework, version, hasVersion := strings.Cut(name, ":")
+		i := slices.IndexFunc(trainingImages, func(image trainingImage) bool {
+			return image.Framework == framework && (!hasVersion || image.Version == version)
+		})
 		if i < 0 {
-			return nil, fmt.Errorf("there is no training image for %q, only for %s", framework,
-				strings.Join(TrainingFrameworks(), ", "))
+			var known []string
+			for _, image := range trainingImages {
+				known = append(known, image.Framework+":"+image.Version)
+			}
+			return nil, fmt.Errorf("there is no training image for %q, only for %s", name, strings.Join(known, ", "))
 		}
 		images = append(images, trainingImages[i])
 	}
@@ -284,7 +353,9 @@ func (c *Cluster) loadTrainingImage(ctx context.Context, image trainingImage, pa
 	if err := c.Progress.Step("load "+tag, func() error { return c.importImage(ctx, path) }); err != nil {
 		return err
 	}
-	removeOthers(loaded, image.name()+"-*.tar")
+	if err := removeSuperseded(filepath.Dir(loaded), image.name()); err != nil {
+		return err
+	}
 	return writeFile(loaded, nil)
 }
 
@@ -331,19 +402,27 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 	if err := writeImage(path, image.tag(), config, rootfs, extra); err != nil {
 		return err
 	}
-	removeOthers(path, image.name()+"-*.tar")
-	return nil
+	return removeSuperseded(filepath.Dir(path), image.name())
 }
 
-// removeOthers removes the files that match the pattern in the folder of path, except path itself. They are older
-// builds of the same image, which can have a gigabyte each.
-func removeOthers(path, pattern string) {
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), pattern))
+// removeSuperseded removes the files in the folder that belong to images with the name, except those of current images.
+// They are older builds, which can have a gigabyte each.
+func removeSuperseded(folder, name string) error {
+	var current []string
+	for _, image := range trainingImages {
+		file, err := image.file()
+		if err != nil {
+			return err
+		}
+		current = append(current, file)
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, name+"-*.tar"))
 	for _, f := range files {
-		if f != path {
+		if !slices.Contains(current, filepath.Base(f)) {
 			_ = os.Remove(f)
 		}
 	}
+	return nil
 }
 
 // installRequirements installs the packages of PyPI into a folder, for the Python of the image.
@@ -351,7 +430,7 @@ func installRequirements(ctx context.Context, image trainingImage, tmp, packages
 	if err := os.Mkdir(packages, 0o755); err != nil || image.Requirements == "" {
 		return err
 	}
-	options := []string{"--target", packages, "--python-version", trainingBase.Python, "--no-compile"}
+	options := []string{"--target", packages, "--python-version", image.Debian.Python, "--no-compile"}
 	source := image.Source
 	if source == nil {
 		return pipInstall(ctx, tmp, image.Requirements, nil, options...)
@@ -383,110 +462,4 @@ func pipInstall(ctx context.Context, tmp, requirements string, env []string, opt
 			err, lastLines(out, 15))
 	}
 	return nil
-}
-
-// bootstrap creates a Debian root file system with the apt sources, proxies and keys of this machine. It moves a folder
-// of Python packages into the file system.
-func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs string) error {
-	sources, err := aptSources()
-	if err != nil {
-		return err
-	}
-	// The section Acquire has settings for downloads, such as proxies and certificates. Other sections are not needed.
-	settings, err := run(ctx, "apt-config", "dump", "Acquire")
-	if err != nil {
-		return err
-	}
-	settings += "Dir::Etc::netrc \"/etc/apt/auth.conf\";\nDir::Etc::netrcparts \"/etc/apt/auth.conf.d\";\n"
-	apt, setup := filepath.Join(tmp, "apt.conf"), filepath.Join(tmp, "setup.sh")
-	script := "set -e\n" + image.Setup + trainingBase.Setup
-	if err := errors.Join(os.WriteFile(apt, []byte(settings), 0o644),
-		os.WriteFile(setup, []byte(script), 0o755)); err != nil {
-		return err
-	}
-	args := []string{
-		"--mode=root", "--variant=essential", "--format=tar",
-		"--include=" + strings.Join(image.Packages, ","),
-		"--aptopt=" + apt,
-		"--customize-hook=sh " + setup + ` "$1" ` + packages,
-	}
-	for _, pattern := range slices.Concat(trainingBase.Strip, image.Strip) {
-		args = append(args, "--dpkgopt=path-exclude="+pattern)
-	}
-	cmd := exec.CommandContext(ctx, "mmdebstrap", append(append(args, trainingBase.Suite, rootfs), sources...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
-	// After an interrupt, mmdebstrap must be able to unmount file systems.
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Minute
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mmdebstrap: %w\n%s\nThe apt sources of this machine must include Debian %s", err,
-			lastLines(out, 15), trainingBase.Suite)
-	}
-	return nil
-}
-
-// aptSources lists the files with the apt sources of this machine.
-func aptSources() ([]string, error) {
-	var found []string
-	for _, pattern := range []string{
-		"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources",
-	} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, files...)
-	}
-	// With an empty file, mmdebstrap would read sources from its standard input.
-	found = slices.DeleteFunc(found, func(f string) bool {
-		info, err := os.Stat(f)
-		return err != nil || info.Size() == 0
-	})
-	if len(found) == 0 {
-		return nil, errors.New("this machine has no apt sources")
-	}
-	return found, nil
-}
-
-// packageFile returns the content of a file of a Debian package without installing the package. The path of the file
-// ends with the suffix.
-func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
-	fetch := func() error {
-		cmd := exec.CommandContext(ctx, "apt-get", "-q", "download", pkg)
-		cmd.Dir = tmp
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get download %s: %w\n%s", pkg, err, lastLines(out, 5))
-		}
-		return nil
-	}
-	if fetch() != nil { // package lists are missing or out of date
-		if err := aptGet(ctx, "update"); err != nil {
-			return nil, err
-		}
-		if err := fetch(); err != nil {
-			return nil, err
-		}
-	}
-	debs, err := filepath.Glob(filepath.Join(tmp, pkg+"_*.deb"))
-	if err != nil || len(debs) != 1 {
-		return nil, fmt.Errorf("apt-get download %s left %q: %w", pkg, debs, fs.ErrNotExist)
-	}
-	unpack := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", debs[0])
-	out, err := unpack.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := unpack.Start(); err != nil {
-		return nil, err
-	}
-	defer func() { _ = errors.Join(unpack.Process.Kill(), unpack.Wait()) }() // not all of its output is read
-	for entries := tar.NewReader(out); ; {
-		entry, err := entries.Next()
-		if err != nil {
-			return nil, fmt.Errorf("package %s does not have the file %s: %w", pkg, suffix, err)
-		}
-		if strings.HasSuffix(entry.Name, "/"+suffix) {
-			return io.ReadAll(entries)
-		}
-	}
 }

@@ -168,8 +168,9 @@ func (c *Cluster) Build(ctx context.Context, frameworks ...string) error {
 		if err := c.installPackages(ctx, missingPackages()...); err != nil {
 			return err
 		}
-		return c.eachTrainingImage(ctx, images,
-			func(ctx context.Context, _ trainingImage, path string) error { return c.unpack(ctx, path) })
+		return c.eachTrainingImage(ctx, images, func(ctx context.Context, image trainingImage, path string) error {
+			return errors.Join(c.unpack(ctx, path), removeSuperseded(c.Paths.imageStore(unpackedMarks), image.name()))
+		})
 	})
 	return group.Wait()
 }

@@ -9,22 +9,11 @@ import os
 import sys
 import time
 
+import deepspeed
 import numpy
 import torch
 import torch.distributed as dist
 from torch import nn
-
-# DeepSpeed expects a later version than the torch 1.13 of Debian. In torch 1.13, functions to gather into one tensor exist, but gloo
-# does not support them. Without these functions, DeepSpeed gathers into a list. The profiler of the autotuner needs a function that
-# had another name in torch 1.13.
-if torch.__version__ < "2":
-    del dist.all_gather_into_tensor, dist._all_gather_base
-    nn.functional.scaled_dot_product_attention = nn.functional._scaled_dot_product_attention
-
-import deepspeed
-
-# DeepSpeed would compile its reductions over shared memory at each start, but the image has no compiler.
-deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--local_rank", type=int, default=int(os.environ["LOCAL_RANK"]), help="local rank, if the launcher passes it as an argument")

@@ -97,7 +97,7 @@ func cache(cluster *localcluster.Cluster) *cobra.Command {
 func simple(cluster *localcluster.Cluster) []*cobra.Command {
 	return []*cobra.Command{
 		{
-			Use:   "build [FRAMEWORK...]",
+			Use:   "build [FRAMEWORK[:VERSION]...]",
 			Short: "Build all that up needs and the training images of the named frameworks, without starting a cluster",
 			RunE: func(cmd *cobra.Command, frameworks []string) error {
 				return cluster.Build(cmd.Context(), frameworks...)
@@ -128,7 +128,7 @@ func simple(cluster *localcluster.Cluster) []*cobra.Command {
 			RunE:  func(cmd *cobra.Command, files []string) error { return cluster.LoadImages(cmd.Context(), files...) },
 		},
 		{
-			Use:   "training-image [FRAMEWORK...]",
+			Use:   "training-image [FRAMEWORK[:VERSION]...]",
 			Short: "Build the images of the examples and of TensorBoard, or of the named frameworks, and load them",
 			RunE: func(cmd *cobra.Command, frameworks []string) error {
 				return cluster.TrainingImages(cmd.Context(), frameworks...)

@@ -21,9 +21,15 @@ const (
 type File struct {
 	// Modules are the modules by name.
 	Modules map[string]Module `json:"modules"`
-	// Kubernetes has the oldest and the newest version that the integration tests run on.
-	Kubernetes struct{ Oldest, Newest string } `json:"kubernetes"`
+	// Kubernetes has the versions that the integration tests run on.
+	Kubernetes Range `json:"kubernetes"`
+	// PyTorch and DeepSpeed have the versions that the end-to-end tests run. The oldest are a pair, and so are the newest.
+	PyTorch   Range `json:"pytorch"`
+	DeepSpeed Range `json:"deepspeed"`
 }
+
+// Range is the oldest and the newest version that is tested.
+type Range struct{ Oldest, Newest string }
 
 // Module is a module in versions.yaml.
 type Module struct {

@@ -1,0 +1,94 @@
+"""Trains a small network with FSDP2: each process keeps a shard of the parameters and of the optimizer's state.
+
+The processes save a distributed checkpoint after each epoch, each its own shard, in a folder that all of them can write. The
+training can be stopped at any time. It then continues from the last complete checkpoint, with any number of processes.
+"""
+import argparse
+import gzip
+import os
+import pathlib
+import shutil
+import time
+
+import numpy
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoints
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.fsdp import fully_shard
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--pause", type=float, default=0, help="seconds to wait after each epoch, so that you can watch it")
+parser.add_argument("--checkpoints", type=pathlib.Path, required=True, help="folder for checkpoints, on a volume that all processes share")
+parser.add_argument("--data", default="/data/digits.csv.gz", help="file with 1797 images of 8x8 pixels and the digit in the last column")
+args = parser.parse_args()
+
+# FSDP2 records events in the streams of the accelerator. On CPUs, torch 2.6 has no such events, and needs none.
+if not hasattr(torch.cpu.Stream, "record_event"):
+    torch.cpu.Stream.record_event = torch.cpu.Stream.wait_event = lambda *_: None
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+print(f"rank {rank} of {world} on {os.uname().nodename}", flush=True)
+
+with gzip.open(args.data, "rt") as f:
+    table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32))
+pixels, digits = table[:, :-1] / 16, table[:, -1].long()
+border = len(table) * 4 // 5  # the last fifth of the data is for testing
+
+torch.manual_seed(0)  # all processes begin with the same parameters
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+mesh = dist.init_device_mesh("cpu", (world,))
+# On CPUs, torch 2.6 cannot gather the parameters again for the backward pass. On GPUs, leave reshard_after_forward out.
+for layer in [*model.children(), model]:
+    fully_shard(layer, mesh=mesh, reshard_after_forward=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+loss_of = nn.CrossEntropyLoss()
+
+# FSDP2 averages the gradients of the processes. With gloo, some versions of torch add them up instead: pytorch#162338.
+sums = torch.empty(1)
+dist.reduce_scatter_tensor(sums, torch.ones(world), op=dist.ReduceOp.AVG)
+gradient_scale = 1 / sums.item()
+
+# The name of a checkpoint is its epoch. Its metadata is written last.
+done = max((int(path.parent.name) for path in args.checkpoints.glob("*/.metadata")), default=0)
+latest = [done]
+dist.broadcast_object_list(latest)
+done = latest[0]
+if done:
+    model_state, optimizer_state = get_state_dict(model, optimizer)
+    state = {"model": model_state, "optimizer": optimizer_state}
+    checkpoints.load(state, checkpoint_id=args.checkpoints / str(done))
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    if rank == 0:
+        print(f"continuing after epoch {done}", flush=True)
+
+# A step trains on the same images with any number of processes, and each process on its share of them.
+size = 48
+for epoch in range(done + 1, args.epochs + 1):
+    total = torch.zeros(1)
+    order = torch.randperm(border, generator=torch.Generator().manual_seed(epoch))
+    steps = border // size
+    for step in range(steps):
+        mine = order[step * size : (step + 1) * size][rank::world]
+        optimizer.zero_grad()
+        loss = loss_of(model(pixels[mine]), digits[mine])
+        (loss * gradient_scale).backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    with torch.no_grad():
+        right = (model(pixels[border:]).argmax(1) == digits[border:]).float().mean()
+    if rank == 0:
+        print(f"epoch {epoch:2d}  loss {total.item() / steps / world:.4f}  accuracy {right:.3f}  processes {world}", flush=True)
+    model_state, optimizer_state = get_state_dict(model, optimizer)
+    checkpoints.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=args.checkpoints / str(epoch))
+    if rank == 0:
+        for old in args.checkpoints.iterdir():
+            if old.name.isdigit() and int(old.name) < epoch:
+                shutil.rmtree(old)
+    time.sleep(args.pause)
+
+dist.destroy_process_group()
