@@ -29,6 +29,12 @@ const (
 	keyVolume        = "t9k-ssh"
 )
 
+// reserved is what the controller adds to a pod. The CRD refuses reserved paths, too, but not in every spelling.
+var reserved = framework.Reserved{
+	Paths:   []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)},
+	Volumes: []string{agentVolume, keyVolume},
+}
+
 // envUnbuffered is the variable that makes Python print without a buffer.
 const envUnbuffered = "PYTHONUNBUFFERED"
 
@@ -60,7 +66,7 @@ func (d deepspeed) Wire(
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
-	if err := checkReserved(template.Spec, *main); err != nil {
+	if err := reserved.Check(member, template.Spec, *main); err != nil {
 		return err
 	}
 	main.Command, main.Args = command(job, gang, member, *main), nil
@@ -86,36 +92,6 @@ func (d deepspeed) Wire(
 		}}},
 	)
 	return gang.AddHelper(member, &template.Spec, installContainer, []string{"agent", "install", agent.Folder}, shared)
-}
-
-// checkReserved returns an error if the template uses a path or a name that is reserved for the controller. The CRD
-// refuses reserved paths, too, but not in every spelling.
-func checkReserved(spec corev1.PodSpec, main corev1.Container) error {
-	reserved := []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)}
-	isReserved := func(name string) bool {
-		return slices.ContainsFunc(reserved, func(r string) bool {
-			return strings.HasPrefix(path.Clean("/"+name)+"/", r+"/")
-		})
-	}
-	for _, mount := range main.VolumeMounts {
-		if isReserved(mount.MountPath) {
-			return fmt.Errorf("the template of type %q mounts a volume at %s, which is reserved", v1beta1.WorkerType,
-				mount.MountPath)
-		}
-	}
-	for _, device := range main.VolumeDevices {
-		if isReserved(device.DevicePath) {
-			return fmt.Errorf(
-				"the template of type %q has a device at %s, which is reserved", v1beta1.WorkerType, device.DevicePath)
-		}
-	}
-	for _, volume := range spec.Volumes {
-		if volume.Name == agentVolume || volume.Name == keyVolume {
-			return fmt.Errorf("the template of type %q has a volume named %q, which is reserved", v1beta1.WorkerType,
-				volume.Name)
-		}
-	}
-	return nil
 }
 
 // command returns the command of the main container of a member. It runs the agent, which runs the launcher on the

@@ -10,10 +10,11 @@ if [ "$1" = scheduling ]; then # on separate control planes with simulated nodes
 	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m ./scheduling
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
-	# The examples of elastic training run the oldest PyTorch.
-	oldest() { sed -nE "s/^$1: \{oldest: \"([^\"]+)\".*/$1:\1/p" versions.yaml; }
-	images=(pytorch tensorflow deepspeed tensorboard "$(oldest pytorch)")
-	if [ "${E2E_TRAINING:-newest}" = oldest ]; then images+=("$(oldest deepspeed)"); fi
+	images=(pytorch tensorflow deepspeed tensorboard)
+	if [ "${E2E_TRAINING:-newest}" = oldest ]; then
+		oldest() { sed -nE "s/^$1: \{oldest: \"([^\"]+)\".*/$1:\1/p" versions.yaml; }
+		images+=("$(oldest pytorch)" "$(oldest deepspeed)")
+	fi
 	bin/localcluster build "${images[@]}"
 	bin/localcluster up
 	if [ "$(bin/localcluster kind)" = simulated ]; then

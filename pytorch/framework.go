@@ -89,6 +89,9 @@ func (p pytorch) Wire(
 			framework.DeclareHostPort(&template.Spec, main, port)
 		}
 	}
+	if isSupervised(job, member) {
+		return supervise(gang, member, &template.Spec, main)
+	}
 	return nil
 }
 

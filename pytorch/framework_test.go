@@ -251,25 +251,27 @@ func TestWireWithTorchrun(t *testing.T) {
 	}
 }
 
+// elasticJob returns an elastic job with the expected number of replicas.
+func elasticJob(expected int32, template corev1.PodTemplateSpec) *v1beta1.PyTorchTrainingJob {
+	job := jobOf(&v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: ptr.To[int32](9)}, replicas("worker", 2, template))
+	job.Spec.Elastic = &batchv1beta1.ElasticConfig{
+		Enabled: true, MinReplicas: ptr.To[int32](2), MaxReplicas: ptr.To[int32](8), ExpectedReplicas: &expected,
+	}
+	return job
+}
+
 // The template of an elastic replica does not depend on the current number of replicas, so scaling does not change it.
 func TestWireWithElasticTorchrun(t *testing.T) {
 	t.Parallel()
-	var got [2]*corev1.PodTemplateSpec
-	for i, expected := range []int32{2, 5} {
-		job := jobOf(&v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: ptr.To[int32](9)}, replicas("worker", 2, training()))
-		job.Spec.Elastic = &batchv1beta1.ElasticConfig{
-			Enabled: true, MinReplicas: ptr.To[int32](2), MaxReplicas: ptr.To[int32](8), ExpectedReplicas: &expected,
-		}
-		_, got[i] = wire(t, job, 1, 0)
-	}
 	want := training(env("MASTER_ADDR", "job-worker-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 		"PYTHONUNBUFFERED", "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")...)
 	want.Spec.Containers[0].Command = []string{
 		"torchrun", "--nnodes=2:8", "--max_restarts=9", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
 		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=0",
 	}
-	for _, template := range got {
-		if diff := cmp.Diff(&want, template); diff != "" {
+	for _, expected := range []int32{2, 5} {
+		_, got := wire(t, elasticJob(expected, training()), 1, 0)
+		if diff := cmp.Diff(&want, unsupervised(t, got)); diff != "" {
 			t.Errorf("unexpected template (-want +got):\n%s", diff)
 		}
 	}

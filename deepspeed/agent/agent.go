@@ -20,6 +20,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tensorstack.dev/jobs/common/helper"
 )
 
 // Default paths and the default port in a worker. Flags override them.
@@ -34,13 +36,10 @@ const (
 	Port = 2222
 )
 
-// Exit codes of the agent itself. 126, 127 and 128+n have the same meaning as in a shell.
+// Exit codes of the agent itself, besides those of a shell.
 const (
 	exitSoftware   = 70 // EX_SOFTWARE of sysexits.h
-	exitCannotRun  = 126
-	exitNotFound   = 127
-	exitSignal     = 128
-	exitTerminated = exitSignal + int(syscall.SIGTERM)
+	exitTerminated = helper.ExitSignal + int(syscall.SIGTERM)
 	exitLost       = 255
 )
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"tensorstack.dev/jobs/common/helper"
 )
 
 // runInit runs the agent as a child process and reaps all other processes, as the first process of a container must.
@@ -33,15 +35,7 @@ func runInit(args []string) int {
 		case err != nil:
 			return exitCodeOf(os.NewSyscallError("wait4", err))
 		case pid == agent.Pid:
-			return statusCode(status)
+			return helper.ExitCode(status)
 		}
 	}
-}
-
-// statusCode returns the exit code that a shell would use for the status.
-func statusCode(status syscall.WaitStatus) int {
-	if status.Signaled() {
-		return exitSignal + int(status.Signal())
-	}
-	return status.ExitStatus()
 }

@@ -3,42 +3,21 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+
+	"tensorstack.dev/jobs/common/helper"
 )
 
 // install copies the agent into the folder, and creates the link ssh and the hostfile there. It can be repeated.
 func install(folder string) error {
-	program := filepath.Join(folder, "agent")
-	err := errors.Join(copyProgram("/proc/self/exe", program), link("agent", filepath.Join(folder, "ssh")),
+	err := errors.Join(helper.Install(filepath.Join(folder, "agent")), link("agent", filepath.Join(folder, "ssh")),
 		makeHostfile(filepath.Join(folder, "hostfile")))
 	if err != nil {
 		return fmt.Errorf(
 			"installing the agent: %w: the folder must be a volume that the user of the init container can write to", err)
 	}
 	return nil
-}
-
-// copyProgram replaces the file by renaming, since the existing program might be running.
-func copyProgram(from, to string) error {
-	source, err := os.Open(from) //nolint:gosec // the file is the running program
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	temporary := to + ".new"
-	//nolint:gosec // all users must be able to run it
-	target, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	// The umask does not apply to Chmod. The workers can run as another user.
-	if err := errors.Join(err, target.Chmod(0o755), target.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary, to)
 }
 
 func link(target, name string) error {

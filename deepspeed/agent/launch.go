@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/launcher"
 )
 
@@ -62,7 +63,7 @@ func run(o *options, command []string) error {
 	}
 	//nolint:gosec // it exists to run a given command
 	return &exitError{
-		code: exitCannotRun, err: fmt.Errorf("running %s: %w", cmd.Path, syscall.Exec(cmd.Path, cmd.Args, cmd.Env)),
+		code: helper.ExitCannotRun, err: fmt.Errorf("running %s: %w", cmd.Path, syscall.Exec(cmd.Path, cmd.Args, cmd.Env)),
 	}
 }
 
@@ -77,8 +78,8 @@ func (o *options) findNeeded() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return &exitError{code: exitNotFound, err: fmt.Errorf("the image lacks %s, which the launcher of DeepSpeed needs: "+
-		"install it in the image (pdsh is a package of Linux distributions, deepspeed a package of pip), or use "+
+	return &exitError{code: helper.ExitNotFound, err: fmt.Errorf("the image lacks %s, which the launcher of DeepSpeed "+
+		"needs: install it in the image (pdsh is a package of Linux distributions, deepspeed a package of pip), or use "+
 		"customCommand", strings.Join(missing, " and "))}
 }
 
@@ -88,7 +89,7 @@ func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it exists to run a given command
 	if cmd.Err != nil {
 		return nil, &exitError{
-			code: exitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err),
+			code: helper.ExitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err),
 		}
 	}
 	cmd.Env = o.launcherEnvironment()
@@ -156,7 +157,7 @@ func (l *launching) run(ctx context.Context) (int, error) {
 		cmd.Stdout, cmd.Stderr = l.stdout, l.stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err = cmd.Start(); err != nil {
-			err = &exitError{code: exitCannotRun, err: fmt.Errorf("the launcher cannot be run: %w", err)}
+			err = &exitError{code: helper.ExitCannotRun, err: fmt.Errorf("the launcher cannot be run: %w", err)}
 		}
 	}
 	if err != nil {
@@ -204,7 +205,7 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 			}
 			e.nodes = *nodes
 			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
-				e.launcher = statusCode(status)
+				e.launcher = helper.ExitCode(status)
 			}
 			return e
 		case <-done:
@@ -282,7 +283,7 @@ func (r nodeReport) doubt() int {
 // DeepSpeed exits with the negative number of the signal.
 func shellCode(code int) int {
 	if code > 192 && code < exitLost {
-		return exitSignal + 256 - code
+		return helper.ExitSignal + 256 - code
 	}
 	return code
 }

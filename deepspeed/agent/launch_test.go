@@ -10,6 +10,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/common/helper"
 )
 
 // codeOf returns the exit code of the agent for the error.
@@ -90,7 +92,7 @@ func TestLaunchExitsWithTheCodeOfTheTraining(t *testing.T) {
 		"launch exits with 127 if the image lacks a program": {
 			launcher: "exit 0",
 			need:     []string{"sh", "no-such-pdsh", "no-such-deepspeed"},
-			want:     exitNotFound,
+			want:     helper.ExitNotFound,
 			wantErr:  "the image lacks no-such-pdsh and no-such-deepspeed, which the launcher of DeepSpeed needs",
 		},
 	}
@@ -120,8 +122,8 @@ func TestLaunchExitsWithTheCodeOfTheTraining(t *testing.T) {
 
 func TestLaunchOfAMissingProgramExitsWith127(t *testing.T) {
 	j := newJob(t, 1)
-	if code := codeOf(launch(t.Context(), j.options, []string{"no-such-launcher"})); code != exitNotFound {
-		t.Errorf("got exit code %d, want %d", code, exitNotFound)
+	if code := codeOf(launch(t.Context(), j.options, []string{"no-such-launcher"})); code != helper.ExitNotFound {
+		t.Errorf("got exit code %d, want %d", code, helper.ExitNotFound)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tensorstack.dev/jobs/common/helper"
 )
 
 // server is an ssh server that runs commands for clients with the key of the job.
@@ -214,7 +216,7 @@ func (c *session) wait() int {
 	if !ok {
 		panic(fmt.Sprintf("exit status of type %T", state.Sys()))
 	}
-	return statusCode(status)
+	return helper.ExitCode(status)
 }
 
 // terminate ends the process group. It does not send SIGKILL while the server stops, since the kubelet then limits the

@@ -87,7 +87,8 @@ func (s step) onlyReads() bool {
 
 // try runs the command. It returns an error if the command does not print the lines that the document shows, in their
 // order. Other lines can be between them. If the document shows no output, the command must succeed. "..." in the
-// document matches any text, and an age matches any age.
+// document matches any text, and an age matches any age. With the oldest PyTorch, torchrun puts the name of the process
+// before each line.
 func (s step) try(ctx context.Context, kubeconfig string) error {
 	// Other specs keep this machine busy, so the timeout of the document can be too short.
 	command := exec.CommandContext(ctx, "bash", "-c", shownTimeout.ReplaceAllString(s.command, patience))
@@ -107,7 +108,7 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 			}
 			words = append(words, pattern)
 		}
-		pattern := regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
+		pattern := regexp.MustCompile(`^\s*(\[default\d+\]:)?` + strings.Join(words, `\s+`) + `\s*$`)
 		found := false
 		for len(lines) > 0 && !found {
 			found = pattern.MatchString(lines[0])

@@ -10,6 +10,16 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// Commands that end a replica of examples/pytorch/elastic.yaml.
+var (
+	killed  = []string{"exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1"}
+	deleted = []string{"delete", "pod", "digits-elastic-worker-1", "--wait=false"}
+	// The supervisor, which is the first process, runs torchrun.
+	gaveUp = []string{
+		"exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill $(cat /proc/1/task/*/children)",
+	}
+)
+
 var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), func() {
 	It("is scaled by kubectl, an edit and an autoscaler as docs/elastic.md shows, and keeps its leader",
 		func(ctx context.Context) {
@@ -31,42 +41,42 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 		n.follow(ctx, "docs/elastic.md", "What fits")
 	})
 
-	DescribeTable("replaces only the worker that is killed during a scale-up", func(ctx context.Context, image string) {
-		n := newNamespace(ctx)
-		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		// The first process of a PID namespace cannot be killed from within, so torchrun must not be the first.
-		n.applyPatched(ctx, "examples/pytorch/elastic.yaml", fmt.Sprintf(`[
-			{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true},
-			{"op": "replace", "path": "/spec/replicaSpecs/0/template/spec/containers/0/image", "value": %q}]`, image))
-		n.trains(ctx, "digits-elastic-worker-0", 2)
-		before := now(n.replicas(ctx))
+	DescribeTable("replaces only the worker that is lost during a scale-up",
+		func(ctx context.Context, lose []string, cause, counted string) {
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+			// The first process of a PID namespace cannot be killed from within, so the main container must not have it.
+			n.applyPatched(ctx, "examples/pytorch/elastic.yaml",
+				`[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
+			n.trains(ctx, "digits-elastic-worker-0", 2)
+			before := now(n.replicas(ctx))
 
-		n.kubectl(ctx, "scale", "ptjob/digits-elastic", "--replicas=3")
-		n.kubectl(ctx, "exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1")
-		n.trains(ctx, "digits-elastic-worker-0", 3)
+			n.kubectl(ctx, "scale", "ptjob/digits-elastic", "--replicas=3")
+			n.kubectl(ctx, lose...)
+			n.trains(ctx, "digits-elastic-worker-0", 3)
 
-		after := now(n.replicas(ctx))
-		Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid),
-			"the leader keeps its pod")
-		Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
-		Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).
-			Should(ConsistOf("digits-elastic-worker-1 Error 137 counted=true on " + before["digits-elastic-worker-1"].node))
-		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).
-			Should(Equal("1"))
-	},
-		Entry("with the newest torch", "tensorstack/pytorch-example:2.6.0"),
-		Entry("with the oldest torch", "tensorstack/pytorch-example:1.13.1"),
+			after := now(n.replicas(ctx))
+			Expect(after["digits-elastic-worker-0"].uid).To(Equal(before["digits-elastic-worker-0"].uid),
+				"the leader keeps its pod")
+			Expect(after["digits-elastic-worker-1"].uid).NotTo(Equal(before["digits-elastic-worker-1"].uid))
+			Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).
+				Should(ConsistOf("digits-elastic-worker-1 " + cause + " on " + before["digits-elastic-worker-1"].node))
+			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.backoffCount}")).
+				Should(Equal(counted))
+		},
+		Entry("because it was killed", killed, "Error 137 counted=true", "1"),
+		Entry("because its pod was deleted", deleted, "Deleted counted=false", "0"),
 	)
 
 	DescribeTable("restarts all replicas and trains again after the rendezvous has ended",
-		func(ctx context.Context, end func(context.Context, namespace), counted string, cause string) {
+		func(ctx context.Context, end []string, cause, counted string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "apply", "-f", "examples/pytorch/elastic.yaml")
 			n.trains(ctx, "digits-elastic-worker-0", 2)
 			before := now(n.replicas(ctx))
 
-			end(ctx, n)
+			n.kubectl(ctx, end...)
 			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
 				"jsonpath={.status.attempt} {.status.phase} {.status.ready}")).Should(Equal("1 Running 2/2"))
 			n.trains(ctx, "digits-elastic-worker-0", 2)
@@ -78,12 +88,9 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 				Should(Equal(counted))
 			Eventually(ctx, n.failures(ctx, "ptjob/digits-elastic")).Should(ConsistOf(HavePrefix(cause)))
 		},
-		Entry("because the leader's pod was deleted", func(ctx context.Context, n namespace) {
-			n.kubectl(ctx, "delete", "pod", "digits-elastic-worker-0")
-		}, "0", "digits-elastic-worker-0 Deleted counted=false"),
-		Entry("because a torchrun agent gave up", func(ctx context.Context, n namespace) {
-			n.kubectl(ctx, "exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill 1")
-		}, "1", "digits-elastic-worker-1 Error 1 counted=true"),
+		Entry("because the leader's pod was deleted", []string{"delete", "pod", "digits-elastic-worker-0"},
+			"digits-elastic-worker-0 Deleted counted=false", "0"),
+		Entry("because a torchrun agent gave up", gaveUp, "digits-elastic-worker-1 Error 1 counted=true", "1"),
 	)
 })
 

@@ -1,12 +1,17 @@
-// The pytorch-controller is the job controller for PyTorchTrainingJobs.
+// The pytorch-controller is the job controller for PyTorchTrainingJobs. The same program supervises torchrun in
+// replicas of elastic jobs.
 package main
 
 import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch"
+	"tensorstack.dev/jobs/pytorch/supervisor"
 )
 
 func main() {
-	manager.Main(pytorch.Controller().Program(controller.DefaultOptions()))
+	supervisor.Main()
+	program := pytorch.Controller().Program(controller.DefaultOptions())
+	program.Commands = append(program.Commands, supervisor.InstallCommand())
+	manager.Main(program)
 }

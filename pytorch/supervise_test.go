@@ -1,0 +1,111 @@
+package pytorch
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// unsupervised returns the template without the supervisor. It fails the test if the template lacks a part of it.
+func unsupervised(t *testing.T, template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	t.Helper()
+	template = template.DeepCopy()
+	main, install := &template.Spec.Containers[0], template.Spec.InitContainers[0]
+	mount := corev1.VolumeMount{Name: "t9k-supervisor", MountPath: "/t9k/supervisor"}
+	got := []any{
+		main.Command[0], main.VolumeMounts, template.Spec.Volumes, install.Name, install.Args, install.VolumeMounts,
+	}
+	want := []any{
+		"/t9k/supervisor/supervise",
+		[]corev1.VolumeMount{mount},
+		[]corev1.Volume{{Name: mount.Name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		"install-supervisor",
+		[]string{"install-supervisor", "/t9k/supervisor"},
+		[]corev1.VolumeMount{mount},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("unexpected parts of the supervisor (-want +got):\n%s", diff)
+	}
+	main.Command, main.VolumeMounts, template.Spec.Volumes, template.Spec.InitContainers = main.Command[1:], nil, nil, nil
+	return template
+}
+
+func TestTorchrunIsSupervisedOnlyIfOtherReplicasContinueWithoutIt(t *testing.T) {
+	t.Parallel()
+	with := func(job *v1beta1.PyTorchTrainingJob, scope batchv1beta1.RestartScope) *v1beta1.PyTorchTrainingJob {
+		job.Spec.RunPolicy.RestartScope = scope
+		return job
+	}
+	debugged := elasticJob(2, training())
+	debugged.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
+	plain := jobOf(nil, replicas("worker", 2, training()))
+	fixed := func() *v1beta1.PyTorchTrainingJob {
+		return jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("worker", 2, training()))
+	}
+	for name, tc := range map[string]struct {
+		job  *v1beta1.PyTorchTrainingJob
+		rank int
+		want bool
+	}{
+		"a replica of an elastic job":               {elasticJob(2, training()), 1, true},
+		"not the leader, which all replicas need":   {elasticJob(2, training()), 0, false},
+		"not if all replicas restart":               {with(elasticJob(2, training()), "Job"), 1, false},
+		"not in debug mode, which runs no torchrun": {debugged, 1, false},
+		"not if the job is not elastic":             {fixed(), 1, false},
+		"a replica that restarts alone":             {with(fixed(), "Replica"), 1, true},
+		"not without torchrun":                      {with(plain, "Replica"), 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, template := wire(t, tc.job, tc.rank, 0)
+			if got := len(template.Spec.InitContainers) > 0; got != tc.want {
+				t.Errorf("got supervised %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestATemplateThatUsesWhatTheSupervisorNeedsIsRefused(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*corev1.PodSpec)) corev1.PodTemplateSpec {
+		template := training()
+		change(&template.Spec)
+		return template
+	}
+	for name, tc := range map[string]struct {
+		template corev1.PodTemplateSpec
+		want     string
+	}{
+		"a mount over the supervisor": {
+			with(func(s *corev1.PodSpec) {
+				s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/t9k/supervisor"}}
+			}),
+			`the template of type "worker" mounts a volume at /t9k/supervisor, which is reserved`,
+		},
+		"a volume with its name": {
+			with(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "t9k-supervisor"}} }),
+			`the template of type "worker" has a volume named "t9k-supervisor", which is reserved`,
+		},
+		"a container with its name": {
+			with(func(s *corev1.PodSpec) {
+				s.Containers = append(s.Containers, corev1.Container{Name: "install-supervisor"})
+			}),
+			`the template of type "worker" has a container named "install-supervisor", which is reserved`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := elasticJob(2, tc.template)
+			gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
+			err := (pytorch{}).Wire(job, gang, gang.Members[1], new(tc.template))
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("got error %v, want %s", err, tc.want)
+			}
+		})
+	}
+}

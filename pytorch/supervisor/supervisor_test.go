@@ -1,0 +1,109 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestMain lets the test program be the supervisor.
+func TestMain(m *testing.M) {
+	Main()
+	os.Exit(m.Run())
+}
+
+// supervised returns a command that runs a shell script under an installed supervisor.
+func supervised(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	folder := t.TempDir()
+	for range 2 { // the init container can run again
+		install := InstallCommand()
+		install.SetArgs([]string{folder})
+		if err := install.Execute(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return exec.Command(filepath.Join(folder, name), "sh", "-c", script)
+}
+
+func TestTheSupervisorExitsWithTheCodeOfTheCommand(t *testing.T) {
+	t.Parallel()
+	for title, tc := range map[string]struct {
+		script string
+		want   int
+	}{
+		"a success":                     {"exit 0", 0},
+		"an exit code":                  {"exit 7", 7},
+		"a signal":                      {"kill -9 $$", 137},
+		"an end with processes left":    {"sleep 5 & exit 3", 3},
+		"an end after an orphan's end":  {"sh -c 'sh -c \"exit 5\" &'; exit 4", 4},
+		"a program that does not exist": {"exec /nowhere", 127},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			cmd := supervised(t, tc.script)
+			_ = cmd.Run()
+			if got := cmd.ProcessState.ExitCode(); got != tc.want {
+				t.Errorf("got exit code %d, want %d", got, tc.want)
+			}
+		})
+	}
+	cmd := supervised(t, "")
+	cmd.Args[1] = "no-such-torchrun"
+	output, _ := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != 127 || !strings.Contains(string(output), "no-such-torchrun") {
+		t.Errorf("got exit code %d and output %q, want 127 and the name of the program", got, output)
+	}
+}
+
+func TestASignalEndsTheProcessesOfTheCommandButTheCommandCannotReactToIt(t *testing.T) {
+	t.Parallel()
+	// The command has two processes. One of them has another process. The processes print when they get the signal.
+	cmd := supervised(t, `
+		trap 'echo torchrun reacted' TERM HUP
+		process='
+			trap "echo a process saved its work; exit 0" TERM HUP
+			sleep 1000 &
+			echo ready
+			while :; do wait; done'
+		sh -c "$process" & sh -c "$process" &
+		while :; do wait; done`)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			cmd := exec.Command(cmd.Path, cmd.Args[1:]...)
+			output, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewReader(output)
+			for range 2 {
+				if line, err := lines.ReadString('\n'); line != "ready\n" {
+					t.Fatalf("got %q and error %v", line, err)
+				}
+			}
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			// The output ends when all processes have ended.
+			var rest bytes.Buffer
+			if _, err := rest.ReadFrom(lines); err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Repeat("a process saved its work\n", 2); rest.String() != want {
+				t.Errorf("got output %q, want %q", rest.String(), want)
+			}
+			_ = cmd.Wait()
+			if got, want := cmd.ProcessState.ExitCode(), 128+int(sig); got != want {
+				t.Errorf("got exit code %d, want %d", got, want)
+			}
+		})
+	}
+}
