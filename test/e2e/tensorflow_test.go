@@ -60,6 +60,25 @@ var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
 			Should(Equal("2"), "the evaluator ends by itself before the job cleans up")
 	})
 
+	It("continues with Keras 3 from its checkpoint after a pod was deleted", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.volume(ctx, "digits-keras3")
+		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
+		n.kubectl(ctx, "apply", "-f", "examples/tensorflow/keras3.yaml")
+		log := n.output(ctx, "logs", "digits-keras3-worker-0", "-c", "tensorflow")
+
+		Eventually(ctx, log).Should(ContainSubstring("epoch  2  loss"))
+		n.kubectl(ctx, "delete", "pod", "digits-keras3-worker-1", "--wait=false")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-keras3", patience)
+		Eventually(ctx, log).Should(And(
+			ContainSubstring("worker 0, replicas in the cluster 2"), MatchRegexp(`continuing after epoch +[1-9]`),
+			// An untrained model has an accuracy of 0.1.
+			MatchRegexp(`epoch 20  loss 0\.\d+  accuracy 0\.[89]`),
+		))
+		Eventually(ctx, n.output(ctx, "get", "tfjob", "digits-keras3", "-o",
+			"jsonpath={.status.attempt} {.status.backoffCount}")).Should(Equal("1 0"))
+	})
+
 	It("with a parameter server replaces only the worker that is killed, and the others train on",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)

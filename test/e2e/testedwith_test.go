@@ -9,53 +9,86 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
 // packageVersions prints the versions of packages of Python, such as "2.21.0, with keras 3.15.1". It leaves out the
-// suffix of versions of Debian.
+// suffix of versions of Debian. The metadata of Debian's torch 1.13.1 has another version, so the package is asked.
 const packageVersions = `
-import sys
+import subprocess, sys
 from importlib.metadata import version
-first, *others = [(name, version(name).split("+")[0]) for name in sys.argv[1:]]
+
+def version_of(name):
+    if name == "torch":
+        query = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}", "python3-torch"]
+        return subprocess.check_output(query, text=True)
+    return version(name)
+
+first, *others = [(name, version_of(name).split("+")[0]) for name in sys.argv[1:]]
 print(", with ".join([first[1], *(" ".join(other) for other in others)]))`
 
-var _ = Describe("The page of tested versions", Label("framework"), func() {
-	It("has the versions of the node and of the packages in the images", func(ctx context.Context) {
+var _ = Describe("The page of tested versions", Label("framework", "versions"), func() {
+	It("has the versions of the node, of the components and of the packages in the images", func(ctx context.Context) {
 		localClusterOrSkip("other clusters have other versions")
-		content, err := os.ReadFile(filepath.Join(root, "docs/reference/tested-with.md"))
+		versions, err := modules.Read(root)
 		Expect(err).NotTo(HaveOccurred())
-		page := string(content)
-		has := func(component, versions string) {
-			GinkgoHelper()
-			Expect(page).To(ContainSubstring("| " + component + " | " + versions + " |"))
-		}
 		n := newNamespace(ctx)
-		components := map[string]struct {
-			image    string
-			packages []string
-		}{
-			"PyTorch":     {"pytorch-example", []string{"torch"}},
-			"DeepSpeed":   {"deepspeed-example", []string{"deepspeed", "torch"}},
-			"TensorFlow":  {"tensorflow-example", []string{"tensorflow-cpu", "keras"}},
-			"TensorBoard": {"tensorboard", []string{"tensorboard"}},
+		// The column Oldest is compared if this suite runs the oldest versions. Admission then replaces the images.
+		column := 1
+		if os.Getenv("E2E_TRAINING") == "oldest" {
+			column = 2
 		}
-		for component, c := range components {
-			newest := regexp.MustCompile(`\| ` + component + ` \| ([0-9.]+)`).FindStringSubmatch(page)
-			Expect(newest).NotTo(BeNil(), "the page has no row for %s", component)
+		page := testedVersions()
+		packages := map[string][]string{
+			"PyTorch":   {"pytorch-example:" + versions.PyTorch.Newest, "torch"},
+			"DeepSpeed": {"deepspeed-example:" + versions.DeepSpeed.Newest, "deepspeed", "torch"},
+		}
+		if column == 1 {
+			packages["Transformers"] = []string{"deepspeed-example:" + versions.DeepSpeed.Newest, "transformers", "accelerate"}
+			packages["TensorFlow"] = []string{"tensorflow-example:" + page["TensorFlow"][0], "tensorflow-cpu", "keras"}
+			packages["TensorBoard"] = []string{"tensorboard:" + page["TensorBoard"][0], "tensorboard"}
+		}
+		for component, p := range packages {
 			n.kubectl(ctx, append([]string{
-				"run", c.image, "--image=tensorstack/" + c.image + ":" + newest[1], "--restart=Never", "--command", "--",
+				"run", strings.ToLower(component), "--image=tensorstack/" + p[0], "--restart=Never", "--command", "--",
 				"python3", "-c", packageVersions,
-			}, c.packages...)...)
+			}, p[1:]...)...)
 		}
-		names := strings.NewReplacer("torch", "PyTorch", "keras", "Keras")
-		for component, c := range components {
-			n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+c.image, patience)
-			has(component, names.Replace(now(n.output(ctx, "logs", c.image))))
+		names := strings.NewReplacer("torch", "PyTorch", "keras", "Keras", "accelerate", "Accelerate")
+		for component := range packages {
+			pod := strings.ToLower(component)
+			n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+pod, patience)
+			Expect(page[component][column]).To(Equal(names.Replace(now(n.output(ctx, "logs", pod)))), "%s", component)
 		}
 		node := n.output(ctx, "get", "nodes", "-o",
 			"jsonpath={.items[0].status.nodeInfo.kubeletVersion} {.items[0].status.nodeInfo.containerRuntimeVersion}")
 		kubelet, runtime, _ := strings.Cut(now(node), " ")
-		has("Kubernetes", strings.TrimPrefix(kubelet, "v"))
-		has("containerd", strings.TrimPrefix(runtime, "containerd://"))
+		Expect(page["Kubernetes"][1]).To(Equal(strings.TrimPrefix(kubelet, "v")))
+		Expect(page["containerd"][1]).To(Equal(strings.TrimPrefix(runtime, "containerd://")))
+		Expect(page["Kubernetes"][2]).To(HavePrefix(requiredBy("kubernetes-"+versions.Kubernetes.Oldest, "k8s.io/kubernetes")))
+		Expect(page["Volcano"][1]).To(HavePrefix(requiredBy("volcano", "volcano.sh/volcano")))
 	})
 })
+
+// testedVersions returns the rows of the page by component: the version alone, the column Newest and the column Oldest.
+func testedVersions() map[string][]string {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(root, "docs/reference/tested-with.md"))
+	Expect(err).NotTo(HaveOccurred())
+	rows := map[string][]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\w+) \| (([^,|]*).*) \| (.*?) ?\|$`).FindAllStringSubmatch(string(content), -1) {
+		rows[row[1]] = []string{row[3], row[2], row[4]}
+	}
+	return rows
+}
+
+// requiredBy returns the version of a Go module that a component of the local cluster requires.
+func requiredBy(component, module string) string {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(root, "test/localcluster/components", component, "go.mod"))
+	Expect(err).NotTo(HaveOccurred())
+	version := regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(module) + ` v(\S+)`).FindStringSubmatch(string(content))
+	Expect(version).NotTo(BeNil(), "%s does not require %s", component, module)
+	return version[1]
+}

@@ -24,6 +24,8 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 			built[image.Framework] = append(built[image.Framework], image.tag())
 		}
 	}
+	// The images for DeepSpeed also have PyTorch. One of them has transformers.
+	built["pytorch"] = append(built["pytorch"], built["deepspeed"]...)
 	for framework, tags := range built {
 		t.Run(framework, func(t *testing.T) {
 			manifests, err := filepath.Glob(filepath.Join(repo, "examples", framework, "*.yaml"))

@@ -1,6 +1,7 @@
 """The common code of the examples: the task of this process, the handwritten digits, and the network that learns to read them.
 
-The network uses tf_keras, which is Keras 2. Keras 3, the version of `tf.keras`, trains only on a single machine.
+The network uses tf_keras, which is Keras 2. Model.fit of Keras 3, the version of `tf.keras`, trains only on a single machine. keras3.py
+shows how to train with Keras 3 on several.
 """
 import argparse
 import gzip

@@ -1,0 +1,49 @@
+"""Trains a small transformer to read handwritten digits with the Trainer of Hugging Face.
+
+The model begins with random parameters, so nothing is downloaded. All options of TrainingArguments can be given, for example
+--deepspeed with a configuration file. The training can be stopped at any time. It then continues from its last checkpoint.
+"""
+import gzip
+import os
+import pathlib
+import sys
+
+import numpy
+from transformers import BertConfig, BertForSequenceClassification, HfArgumentParser, Trainer, TrainingArguments
+
+parser = HfArgumentParser(TrainingArguments)
+# The loss of this model is a mean over images, and all of its parameters are used.
+parser.set_defaults(average_tokens_across_devices=False, ddp_find_unused_parameters=False)
+(args,) = parser.parse_args_into_dataclasses()
+sys.stdout.write(f"rank {args.process_index} of {args.world_size} on {os.uname().nodename}\n")
+
+with gzip.open("/data/digits.csv.gz", "rt") as f:
+    table = numpy.loadtxt(f, delimiter=",", dtype=numpy.int64)
+# A model for texts reads an image as 8 tokens, one for each row: the bits of a token are the dark pixels.
+tokens = numpy.packbits(table[:, :-1].reshape(-1, 8) > 7).astype(numpy.int64).reshape(-1, 8)
+examples = [{"input_ids": row, "labels": digit} for row, digit in zip(tokens, table[:, -1])]
+border = len(examples) * 4 // 5  # the last fifth of the data is for testing
+
+
+def accuracy(prediction):
+    return {"accuracy": (prediction.predictions.argmax(-1) == prediction.label_ids).mean().item()}
+
+
+config = BertConfig(
+    vocab_size=256, max_position_embeddings=8, num_labels=10,
+    hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128,
+)
+trainer = Trainer(
+    model=BertForSequenceClassification(config),
+    args=args,
+    train_dataset=examples[:border],
+    eval_dataset=examples[border:],
+    compute_metrics=accuracy,
+)
+# The state is the last file of a checkpoint. A checkpoint without it was interrupted.
+states = pathlib.Path(args.output_dir).glob("checkpoint-*/trainer_state.json")
+last = max((state.parent for state in states), key=lambda folder: int(folder.name.split("-")[1]), default=None)
+if last and args.process_index == 0:
+    print(f"continuing from {last}", flush=True)
+trainer.train(resume_from_checkpoint=last and str(last))
+trainer.accelerator.end_training()
