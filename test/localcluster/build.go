@@ -51,6 +51,7 @@ var projects = map[string]struct {
 	"kwok":       {module: "sigs.k8s.io/kwok"},
 	"versitygw":  {module: "github.com/versity/versitygw"},
 	"volcano":    {module: "volcano.sh/volcano", binary: "vc-scheduler"},
+	"kueue":      {module: "sigs.k8s.io/kueue"},
 	// Only the CRDs in its source are used. It has no binaries to build.
 	"prometheus": {module: "github.com/prometheus-operator/prometheus-operator"},
 }

@@ -19,6 +19,7 @@ func TestComponents(t *testing.T) {
 		"coredns":    {"coredns"},
 		"kwok":       {"kwok"},
 		"versitygw":  {"versitygw"},
+		"kueue":      {"kueue"},
 		"volcano":    {"vc-scheduler"},
 	} {
 		c, err := b.component(folder)

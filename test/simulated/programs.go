@@ -10,7 +10,20 @@ import (
 
 // Programs holds the folders of the programs of a control plane, and the path of the configuration of Volcano's
 // scheduler.
-type Programs struct{ assets, kubernetes, kwok, volcano, volcanoSource, volcanoConfig string }
+type Programs struct {
+	assets, kubernetes, kwok, volcano, volcanoSource, volcanoConfig string
+
+	kueue, kueueSource string
+}
+
+// BuildKueue adds Kueue to the programs. The first build takes minutes.
+func (p *Programs) BuildKueue(ctx context.Context, b *localcluster.Builder) (err error) {
+	if p.kueue, err = b.Binaries(ctx, Kueue, Kueue); err != nil {
+		return err
+	}
+	p.kueueSource, err = b.SourceDir(ctx, Kueue)
+	return err
+}
 
 // Build builds the programs for control planes of the given kinds, unless they are cached. The first build takes many
 // minutes.

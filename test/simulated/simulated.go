@@ -47,6 +47,7 @@ const (
 const (
 	ControllerManager = "kube-controller-manager"
 	Kwok              = "kwok"
+	Kueue             = "kueue"
 )
 
 // Options configure a control plane.
@@ -58,6 +59,9 @@ type Options struct {
 	Dir string
 	// Programs are the programs to run.
 	Programs Programs
+	// Kueue is a part of the configuration of Kueue, which runs if it is not empty. The other parts are about addresses
+	// and certificates.
+	Kueue string
 	// APIServer holds additional flags of the API server, by name.
 	APIServer map[string]string
 	// ControllerManager holds additional flags of the kube-controller-manager.
@@ -214,6 +218,9 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 		} else if err := c.run(ctx, p); err != nil {
 			return err
 		}
+	}
+	if c.options.Kueue != "" {
+		return c.InstallKueue(ctx, c.options.Kueue)
 	}
 	return nil
 }
