@@ -24,6 +24,13 @@ for controller in "$@"; do
 		cat deploy/chart/{namespaced,networkpolicies}.values.yaml >>"$chart/values.yaml"
 		sed '/"engine"/d; /"mutatingAdmissionPolicies"/d' deploy/chart/values.schema.json >"$chart/values.schema.json"
 	fi
+	if [ -d "$controller/config/kueue" ]; then
+		"$programs/kustomize" build "$controller/config/kueue/objects" >"$chart/files/kueue.yaml"
+		cat deploy/chart/kueue.values.yaml >>"$chart/values.yaml"
+	else
+		sed -i '/"kueue"/d' "$chart/values.schema.json"
+		rm "$chart/templates/kueue.yaml"
+	fi
 	cat >"$chart/Chart.yaml" <<-END
 		apiVersion: v2
 		name: $controller-controller

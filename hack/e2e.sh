@@ -5,9 +5,9 @@
 # DeepSpeed of versions.yaml instead of the newest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ "$1" = scheduling ]; then # on separate control planes with simulated nodes
+if [ "$1" = scheduling ] || [ "$1" = kueue ]; then # on separate control planes with simulated nodes
 	cd test
-	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m ./scheduling
+	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m "./$1"
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
 	images=(pytorch tensorflow deepspeed tensorboard)

@@ -44,12 +44,12 @@ for controller in "$@"; do
 	cp -r common "$controller" "$dir"
 	# Leave out kinds of other controllers that share types with this one.
 	case $controller in
-	scheduler) rm -r "$dir"/common/api/{batch,tensorboard} ;;
+	scheduler) rm -r "$dir"/common/api/{batch,kueue,tensorboard} ;;
 	tensorboard)
-		rm -r "$dir/common/api/scheduler"
+		rm -r "$dir"/common/api/{kueue,scheduler}
 		find "$dir/common/api/batch" -name '*.go' ! -name doc.go ! -name scheduler.go -delete
 		;;
-	*) rm -r "$dir/common/api/scheduler" "$dir"/common/api/tensorboard/v1beta1/{tensorboard,zz_generated.deepcopy}.go ;;
+	*) rm -r "$dir"/common/api/{kueue,scheduler} "$dir"/common/api/tensorboard/v1beta1/{tensorboard,zz_generated.deepcopy}.go ;;
 	esac
 	(
 		cd "$dir"

@@ -32,7 +32,8 @@ import (
 const conflictDelay = 100 * time.Millisecond
 
 // execute carries out a decision. It writes the status first, unless the write can be delayed, so that no failure is
-// lost. Then it changes the PodGroup, releases and deletes pods, and creates objects. It changes the TensorBoard last.
+// lost. Then it changes the PodGroup or the Workload, releases and deletes pods, and creates objects. It changes the
+// TensorBoard last.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
 	held := r.holdCreations(job, &d.Decision)
 	result, err := r.changeJob(ctx, job, planned, d)
@@ -44,8 +45,8 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = r.podGroups.Apply(ctx, job, d.Admission)
-	if apierrors.IsConflict(err) { // somebody changed the PodGroup, perhaps without an event that requeues the job
+	err = r.changeAdmission(ctx, job, d.Admission)
+	if apierrors.IsConflict(err) { // somebody changed the object, perhaps without an event that requeues the job
 		result, err = sooner(result, conflictDelay), nil
 	}
 	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/memsize"
 )
@@ -36,7 +37,21 @@ const (
 // user sets it, a small job is read like a large one.
 const annotationSize = "batch.tensorstack.dev/size-in-memory"
 
-// CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations, which
+// readLabels returns the labels of a job that the controller reads: those of Kueue.
+func readLabels(labels map[string]string) map[string]string {
+	var read map[string]string
+	for _, key := range []string{kueuev1beta2.LabelQueueName, kueuev1beta2.LabelPriorityClass} {
+		if value, ok := labels[key]; ok {
+			if read == nil {
+				read = map[string]string{}
+			}
+			read[key] = value
+		}
+	}
+	return read
+}
+
+// CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations that
 // the controller does not read. Of a large job it keeps only the metadata and the phase. The function is idempotent,
 // because a cache transforms listed objects twice.
 func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.TransformFunc {
@@ -48,7 +63,7 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 		measured := job.GetAnnotations()[annotationSize]
 		job.SetManagedFields(nil)
 		job.SetAnnotations(nil)
-		job.SetLabels(nil)
+		job.SetLabels(readLabels(job.GetLabels()))
 		size := memsize.Of(job)
 		if size <= maxCachedJob {
 			if _, err := parseSize(measured); err == nil {

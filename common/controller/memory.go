@@ -23,6 +23,8 @@ type Memory struct {
 	held sync.Map
 	// tensorBoards are the last changes of TensorBoards, so that a rejected change is not retried all the time.
 	tensorBoards dependents.HeldChanges
+	// words are the words of Kueue that jobs show.
+	words dependents.Words
 	// written are the pods that the cache must catch up with.
 	written podNames
 	// left are the pods that left the cache while they were held.
@@ -122,5 +124,9 @@ func (m *Memory) forget(job types.NamespacedName) {
 	m.services.Delete(job)
 	m.held.Delete(job)
 	m.tensorBoards.Forget(job)
+	m.ForgetWords(job)
 	m.TakeWrites(job)
 }
+
+// ForgetWords forgets the words of Kueue that a job shows, so that it shows the newest ones next.
+func (m *Memory) ForgetWords(job types.NamespacedName) { m.words.Forget(job) }

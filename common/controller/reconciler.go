@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/fair"
@@ -95,6 +96,7 @@ type Reconciler[J framework.Job] struct {
 	metrics      *jobMetrics
 	registry     prometheus.Registerer
 	podGroups    *dependents.PodGroups
+	workloads    *dependents.Workloads
 	tensorBoards *dependents.TensorBoards
 	policies     network.Keeper
 	// largeJobs and pods limit the memory for large jobs and for the pods that are being created, in bytes.
@@ -130,6 +132,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		metrics:   metrics,
 		registry:  cluster.Metrics,
 		podGroups: dependents.NewPodGroups(reach),
+		workloads: dependents.NewWorkloads(reach, &options.Memory.words, options.Clock),
 		tensorBoards: dependents.NewTensorBoards(
 			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
 		policies:  network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
@@ -163,7 +166,8 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	}
 	b := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
-		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, queueChanges))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
 		WithOptions(control.Options(r.options.Workers))
@@ -183,12 +187,24 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		Clock:      r.options.Clock,
 	}
 	r.podGroups.Watch(mgr, jobs)
+	r.workloads.Watch(mgr, jobs)
 	r.tensorBoards.Watch(mgr, jobs)
 	return nil
 }
 
 // noUpdates drops update events.
 var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
+
+// queueChanges passes updates of the label by which Kueue admits a job.
+var queueChanges = predicate.Funcs{
+	CreateFunc: func(ctrlevent.CreateEvent) bool { return false },
+	UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		const label = kueuev1beta2.LabelQueueName
+		return e.ObjectOld.GetLabels()[label] != e.ObjectNew.GetLabels()[label]
+	},
+	DeleteFunc:  func(ctrlevent.DeleteEvent) bool { return false },
+	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
+}
 
 // deletions passes only deletions. No other event of a Service matters to a job.
 var deletions = predicate.Funcs{
@@ -300,11 +316,26 @@ func (r *Reconciler[J]) observe(
 		seen.NeedsNetworkPolicy = !has
 	}
 	seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
-	if planned.Spec.T9kScheduler() != nil && job.GetDeletionTimestamp().IsZero() {
+	switch {
+	case !job.GetDeletionTimestamp().IsZero():
+	case isForKueue(job):
+		seen.Admission = r.workloads.Observe(ctx, job, planned, live)
+	case planned.Spec.T9kScheduler() != nil:
 		seen.Admission = r.podGroups.Observe(ctx, job, live)
 	}
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
 	return seen, nil
+}
+
+// isForKueue reports whether Kueue admits the job.
+func isForKueue(job client.Object) bool { return job.GetLabels()[kueuev1beta2.LabelQueueName] != "" }
+
+// changeAdmission makes a change of the object through which the job is admitted.
+func (r *Reconciler[J]) changeAdmission(ctx context.Context, job J, change plan.Change) error {
+	if isForKueue(job) {
+		return r.workloads.Apply(ctx, job, change)
+	}
+	return r.podGroups.Apply(ctx, job, change)
 }
 
 // writePatience is how long a reconcile waits for the cache to show the writes of the previous reconcile of the job.

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
@@ -15,6 +16,7 @@ const RetryDelay = retryDelay
 var (
 	TransformPodGroup    = podGroupKind().transform
 	TransformTensorBoard = tensorBoardKind().transform
+	TransformWorkload    = workloadKind().transform
 )
 
 // PodGroupWakes reports whether an update of a PodGroup requeues its job.
@@ -27,6 +29,12 @@ func PodGroupWakes(before, after *schedulerv1beta1.PodGroup) bool {
 func TensorBoardWakes(before, after *tensorboardv1beta1.TensorBoard) bool {
 	update := event.TypedUpdateEvent[*tensorboardv1beta1.TensorBoard]{ObjectOld: before, ObjectNew: after}
 	return tensorBoardKind().changes().Update(update)
+}
+
+// WorkloadWakes reports whether an update of a Workload requeues its job.
+func WorkloadWakes(before, after *kueuev1beta2.Workload) bool {
+	update := event.TypedUpdateEvent[*kueuev1beta2.Workload]{ObjectOld: before, ObjectNew: after}
+	return workloadKind().changes().Update(update)
 }
 
 // Of returns the held change of a job's TensorBoard.

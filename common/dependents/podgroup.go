@@ -160,8 +160,12 @@ func cannotHave(job *plan.Job, problem *report.RefusedError) plan.Answer {
 	}
 }
 
+// Standing implements plan.Admission. A job that waits for its queue has started, and an admission is never withdrawn
+// while pods run.
+func (g PodGroup) Standing(types.UID) plan.Standing { return plan.Standing{} }
+
 // Release deletes the PodGroup, which releases its resources.
-func (g PodGroup) Release(job *plan.Job) plan.Answer {
+func (g PodGroup) Release(job *plan.Job, _ plan.Rest) plan.Answer {
 	switch {
 	case g.Unknown:
 		return plan.Answer{RetryAfter: plan.CacheDelay}

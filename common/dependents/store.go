@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -37,6 +38,8 @@ type kind[T client.Object] struct {
 	strip func(T)
 	// notInstalled returns the problem of a job if the CRD is not installed.
 	notInstalled func(error) *report.RefusedError
+	// keepsRunning reports whether replicas go on if the CRD is removed, although they stop if their object is deleted.
+	keepsRunning bool
 }
 
 // store reads and writes the dependents of one kind.
@@ -67,6 +70,8 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, job client.Obje
 	switch err := from.Get(ctx, client.ObjectKeyFromObject(job), object, noWait); {
 	case err == nil:
 		return View[T]{Object: object}
+	case s.keepsRunning && isNotInstalled(err):
+		return View[T]{Problem: s.notInstalled(err)}
 	case isNotFoundOrNotInstalled(err):
 		return View[T]{}
 	case owned.IsRefused(err):
@@ -85,13 +90,18 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Cha
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
 		err := owned.Create(ctx, s.Client, s.APIReader, job, plan.TheJob, change.Wanted, noWait)
-		if isNotFoundOrNotInstalled(err) {
+		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // the latter while the CRD is being deleted
 			return s.notInstalled(err)
 		}
 		return err
 	case batchv1beta1.ActionUpdate:
 		patch := client.MergeFromWithOptions(change.Seen, client.MergeFromWithOptimisticLock{})
-		err := s.Client.Patch(ctx, change.Wanted, patch, noWait)
+		var err error
+		if change.OfStatus {
+			err = s.Client.Status().Patch(ctx, change.Wanted, patch)
+		} else {
+			err = s.Client.Patch(ctx, change.Wanted, patch, noWait)
+		}
 		if err == nil || isNotFoundOrNotInstalled(err) {
 			return nil
 		}
@@ -110,7 +120,14 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Cha
 
 // isNotFoundOrNotInstalled reports whether an object does not exist or its kind is not installed.
 func isNotFoundOrNotInstalled(err error) bool {
+	return apierrors.IsNotFound(err) || isNotInstalled(err)
+}
+
+// isNotInstalled reports whether a kind is not installed. If its CRD was removed, the API server does not know the path
+// and answers with another body than for an object that does not exist.
+func isNotInstalled(err error) bool {
 	var noKind *meta.NoKindMatchError
 	var noResource *meta.NoResourceMatchError
-	return apierrors.IsNotFound(err) || errors.As(err, &noKind) || errors.As(err, &noResource)
+	return errors.As(err, &noKind) || errors.As(err, &noResource) ||
+		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -48,14 +48,43 @@ func (g Gang) AddHelper(
 		},
 	}
 	if needsResources && (spec.Resources == nil || !affectsQoS(*spec.Resources)) {
-		resources := corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse("100m"),
-			corev1.ResourceMemory: resource.MustParse("64Mi"),
-		}
-		helper.Resources = corev1.ResourceRequirements{Requests: resources, Limits: resources}
+		helper.Resources = helperResources()
 	}
 	spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, helper)
 	return nil
+}
+
+// ReserveHelper adds a placeholder with the requests of a helper to a template, unless a helper has none. So the
+// template requests at least what a pod with helpers requests. The placeholder requests only resources that the
+// template requests anyway: a quota might not cover others.
+func ReserveHelper(spec *corev1.PodSpec) {
+	if spec.Resources != nil && affectsQoS(*spec.Resources) {
+		return
+	}
+	requests := corev1.ResourceList{}
+	for name, quantity := range helperResources().Requests {
+		if slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
+			_, isRequested := c.Resources.Requests[name]
+			_, isLimited := c.Resources.Limits[name]
+			return isRequested || isLimited
+		}) {
+			requests[name] = quantity
+		}
+	}
+	if len(requests) > 0 {
+		spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, corev1.Container{
+			Name: "t9k-helper", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
+		})
+	}
+}
+
+// helperResources returns the resources of a helper in a pod that is not BestEffort.
+func helperResources() corev1.ResourceRequirements {
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("100m"),
+		corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}
+	return corev1.ResourceRequirements{Requests: resources, Limits: resources}
 }
 
 // affectsQoS reports whether the resources determine the QoS class of a pod. Only CPU and memory do: a pod with only

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
@@ -39,9 +41,11 @@ type Controller[J framework.Job] struct {
 // that have no flags.
 func (c Controller[J]) Program(options controller.Options) Program {
 	return Program{
-		Name:        c.Name,
-		Short:       "Runs the training jobs of a cluster",
-		AddToScheme: c.AddToScheme,
+		Name:  c.Name,
+		Short: "Runs the training jobs of a cluster",
+		AddToScheme: func(scheme *runtime.Scheme) error {
+			return errors.Join(c.AddToScheme(scheme), kueuev1beta2.AddToScheme(scheme))
+		},
 		Flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&options.Workers, "workers", options.Workers, "number of jobs that are reconciled concurrently")
 			flags.DurationVar(&options.StatusInterval, "status-interval", options.StatusInterval,

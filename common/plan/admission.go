@@ -23,7 +23,9 @@ type Admission interface {
 	// Request returns how to change the object so that it requests what the job needs now.
 	Request(job *Job, need Need) Answer
 	// Release returns how to release the resources that the object holds, once the job needs no more pods.
-	Release(job *Job) Answer
+	Release(job *Job, rest Rest) Answer
+	// Standing returns whether the job with the given UID may run.
+	Standing(job types.UID) Standing
 	// Join sets the field Join of each pod to create, so that the pod becomes a member of the admitted object. All of
 	// these pods are admitted. leader is the name of the job's first pod. present are the pods of the current attempt that
 	// have not ended.
@@ -46,6 +48,29 @@ type Need struct {
 	Done map[string]int32
 	// Scheduling reports whether a replica has no node, or needs another one.
 	Scheduling bool
+	// Pods is the number of pods of the job, of all attempts.
+	Pods int
+	// Ready reports whether each replica is ready or has ended.
+	Ready bool
+}
+
+// Rest is what is left of a job that needs no more pods.
+type Rest struct {
+	// Pods is the number of pods of the job.
+	Pods int
+	// End is the condition that records how the job has ended. It is nil until no pod can run anymore, and for a job that
+	// is paused.
+	End *metav1.Condition
+}
+
+// Standing is whether a job may run. The zero value means that it may.
+type Standing struct {
+	// Waits reports whether the job waits for its admission. Until it is admitted, the job has not started.
+	Waits bool
+	// Stops is why the replicas that run must stop. It is empty if they may go on.
+	Stops string
+	// Since is when the admission was requested. Pods that are older were not admitted by it.
+	Since time.Time
 }
 
 // Answer is a decision about the object of an Admission, and its consequences for missing pods.
@@ -54,6 +79,9 @@ type Answer struct {
 	Change Change
 	// Wait is why missing pods are not created yet. Nil means that they are admitted.
 	Wait *Wait
+	// Most is the number of replicas of each type that are admitted. Only the other ones wait. Nil means that either all
+	// or none are admitted.
+	Most map[string]int32
 	// Problem is why the job cannot have the object. Nil means no problem.
 	Problem *report.RefusedError
 	// RetryAfter is how long until the job is reconciled again if no event arrives. Zero means no retry.
@@ -69,6 +97,8 @@ type Wait struct {
 
 // Change is a change of an object that a job owns. The zero value changes nothing.
 type Change struct {
+	// OfStatus reports whether an update changes the status of the object instead of the rest.
+	OfStatus bool
 	// Action is a value of DependentStatus.Action. Empty means none.
 	Action string
 	// Seen is the observed object. It is nil if Action creates the object.
@@ -90,20 +120,45 @@ func (s *steps) seekAdmission() {
 	if admission == nil {
 		return
 	}
-	s.follow(admission.Request(&s.job, Need{Roles: s.roles, Done: s.doneByRole(), Scheduling: s.needsScheduling()}))
-	if s.waitsFor != nil || s.refusal != nil {
+	answer := admission.Request(&s.job, Need{
+		Roles: s.roles, Done: s.doneByRole(), Scheduling: s.needsScheduling(), Pods: len(s.seen.Pods), Ready: s.areReady(),
+	})
+	s.follow(answer)
+	if s.refusal != nil || s.waitsFor != nil && answer.Most == nil {
 		s.Creates = nil
+	}
+	if answer.Most != nil {
+		s.limitCreations(answer.Most)
 	}
 	if len(s.Creates) > 0 {
 		admission.Join(&s.job, s.Creates, s.replicas[0].member.Name, s.presentPods())
 	}
 }
 
+// limitCreations removes creations, so that no type has more replicas than are admitted.
+func (s *steps) limitCreations(most map[string]int32) {
+	count := map[string]int32{}
+	for _, r := range s.replicas {
+		if r.done || r.pod != nil && !r.obsolete() {
+			count[r.member.Role.Type]++
+		}
+	}
+	s.Creates = slices.DeleteFunc(s.Creates, func(c Creation) bool {
+		count[c.Type]++
+		return count[c.Type] > most[c.Type]
+	})
+}
+
 // endAdmission releases the resources that the job holds, once it needs no more pods.
 func (s *steps) endAdmission() {
-	if s.seen.Admission != nil {
-		s.follow(s.seen.Admission.Release(&s.job))
+	if s.seen.Admission == nil {
+		return
 	}
+	rest := Rest{Pods: len(s.seen.Pods)}
+	if s.Status.Finished() {
+		rest.End = decisionOf(s.Status)
+	}
+	s.follow(s.seen.Admission.Release(&s.job, rest))
 }
 
 // follow adds an answer to the decision.
@@ -133,6 +188,14 @@ func (s *steps) needsScheduling() bool {
 		hasNode := r.pod != nil && !r.obsolete() &&
 			(r.pod.Spec.NodeName != "" || r.outcome.Phase != batchv1beta1.ReplicaPhasePending)
 		return !r.hasDonePart() && !hasNode
+	})
+}
+
+// areReady reports whether each replica is ready or has ended and is not restarted.
+func (s *steps) areReady() bool {
+	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
+		isReady := r.pod != nil && !r.obsolete() && r.outcome.Ready
+		return !r.hasDonePart() && !isReady
 	})
 }
 

@@ -37,7 +37,9 @@ func (a *admitting) Join(_ *plan.Job, creates []plan.Creation, _ string, present
 	a.present = append(a.present, names(present)...)
 }
 
-func (*admitting) Release(*plan.Job) plan.Answer { return plan.Answer{} }
+func (*admitting) Release(*plan.Job, plan.Rest) plan.Answer { return plan.Answer{} }
+
+func (*admitting) Standing(types.UID) plan.Standing { return plan.Standing{} }
 
 func (*admitting) WhyPending(*plan.Job, *corev1.Pod) (reason, message string, known bool) {
 	return "", "", false

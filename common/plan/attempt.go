@@ -24,7 +24,9 @@ func (a attempt) String() string {
 }
 
 // jobAttempt returns how often the pods of all replicas were replaced together. It never decreases.
-func jobAttempt(status batchv1beta1.JobStatus) int32 { return status.Attempt + status.Pauses }
+func jobAttempt(status batchv1beta1.JobStatus) int32 {
+	return status.Attempt + status.Pauses + status.Evictions
+}
 
 // isOfJobAttempt reports whether a pod belongs to the given attempt of the whole job.
 func isOfJobAttempt(pod *corev1.Pod, jobAttempt int32) bool {

@@ -26,9 +26,12 @@ const (
 	decideEnd
 	// awaitReports: a failure restarts all replicas. The reports of the peers show its root cause.
 	awaitReports
-	// stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod is
-	// deleted.
+	// stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod
+	// is deleted.
 	stop
+	// withdraw: the admission of the job is withdrawn and replicas run. The end of the attempt is recorded before the
+	// first pod is deleted.
+	withdraw
 	// run: replicas are restarted and created as needed.
 	run
 )
@@ -73,6 +76,9 @@ func (v *view) choose() choice {
 	}
 	if isPausing {
 		return choice{action: stop}
+	}
+	if v.whyStop() != "" {
+		return choice{action: withdraw}
 	}
 	return choice{action: run}
 }

@@ -84,9 +84,9 @@ func (v *view) startTime() *metav1.Time {
 }
 
 // deadline returns when the job must have finished, and whether it has a deadline. A job has no deadline while the user
-// requests a pause.
+// requests a pause, and until it has started.
 func (v *view) deadline() (time.Time, bool) {
-	if v.job.Spec.RunMode.Pausing() {
+	if v.job.Spec.RunMode.Pausing() || v.waitsForStart() {
 		return time.Time{}, false
 	}
 	due, ok := policy.Deadline(v.job.Spec.RunPolicy, v.startTime())

@@ -31,7 +31,7 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return true
 	case s.recordsFailure: // the failure counts, or ends the job
 		return true
-	case c.action == stop: // earlier failures must be counted before the attempt ends
+	case c.action == stop, c.action == withdraw: // earlier failures must be counted before the attempt ends
 		return true
 	//mutant:a job is paused based on a cache that might lack pods => case false:
 	case c.action == pause && isPaused(s.Status) != isPaused(status):

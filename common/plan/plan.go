@@ -7,8 +7,8 @@
 //   - interpret determines the current replicas of the job and their states (interpret.go, replica.go, elastic.go);
 //   - choose selects the action for the job: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
-//     finish.go, cleanup.go, and admission.go for pods that another controller admits) and the resulting status
-//     (status.go, tasks.go);
+//     finish.go, cleanup.go, and for pods that another controller admits, admission.go and withdraw.go) and the
+//     resulting status (status.go, tasks.go);
 //   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 package plan
@@ -57,6 +57,11 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.restart()
 		s.stop()
 		s.pause()
+	case withdraw:
+		s.begin()
+		s.restart()
+		s.withdraw()
+		s.run()
 	case run:
 		s.begin()
 		s.restart()

@@ -10,7 +10,9 @@ func (s *steps) begin() {
 	//equivalent:always s.Status.StartTime == nil => a job that has started is not paused, and keeps its startTime
 	if s.Status.StartTime == nil {
 		s.resume()
-		s.Status.StartTime = s.startTime()
+		if !s.waitsForStart() {
+			s.Status.StartTime = s.startTime()
+		}
 	}
 	//mutant:a job that ends before its first status is not reported as accepted => if false {
 	if s.hasUnreportedPods() {

@@ -60,7 +60,7 @@ func (s *steps) entryOf(r *replica) batchv1beta1.ReplicaStatus {
 		return r.finalEntry(s.job.Spec.RunPolicy)
 	}
 	entry := r.entry()
-	if s.Status.StartTime == nil && s.Status.Pauses > 0 {
+	if s.job.Spec.RunMode.Pausing() && s.Status.StartTime == nil && s.Status.Pauses+s.Status.Evictions > 0 {
 		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
 	}
 	return entry

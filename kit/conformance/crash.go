@@ -150,7 +150,7 @@ func sameTime(tolerance time.Duration) gocmp.Options {
 func (w *world) lags(c model.Coverage) []lag {
 	var lags []lag
 	sets := []model.Resources{
-		model.Cached, model.Jobs, model.Pods, model.TensorBoards, model.PodGroups, model.NetworkPolicies,
+		model.Cached, model.Jobs, model.Pods, model.TensorBoards, model.PodGroups, model.NetworkPolicies, model.Workloads,
 	}
 	if c < model.Full {
 		sets = sets[:1]
@@ -196,6 +196,8 @@ type result struct {
 	TensorBoard string
 	// PodGroups are the remaining PodGroups with the number of pods that each needs.
 	PodGroups []string
+	// Workloads are the remaining Workloads with the number of their pods and the conditions that are True.
+	Workloads []string
 }
 
 // podsInMesh returns the remaining pods if their sidecars keep running after the main container has ended. No pod
@@ -234,7 +236,7 @@ func (w *world) result() result {
 	for _, tensorBoard := range model.ListOf[*tensorboardv1beta1.TensorBoard](w.cluster.Live()) {
 		r.TensorBoard = fmt.Sprintf("%s (%s)", tensorBoard.Spec.Image, r.TensorBoard)
 	}
-	r.PodGroups = w.remains().PodGroups
+	r.PodGroups, r.Workloads = w.remains().PodGroups, w.remains().Workloads
 	for _, pod := range w.pods() {
 		r.Pods = append(r.Pods, fmt.Sprintf("%s %s", pod.Labels[batchv1beta1.LabelReplicaIndex], pod.Status.Phase))
 	}

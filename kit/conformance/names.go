@@ -18,6 +18,7 @@ var (
 	two                = model.Two
 	elastic            = model.Elastic
 	twoWithTensorBoard = model.TwoWithTensorBoard
+	inKueue            = model.InKueue
 	inQueue            = model.InQueue
 	pausing            = model.Pausing
 

@@ -27,7 +27,8 @@ type scenario struct {
 
 // scenarios are all scenarios. The controller settles between any two steps of a scenario.
 var scenarios = slices.Concat(
-	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, networkPolicyScenarios,
+	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
+	networkPolicyScenarios,
 	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
 	holdScenarios,
 )

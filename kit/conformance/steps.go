@@ -256,10 +256,34 @@ func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 // closes is a step that closes the queue.
 func closes(w *world) { w.closed = true }
 
-// opens is a step that opens the queue, which admits the waiting PodGroup.
+// opens is a step that opens the queue, which admits the waiting PodGroup or Workload.
 func opens(w *world) {
 	w.closed = false
 	w.cluster.Consider(w.closed)
+}
+
+// evicts is a step in which Kueue evicts the job.
+func evicts(w *world) {
+	w.t.Helper()
+	if !w.cluster.Evict() {
+		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
+	}
+}
+
+// hasWorkload returns a step that checks whether there is a Workload.
+func hasWorkload(want bool) step {
+	return func(w *world) {
+		w.t.Helper()
+		if workload := w.cluster.Live().Workload(); (workload != nil) != want {
+			w.t.Errorf("the Workload is %+v, want one: %t: %s", workload, want, w.describe())
+		}
+	}
+}
+
+// workloadDeleted is a step in which a user deletes the Workload.
+func workloadDeleted(w *world) {
+	w.t.Helper()
+	w.remove(w.cluster.Live().Workload())
 }
 
 // groupExpires is a step in which the PodGroup exceeds the maximum duration of its queue.

@@ -53,6 +53,7 @@ func (x options) actions(s *state) []action {
 		actions = append(actions, x.unseen(s, model.Pods, x.podActions(s, pod))...)
 	}
 	actions = append(actions, x.unseen(s, model.PodGroups, x.groupActions(s))...)
+	actions = append(actions, x.unseen(s, model.Workloads, x.workloadActions(s))...)
 	actions = append(actions, x.unseen(s, model.Jobs, x.userActions(s, x.edits))...)
 	actions = append(actions, garbageActions(s)...)
 	return append(actions, x.timeActions(s, slices.ContainsFunc(actions, action.happensByItself))...)
@@ -109,6 +110,8 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 		}
 	case model.PodGroups:
 		actions = append(actions, x.unseen(s, model.PodGroups, x.groupActions(s))...)
+	case model.Workloads:
+		actions = append(actions, x.unseen(s, model.Workloads, x.workloadActions(s))...)
 	default: // no other component changes the other resources
 	}
 	return actions
@@ -208,6 +211,18 @@ func (x options) groupActions(s *state) []action {
 		})
 	}
 	return append(actions, x.userActions(s, x.queueEdits)...)
+}
+
+// workloadActions returns the actions of Kueue on the Workload of the job, and the changes to it.
+func (x options) workloadActions(s *state) []action {
+	var actions []action
+	if s.live.Objects.Awaiting(s.closed) != nil {
+		actions = append(actions, action{
+			name: "Kueue reconciles the Workload", quiet: clusterWorks,
+			do: func(m *machine) { m.cluster(func(c *model.Cluster) { c.ConsiderWorkload(m.state.closed) }) },
+		})
+	}
+	return append(actions, x.userActions(s, x.kueueEdits)...)
 }
 
 // considerGroup makes the scheduler-controller reconcile the PodGroup of the job, if the job has one.

@@ -66,6 +66,17 @@ var (
 		name: "deletes the PodGroup", may: func(s *state) bool { return s.live.Objects.PodGroup() != nil },
 		do: func(m *machine) { m.remove(m.state.live.Objects.PodGroup(), client.DeleteOptions{}) },
 	}
+	evicts = edit{
+		name: "lets Kueue evict the job", may: func(s *state) bool {
+			workload := s.live.Objects.Workload()
+			return workload != nil && workload.Status.Admission != nil
+		},
+		do: func(m *machine) { m.cluster(func(c *model.Cluster) { c.Evict() }) },
+	}
+	deletesWorkload = edit{
+		name: "deletes the Workload", may: func(s *state) bool { return s.live.Objects.Workload() != nil },
+		do: func(m *machine) { m.remove(m.state.live.Objects.Workload(), client.DeleteOptions{}) },
+	}
 	deletes = edit{name: "deletes the job", do: func(m *machine) {
 		m.remove(m.state.live.Objects.Job(), client.DeleteOptions{})
 	}}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kubelet"
@@ -244,6 +245,11 @@ func (e *encoder) encode(object client.Object) string {
 		}
 		status.InitContainerStatuses = nil // they exist whenever the other statuses exist
 		write(&b, status)
+	case *kueuev1beta2.Workload:
+		fmt.Fprintf(&b, "%s admitted %t ", object.CreationTimestamp, object.Status.Admission != nil)
+		for _, c := range object.Status.Conditions {
+			fmt.Fprintf(&b, "%s %s %s %s ", c.Type, c.Status, c.Reason, c.Message)
+		}
 	case *schedulerv1beta1.PodGroup:
 		fmt.Fprintf(&b, "%d %v of generation %d ", object.Spec.MinMember, object.Spec.Roles, object.Status.ObservedGeneration)
 		for _, c := range object.Status.Conditions {

@@ -36,6 +36,8 @@ type exploration struct {
 	edits    []edit
 	// queueEdits are the changes to the queue and to the PodGroup of the job.
 	queueEdits []edit
+	// kueueEdits are the changes to the Workload of the job and to its queue.
+	kueueEdits []edit
 	// budget is how often each fault can happen in one execution. The total number of faults is limited by briefly with
 	// full coverage, where 0 means 1, and by most with -explore.everything, where 0 means the whole budget.
 	budget        spent
@@ -352,6 +354,21 @@ func explorations() []exploration {
 			edits:      []edit{takes(model.Pods, "pod"), pauses, resumes},
 			queueEdits: []edit{takes(model.PodGroups, "PodGroup"), deletesGroup},
 			budget:     spent{failures: 1, edits: 2}, briefly: 3,
+		},
+		{
+			name:     "a job of one replica that Kueue admits survives every fault",
+			shape:    model.InKueue(model.One(model.OnFailure, model.Limit(1))),
+			failures: []string{"fails"}, edits: []edit{pauses, resumes, deletes},
+			kueueEdits: []edit{evicts, deletesWorkload, closesQueue, opensQueue},
+			budget:     spent{failures: 1, edits: 2, crashes: 1, staleReads: 1, lostEvents: 1, conflicts: 1},
+			briefly:    2, inTurn: true,
+		},
+		{
+			name:       "a job of two replicas that Kueue admits survives evictions",
+			shape:      model.InKueue(model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1))),
+			failures:   []string{"fails"},
+			kueueEdits: []edit{evicts, deletesWorkload},
+			budget:     spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
 		},
 	}
 }

@@ -124,6 +124,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
 	m.memory.HoldUntil(model.JobKey, s.heldUntil)
 	m.memory.TakeWrites(model.JobKey) // the reconciler need not wait for a cache of the model
+	m.memory.ForgetWords(model.JobKey)
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
 	if m.next != nil {
 		s.reconcile = &reconcileInProgress{answers: m.answers, next: *m.next}
@@ -199,8 +200,8 @@ func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer 
 	}
 	if call.Writes() && answer.Err == nil {
 		m.writes++
-		// The client waits until its cache has its own writes, except for PodGroups and pods.
-		m.catchUp(call.Resource &^ (model.PodGroups | model.Pods))
+		// The client waits until its cache has its own writes, except for PodGroups, Workloads and pods.
+		m.catchUp(call.Resource &^ (model.PodGroups | model.Workloads | model.Pods))
 	}
 	return answer
 }

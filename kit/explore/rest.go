@@ -57,6 +57,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	if hasGroup := live.PodGroup() != nil; hasGroup != wantsGroup {
 		fail("the job has a PodGroup: %t, want %t", hasGroup, wantsGroup)
 	}
+	for _, why := range model.CheckWorkload(live, job, spec.RunMode.Pausing()) {
+		fail("%s", why)
+	}
 	failed, queued := 0, false
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
@@ -103,6 +106,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
 		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
 			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, model.QueueClosedMessage)
+		// The words of Kueue can be some minutes old.
+		if live.Workload() != nil {
+			isReported = status.Reason == batchv1beta1.ReasonQueued
+		}
 		if !isReported {
 			fail("the job does not report that its queue is closed")
 		}

@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
@@ -98,7 +99,7 @@ func (c *Cache) show(key string, object client.Object) (enqueues bool) {
 // changeEnqueues reports whether a change enqueues a reconcile, by the rules in SetupWithManager of the job controller.
 func changeEnqueues(before, after client.Object) bool {
 	switch cmp.Or(after, before).(type) {
-	case *corev1.Pod, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
+	case *corev1.Pod, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup, *kueuev1beta2.Workload:
 		isSeen := func(object client.Object) bool { return object != nil && owned(object) && isCached(object) }
 		return isSeen(before) || isSeen(after)
 	case *corev1.Service:

@@ -6,12 +6,14 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
@@ -35,8 +37,8 @@ func (c Call) String() string { return c.Verb + " " + c.Key }
 type Answer struct {
 	Call Call
 	Err  error
-	// Object is the object that was read or patched, or the pod that was created. Pods are the pods that were listed. They
-	// are shared with other states and must not be changed.
+	// Object is the object that was read or patched, or the pod that was created. Pods are the pods that were listed.
+	// They are shared with other states and must not be changed.
 	Object client.Object
 	Pods   []*corev1.Pod
 }
@@ -92,11 +94,12 @@ func (r reader) Get(_ context.Context, name client.ObjectKey, into client.Object
 	return nil
 }
 
-// isCached reports whether the controller's cache can contain an object. The cache selects pods, Services, TensorBoards
-// and PodGroups by the job-kind label.
+// isCached reports whether the controller's cache can contain an object. The cache selects pods, Services,
+// TensorBoards, PodGroups and Workloads by the job-kind label.
 func isCached(object client.Object) bool {
 	switch object.(type) {
-	case *corev1.Pod, *corev1.Service, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup:
+	case *corev1.Pod, *corev1.Service, *tensorboardv1beta1.TensorBoard, *schedulerv1beta1.PodGroup,
+		*kueuev1beta2.Workload:
 		return object.GetLabels()[batchv1beta1.LabelJobKind] != ""
 	default:
 		return true
@@ -111,8 +114,11 @@ func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client
 	}}
 }
 
-// List implements client.Reader for pods.
+// List implements client.Reader for pods. The cluster has no PriorityClasses.
 func (r reader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	if _, ok := into.(*schedulingv1.PriorityClassList); ok {
+		return nil
+	}
 	answer := r.read(Call{Verb: "list", Resource: Pods, Key: kindNames[Pods]}, func(from Objects) Answer {
 		pods := selected(from, options)
 		if r.cached {
@@ -120,7 +126,7 @@ func (r reader) List(_ context.Context, into client.ObjectList, options ...clien
 		}
 		return Answer{Pods: pods}
 	})
-	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a reconciler lists only pods
+	pods := into.(*corev1.PodList) //nolint:forcetypeassert // a reconciler lists no other objects
 	for _, pod := range answer.Pods {
 		pods.Items = append(pods.Items, *pod)
 	}
@@ -188,7 +194,7 @@ func (c modelClient) Patch(_ context.Context, object client.Object, patch client
 	return c.patch(object, func(cluster *Cluster) error { return cluster.patchDependent(object, patch) })
 }
 
-// Status implements client.StatusClient for jobs.
+// Status implements client.StatusClient for jobs and Workloads.
 func (c modelClient) Status() client.SubResourceWriter { return statusWriter{client: c} }
 
 type statusWriter struct {
@@ -201,7 +207,12 @@ type statusWriter struct {
 func (w statusWriter) Patch(
 	_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption,
 ) error {
-	return w.client.patch(object, func(cluster *Cluster) error { return cluster.patchStatus(object, patch) })
+	return w.client.patch(object, func(cluster *Cluster) error {
+		if _, ok := object.(*kueuev1beta2.Workload); ok {
+			return cluster.patchDependent(object, patch)
+		}
+		return cluster.patchStatus(object, patch)
+	})
 }
 
 // patch applies a patch and copies the result into the object.

@@ -25,14 +25,14 @@ func (o Objects) Unconsidered() *schedulerv1beta1.PodGroup {
 	return group
 }
 
-// ConsiderNew makes the scheduler-controller process the PodGroup of the job if the PodGroup is new or has changed. It
-// reports whether the PodGroup was processed.
+// ConsiderNew makes the scheduler-controller process the PodGroup of the job if the PodGroup is new or has changed, and
+// Kueue the Workload of the job. It reports whether one of them was processed.
 func (c *Cluster) ConsiderNew(closed bool) bool {
-	isNew := c.Live().Unconsidered() != nil
-	if isNew {
-		c.Consider(closed)
+	if c.Live().Unconsidered() == nil {
+		return c.ConsiderWorkload(closed)
 	}
-	return isNew
+	c.Consider(closed)
+	return true
 }
 
 // Consider makes the scheduler-controller process the PodGroup of the job, if the job has one. The scheduler-controller

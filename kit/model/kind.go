@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
@@ -39,7 +40,8 @@ type Kind struct {
 // returns an error if the types of the controller cannot be registered in one scheme.
 func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J) (Kind, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), ofKind.AddToScheme(scheme))
+	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme),
+		kueuev1beta2.AddToScheme(scheme), ofKind.AddToScheme(scheme))
 	if err != nil {
 		return Kind{}, err
 	}
@@ -89,6 +91,9 @@ func (k Kind) Job(s Shape) framework.Job {
 	job := k.newJob(s)
 	job.SetNamespace(JobKey.Namespace)
 	job.SetName(JobKey.Name)
+	if s.Kueue {
+		job.SetLabels(map[string]string{kueuev1beta2.LabelQueueName: "lab"})
+	}
 	return job
 }
 

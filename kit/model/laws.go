@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -34,6 +35,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 		checkOwner(t, change)
 		checkDeletion(t, k, now, change)
 		checkSecretDeletion(t, k, now, change)
+		checkClearing(t, now, change)
 	}
 	before, after := change.Before, change.After
 	if before == nil && IsLate(after) {
@@ -96,13 +98,16 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen type
 	if spec.Scheduler != nil {
 		checkMembership(t, now, job, pod)
 	}
+	if job.GetLabels()[kueuev1beta2.LabelQueueName] != "" {
+		checkAdmission(t, now, job, pod)
+	}
 	for _, other := range now.Pods() {
 		if IsRelabelled(other) || other.UID == pod.UID || other.UID == unseen {
 			continue
 		}
 		// A pod without the attempt label still belongs to its attempt. A stale cache shows the pod with the label.
 		made := cmp.Or(other.Annotations[AskedAnnotation], AttemptLabel(other))
-		if of, _, _ := strings.Cut(made, "."); of != "" && of != fmt.Sprint(status.Attempt+status.Pauses) {
+		if of, _, _ := strings.Cut(made, "."); of != "" && of != fmt.Sprint(status.Attempt+status.Pauses+status.Evictions) {
 			t.Errorf("pod %s is created while pod %s of an earlier attempt of the whole job exists: %s",
 				pod.Name, other.Name, now.Describe())
 		}
@@ -257,9 +262,11 @@ func AttemptLabel(pod *corev1.Pod) string { return pod.Labels[batchv1beta1.Label
 
 func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	t.Helper()
-	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses {
-		t.Errorf("backoffCount, attempt or pauses decreases: from %d, %d, %d to %d, %d, %d",
-			before.BackoffCount, before.Attempt, before.Pauses, after.BackoffCount, after.Attempt, after.Pauses)
+	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses ||
+		after.Evictions < before.Evictions {
+		t.Errorf("backoffCount, attempt, pauses or evictions decreases: from %d, %d, %d, %d to %d, %d, %d, %d",
+			before.BackoffCount, before.Attempt, before.Pauses, before.Evictions,
+			after.BackoffCount, after.Attempt, after.Pauses, after.Evictions)
 	}
 	if after.ObservedGeneration > 0 && (after.Phase == "" || after.Reason == "" ||
 		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionInitialized) == nil ||
@@ -300,14 +307,14 @@ func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
 		}
 	}
 	if diff := gocmp.Diff(before.Failures, after.Failures); diff != "" || before.BackoffCount != after.BackoffCount ||
-		before.Attempt != after.Attempt || before.Pauses != after.Pauses {
+		before.Attempt != after.Attempt || before.Pauses != after.Pauses || before.Evictions != after.Evictions {
 		t.Errorf("a count changes after the end of the job is decided: from %+v to %+v", before, after)
 	}
 }
 
 // AttemptOf returns the current attempt of a replica according to the status, in the format of the attempt label.
 func AttemptOf(status batchv1beta1.JobStatus, name string) string {
-	all := fmt.Sprint(status.Attempt + status.Pauses)
+	all := fmt.Sprint(status.Attempt + status.Pauses + status.Evictions)
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
 			if r.Name == name && r.Attempt > 0 {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -82,7 +83,7 @@ func ListOf[T client.Object](o Objects) []T {
 }
 
 // Resources is a set of resources.
-type Resources uint8
+type Resources uint16
 
 // The resources of a cluster.
 const (
@@ -92,6 +93,7 @@ const (
 	PodGroups
 	TensorBoards
 	NetworkPolicies
+	Workloads
 	// Secrets are written by the controller but never read.
 	Secrets
 )
@@ -108,7 +110,7 @@ func (r Resources) String() string {
 }
 
 // Cached are the resources that the controller reads from its cache.
-const Cached = Jobs | Pods | Services | PodGroups | TensorBoards | NetworkPolicies
+const Cached = Jobs | Pods | Services | PodGroups | TensorBoards | NetworkPolicies | Workloads
 
 // All contains all resources.
 const All = Cached | Secrets
@@ -125,6 +127,8 @@ func resourceOf(object client.Object) Resources {
 		return TensorBoards
 	case *networkingv1.NetworkPolicy:
 		return NetworkPolicies
+	case *kueuev1beta2.Workload:
+		return Workloads
 	case *corev1.Secret:
 		return Secrets
 	case *metav1.PartialObjectMetadata:
@@ -146,7 +150,7 @@ func resourceOfKind(kind string) Resources {
 // kindNames are the kinds of the objects that a job owns.
 var kindNames = map[Resources]string{
 	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard",
-	NetworkPolicies: "NetworkPolicy", Secrets: "Secret",
+	NetworkPolicies: "NetworkPolicy", Workloads: "Workload", Secrets: "Secret",
 }
 
 // kindOf returns the kind of an object.

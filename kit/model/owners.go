@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
@@ -26,6 +27,8 @@ func Foreign(of Resources, name string) client.Object {
 		object = &corev1.Service{}
 	case PodGroups:
 		object = &schedulerv1beta1.PodGroup{}
+	case Workloads:
+		object = &kueuev1beta2.Workload{}
 	case TensorBoards:
 		object = &tensorboardv1beta1.TensorBoard{}
 	case NetworkPolicies:

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -111,8 +112,9 @@ func fieldOf(value reflect.Value, key string) reflect.Value {
 	return reflect.Value{}
 }
 
-// patchDependent applies a merge patch to a TensorBoard, a PodGroup or a NetworkPolicy. It returns NotFound if the
-// object does not exist, and Conflict if the resourceVersion in the patch is not the current one.
+// patchDependent applies a merge patch to a TensorBoard, a PodGroup, a NetworkPolicy or the status of a Workload. It
+// returns NotFound if the object does not exist, and Conflict if the resourceVersion in the patch is not the current
+// one.
 func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error {
 	data, err := patch.Data(object)
 	if err != nil {
@@ -134,6 +136,9 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 	case *networkingv1.NetworkPolicy:
 		after, mergeErr := merged(*current, changes)
 		patched, err = &after, mergeErr
+	case *kueuev1beta2.Workload:
+		after, mergeErr := merged(*current, changes)
+		patched, err = &after, mergeErr
 	default:
 		return notFound(kindOf(c.scheme, object), object.GetName())
 	}
@@ -143,7 +148,9 @@ func (c *Cluster) patchDependent(object client.Object, patch client.Patch) error
 	if patched.GetResourceVersion() != current.GetResourceVersion() {
 		return conflict(object, "the object has been modified")
 	}
-	patched.SetGeneration(current.GetGeneration() + 1)
+	if _, ok := patched.(*kueuev1beta2.Workload); !ok {
+		patched.SetGeneration(current.GetGeneration() + 1)
+	}
 	c.put(c.keyOf(object), patched)
 	return nil
 }

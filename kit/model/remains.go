@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
@@ -18,8 +19,9 @@ type Remains struct {
 	// Status of the job, or nil if the job is gone. UIDs of pods are replaced by whether the pod exists.
 	Status *batchv1beta1.JobStatus
 	// The names of the objects of each resource, with some details. A pod has its attempt and phase, a NetworkPolicy the
-	// number of peers that it admits, a TensorBoard its image, and a PodGroup the number of pods that it needs.
-	Pods, Services, NetworkPolicies, Secrets, TensorBoards, PodGroups []string
+	// number of peers that it admits, a TensorBoard its image, a PodGroup the number of pods that it needs, and a
+	// Workload the number of its pods and its conditions.
+	Pods, Services, NetworkPolicies, Secrets, TensorBoards, PodGroups, Workloads []string
 	// TensorBoard is the status of the job's TensorBoard. The UID is replaced by whether the TensorBoard exists.
 	TensorBoard *batchv1beta1.DependentStatus
 }
@@ -51,6 +53,9 @@ func (o Objects) Remains() Remains {
 	}
 	for _, group := range ListOf[*schedulerv1beta1.PodGroup](o) {
 		r.PodGroups = append(r.PodGroups, fmt.Sprintf("%s needs %d", group.Name, group.Spec.MinMember))
+	}
+	for _, workload := range ListOf[*kueuev1beta2.Workload](o) {
+		r.Workloads = append(r.Workloads, workload.Name+" "+describeWorkload(workload))
 	}
 	job := o.Job()
 	if job == nil {

@@ -25,6 +25,8 @@ type Shape struct {
 	TensorBoard *tensorboardv1beta1.TensorBoardSpec
 	// Scheduler of the job. Nil means the default scheduler of the cluster.
 	Scheduler *batchv1beta1.SchedulePolicy
+	// Kueue reports whether Kueue admits the job.
+	Kueue bool
 }
 
 // Short names for restart policies and restart scopes.
@@ -76,6 +78,12 @@ func TwoWithTensorBoard() Shape {
 // InQueue returns the shape with a queue, so that the job is scheduled as a gang.
 func InQueue(s Shape) Shape {
 	s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab"}}
+	return s
+}
+
+// InKueue returns the shape of a job that Kueue admits.
+func InKueue(s Shape) Shape {
+	s.Kueue = true
 	return s
 }
 

@@ -66,8 +66,10 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		kubelet, runtime, _ := strings.Cut(now(node), " ")
 		Expect(page["Kubernetes"][1]).To(Equal(strings.TrimPrefix(kubelet, "v")))
 		Expect(page["containerd"][1]).To(Equal(strings.TrimPrefix(runtime, "containerd://")))
-		Expect(page["Kubernetes"][2]).To(HavePrefix(requiredBy("kubernetes-"+versions.Kubernetes.Oldest, "k8s.io/kubernetes")))
+		oldest := requiredBy("kubernetes-"+versions.Kubernetes.Oldest, "k8s.io/kubernetes")
+		Expect(page["Kubernetes"][2]).To(HavePrefix(oldest))
 		Expect(page["Volcano"][1]).To(HavePrefix(requiredBy("volcano", "volcano.sh/volcano")))
+		Expect(page["Kueue"][1]).To(HavePrefix(requiredBy("kueue", "sigs.k8s.io/kueue")))
 	})
 })
 
@@ -88,7 +90,7 @@ func requiredBy(component, module string) string {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, "test/localcluster/components", component, "go.mod"))
 	Expect(err).NotTo(HaveOccurred())
-	version := regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(module) + ` v(\S+)`).FindStringSubmatch(string(content))
+	version := regexp.MustCompile(`(?m)^(?:\s+|require )` + regexp.QuoteMeta(module) + ` v(\S+)`).FindStringSubmatch(string(content))
 	Expect(version).NotTo(BeNil(), "%s does not require %s", component, module)
 	return version[1]
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
 // templated returns the objects that Helm installs from the chart of a controller in a namespace. The values have the
@@ -111,6 +113,18 @@ func TestChartEnablesNetworkPoliciesLikeTheComponent(t *testing.T) {
 				same(t, without("Namespace", onTop(t, folder, component)), got)
 			})
 		}
+	}
+}
+
+func TestChartEnablesKueueLikeTheComponent(t *testing.T) {
+	t.Parallel()
+	for _, controller := range readVersions(t).Names(modules.Framework) {
+		t.Run(controller, func(t *testing.T) {
+			t.Parallel()
+			component := fmt.Sprintf("components: [ROOT/%s/config/kueue]", controller)
+			got := templated(t, controller, "t9k-"+controller, "kueue.enabled=true,crds.install=false")
+			same(t, without("Namespace", onTop(t, "deploy/"+controller+"/controller", component)), got)
+		})
 	}
 }
 

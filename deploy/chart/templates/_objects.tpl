@@ -12,7 +12,9 @@ to a namespace.
 {{- if eq (include "wanted" (dict "values" $root.Values "kind" $object.kind)) "true" }}
 {{- if $root.Values.namespaced }}{{ include $scope (dict "root" $root "object" $object) }}{{ end }}
 {{- if $object.metadata.namespace }}{{ $_ := set $object.metadata "namespace" $root.Release.Namespace }}{{ end }}
-{{- range $object.subjects }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
+{{- range $object.subjects }}
+{{- if ne (.namespace | default "") "kueue-system" }}{{ $_ := set . "namespace" $root.Release.Namespace }}{{ end }}
+{{- end }}
 {{- if eq $object.metadata.name (printf "tensorstack-%s" $root.Chart.Name) }}{{ include "role" (dict "values" $root.Values "object" $object) }}{{ end }}
 {{- if eq $object.kind "Deployment" }}{{ include "deployment" (dict "root" $root "object" $object) }}{{ end }}
 {{- if eq $object.kind "ServiceMonitor" }}{{ include "servicemonitor" (dict "values" $root.Values "object" $object) }}{{ end }}
@@ -48,6 +50,9 @@ to a namespace.
 {{- $suffix := printf "-%s" .root.Release.Namespace }}
 {{- $_ := set .object.metadata "name" (print .object.metadata.name $suffix) }}
 {{- with .object.roleRef }}{{ $_ := set . "name" (print .name $suffix) }}{{ end }}
+{{- if eq .object.kind "ValidatingAdmissionPolicyBinding" }}
+{{- $_ := set .object.spec "policyName" (print .object.spec.policyName $suffix) }}
+{{- end }}
 {{- end }}
 
 {{- /* Adds the permissions that only some values need. The binding has the same name, but no rules. */ -}}

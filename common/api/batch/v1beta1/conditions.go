@@ -59,7 +59,7 @@ const (
 	ReasonPartiallyRunning = "PartiallyRunning"
 	// ReasonTooFewReplicas: fewer than elastic.minReplicas replicas are left. The others failed and are not restarted.
 	ReasonTooFewReplicas = "TooFewReplicas"
-	// ReasonQueued: no pods are created because the PodGroup of the job is not admitted yet.
+	// ReasonQueued: no pods are created because the PodGroup or the Workload of the job is not admitted yet.
 	ReasonQueued = "Queued"
 	// ReasonCreating: pods are being created.
 	ReasonCreating = "Creating"

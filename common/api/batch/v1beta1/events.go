@@ -20,6 +20,8 @@ const (
 	EventPaused = "Paused"
 	// EventResumed: the job was resumed, and its replicas are being created.
 	EventResumed = "Resumed"
+	// EventStopped: the admission of the job was withdrawn, and its replicas are stopped. The message explains why.
+	EventStopped = "Stopped"
 	// EventCompleted: the job succeeded.
 	EventCompleted = "Completed"
 	// EventFailed: the job failed. The message explains why, with the last output of the replica that caused the failure.

@@ -146,6 +146,12 @@ type JobStatus struct {
 	// +optional
 	Pauses int32 `json:"pauses,omitempty"`
 
+	// The number of times that all replicas were stopped because the admission of the job was withdrawn, for example by
+	// a preemption in Kueue. This does not count towards runPolicy.backoffLimit.
+	//
+	// +optional
+	Evictions int32 `json:"evictions,omitempty"`
+
 	// Describes the data that is omitted from tasks and messages because the status would be too large for the API server,
 	// and where to find that data. Empty if nothing is omitted.
 	//

@@ -1,0 +1,75 @@
+// Package v1beta2 has the parts of Kueue's API kueue.x-k8s.io/v1beta2 that the job controllers read and write. Kueue's
+// own module would add its many dependencies to every module that uses a job kind.
+//
+// +kubebuilder:object:generate=true
+// +groupName=kueue.x-k8s.io
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion of the API.
+var GroupVersion = schema.GroupVersion{Group: "kueue.x-k8s.io", Version: "v1beta2"}
+
+// AddToScheme registers the types of this package in a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Workload{}, &WorkloadList{}, &ResourceFlavor{}, &WorkloadPriorityClass{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// Labels and annotations of Kueue.
+const (
+	// LabelQueueName is the label of a job with the name of its LocalQueue.
+	LabelQueueName = "kueue.x-k8s.io/queue-name"
+	// LabelPriorityClass is the label of a job with the name of its WorkloadPriorityClass.
+	LabelPriorityClass = "kueue.x-k8s.io/priority-class"
+	// LabelMaxExecTime is the label of a job with the time, in seconds, that its Workload can be admitted.
+	LabelMaxExecTime = "kueue.x-k8s.io/max-exec-time-seconds"
+	// LabelPodSet is the label of a pod with the name of its PodSet.
+	LabelPodSet = "kueue.x-k8s.io/podset"
+	// AnnotationWorkload is the annotation of a pod with the name of its Workload.
+	AnnotationWorkload = "kueue.x-k8s.io/workload"
+	// TopologyGate is the scheduling gate of pods whose topology domains Kueue assigns.
+	TopologyGate = "kueue.x-k8s.io/topology"
+	// AnnotationUnconstrained is the annotation of a pod that does not request a topology, but gets one from Kueue.
+	AnnotationUnconstrained = "kueue.x-k8s.io/podset-unconstrained-topology"
+	// AnnotationAdmissionGatedBy is the annotation of a job whose Workload must not be admitted yet.
+	AnnotationAdmissionGatedBy = "kueue.x-k8s.io/admission-gated-by"
+)
+
+// Types of conditions of Workloads, and their reasons.
+const (
+	// ConditionQuotaReserved is True while a ClusterQueue reserves quota for the Workload.
+	ConditionQuotaReserved = "QuotaReserved"
+	// ConditionAdmitted is True while the pods of the Workload can run.
+	ConditionAdmitted = "Admitted"
+	// ConditionEvicted is True from an eviction until the next reservation of quota.
+	ConditionEvicted = "Evicted"
+	// ConditionRequeued reports whether an evicted Workload is in the queue again.
+	ConditionRequeued = "Requeued"
+	// ConditionPodsReady reports whether all pods of the Workload are ready or have succeeded.
+	ConditionPodsReady = "PodsReady"
+	// ConditionFinished is True when the job has ended.
+	ConditionFinished = "Finished"
+
+	// ReasonPreempted is the reason of Evicted for a preemption.
+	ReasonPreempted = "Preempted"
+	// ReasonNodeFailures is the reason of Evicted if nodes of the topology have failed.
+	ReasonNodeFailures = "NodeFailures"
+	// ReasonPending is the reason of QuotaReserved of a Workload that waits in the queue.
+	ReasonPending = "Pending"
+	// ReasonNoReservation is the reason of Admitted of a Workload whose quota was returned.
+	ReasonNoReservation = "NoReservation"
+	// ReasonWaitForStart, ReasonWaitForRecovery, ReasonStarted and ReasonRecovered are the reasons of PodsReady.
+	ReasonWaitForStart    = "WaitForStart"
+	ReasonWaitForRecovery = "WaitForRecovery"
+	ReasonStarted         = "Started"
+	ReasonRecovered       = "Recovered"
+	// ReasonSucceeded and ReasonFailed are the reasons of Finished.
+	ReasonSucceeded = "Succeeded"
+	ReasonFailed    = "Failed"
+)

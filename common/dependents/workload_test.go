@@ -1,0 +1,315 @@
+package dependents_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// workload returns the Workload of a job with two workers, which waits in the queue lab.
+func workload(options ...func(*kueuev1beta2.Workload)) *kueuev1beta2.Workload {
+	w := &kueuev1beta2.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "job", UID: "workload-uid", Generation: 1,
+			OwnerReferences: group(2).OwnerReferences,
+		},
+		Spec: kueuev1beta2.WorkloadSpec{
+			QueueName: "lab", PodSets: []kueuev1beta2.PodSet{{Name: "worker", Count: 2}},
+		},
+	}
+	for _, option := range options {
+		option(w)
+	}
+	return w
+}
+
+// has sets a condition of a Workload.
+func has(conditionType string, status metav1.ConditionStatus, reason, message string) func(*kueuev1beta2.Workload) {
+	return func(w *kueuev1beta2.Workload) {
+		meta.SetStatusCondition(&w.Status.Conditions,
+			metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+	}
+}
+
+// admittedFor makes a Workload admitted for the number of workers.
+func admittedFor(count int32) func(*kueuev1beta2.Workload) {
+	return func(w *kueuev1beta2.Workload) {
+		has("QuotaReserved", metav1.ConditionTrue, "QuotaReserved", "")(w)
+		has("Admitted", metav1.ConditionTrue, "Admitted", "")(w)
+		w.Status.Admission = &kueuev1beta2.Admission{
+			ClusterQueue: "team", PodSetAssignments: []kueuev1beta2.PodSetAssignment{{Name: "worker", Count: &count}},
+		}
+	}
+}
+
+func evicted(reason string) func(*kueuev1beta2.Workload) {
+	return has("Evicted", metav1.ConditionTrue, reason, "another job needs the quota")
+}
+
+func seenWorkload(w *kueuev1beta2.Workload) dependents.Workload {
+	return dependents.Workload{View: dependents.View[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"}
+}
+
+func TestPlanWorkload(t *testing.T) {
+	t.Parallel()
+	both := []string{created("job-worker-0", "0"), created("job-worker-1", "0")}
+	run := func() []*corev1.Pod {
+		return []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running)}
+	}
+	ran := func() *jobBuilder {
+		seen := seeing(run()...)
+		seen.Admission = seenWorkload(workload(admittedFor(2)))
+		return job(role("worker", 2)).SawIn(seen)
+	}
+	fails := func() []*corev1.Pod { return []*corev1.Pod{run()[0], pod("job-worker-1", onNode("a"), exited(1))} }
+	unknown := dependents.Workload{Queue: "lab"}
+	unknown.Unknown = true
+	missing := dependents.Workload{Queue: "lab"}
+	missing.Problem = errNotInstalled
+	waiting := seenWorkload(workload(has("QuotaReserved", metav1.ConditionFalse, "Pending", "")))
+	waiting.Words = "the quota is used"
+	for name, tc := range map[string]struct {
+		job  *jobBuilder // nil means a new job
+		view dependents.Workload
+		pods []*corev1.Pod
+
+		// wantChange is the change of the Workload, and what a change of its status sets.
+		wantChange  string
+		wantCreates []string
+		wantDeletes []string
+		wantMessage string
+		// wantCounts are the evictions and the backoffCount.
+		wantCounts  string
+		wantStarted bool
+	}{
+		"a new job creates its workload before its pods": {
+			view: dependents.Workload{Queue: "lab"}, wantChange: "Create",
+			wantMessage: "workload job waits for Kueue in queue lab",
+		},
+		"a job waits in the words of Kueue": {view: waiting, wantMessage: "the quota is used"},
+		"a job waits while the workload cannot be read": {
+			view: unknown, wantMessage: "workload job cannot be read yet",
+		},
+		"a job waits until Kueue is installed": {view: missing, wantMessage: errNotInstalled.Error()},
+		"a job does not use the workload of another owner": {
+			view:        seenWorkload(workload(admittedFor(2), func(w *kueuev1beta2.Workload) { w.OwnerReferences = nil })),
+			wantMessage: "the job needs workload job, but one exists that is not the job's",
+		},
+		"a workload that is not active needs help": {
+			view:        seenWorkload(workload(func(w *kueuev1beta2.Workload) { w.Spec.Active = new(false) })),
+			wantMessage: "workload job is not active: set its spec.active to true",
+		},
+		"a workload for other replicas is replaced while it has no quota": {
+			view:       seenWorkload(workload(func(w *kueuev1beta2.Workload) { w.Spec.PodSets[0].Count = 7 })),
+			wantChange: "Delete", wantMessage: "workload job is for other replicas, and is replaced",
+		},
+		"an admitted job starts and creates its pods": {
+			view: seenWorkload(workload(admittedFor(2))), wantCreates: both, wantStarted: true,
+			wantMessage: "job-worker-0 is being created",
+		},
+		"a job creates only the replicas that are admitted": {
+			view: seenWorkload(workload(admittedFor(1))), wantCreates: both[:1], wantStarted: true,
+			wantMessage: "Kueue has admitted 1 replicas of type worker, and the job has 2: pause and resume the job to " +
+				"request the admission of more",
+		},
+		"a job that runs is reported as ready": {
+			job: ran(), view: seenWorkload(workload(admittedFor(2))), pods: run(), wantStarted: true,
+			wantChange: "Update PodsReady=True Started", wantMessage: "all 2 replicas run or have ended",
+		},
+		"a job that is reported as ready changes nothing": {
+			job: ran(), pods: run(), wantStarted: true, wantMessage: "all 2 replicas run or have ended",
+			view: seenWorkload(workload(admittedFor(2), has("PodsReady", metav1.ConditionTrue, "Started", "all replicas run"),
+				func(w *kueuev1beta2.Workload) { w.Status.Conditions[2].ObservedGeneration = 1 })),
+		},
+		"a job that runs goes on while the workload cannot be read": {
+			job: ran(), view: unknown, pods: run(), wantStarted: true, wantMessage: "all 2 replicas run or have ended",
+		},
+		"a job that runs goes on after Kueue was removed": {
+			job: ran(), view: missing, pods: run(), wantStarted: true, wantMessage: "all 2 replicas run or have ended",
+		},
+		"an eviction stops all replicas and counts for nothing": {
+			job: ran(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"))), pods: run(),
+			wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 0",
+			wantMessage: "job-worker-0 is being replaced",
+		},
+		"a failure that is seen together with an eviction counts": {
+			job: ran(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"))), pods: fails(),
+			wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 1",
+			wantMessage: "job-worker-0 is being replaced",
+		},
+		"a job whose workload is gone requests another one": {
+			job: ran(), view: dependents.Workload{Queue: "lab"}, pods: run(), wantStarted: true,
+			wantChange: "Create", wantMessage: "all 2 replicas run or have ended",
+		},
+		"pods that are older than the workload stop, since another one admitted them": {
+			job: ran(), pods: run(), wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 0",
+			view: seenWorkload(workload(admittedFor(2), func(w *kueuev1beta2.Workload) {
+				w.CreationTimestamp = metav1.NewTime(now.Add(time.Hour))
+			})),
+			wantMessage: "job-worker-0 is being replaced",
+		},
+		"the admission of an evicted workload is kept while a pod is left": {
+			job:  ran().SawIn(withWorkload(workload(admittedFor(2), evicted("Preempted")), run()...)),
+			view: seenWorkload(workload(admittedFor(2), evicted("Preempted"))), pods: []*corev1.Pod{run()[1]},
+			wantDeletes: []string{"job-worker-1"}, wantCounts: "1, 0",
+			wantMessage: "workload job was evicted: another job needs the quota",
+		},
+		"the admission of an evicted workload is cleared when no pod is left": {
+			job:        ran().SawIn(withWorkload(workload(admittedFor(2), evicted("Preempted")), run()...)),
+			view:       seenWorkload(workload(admittedFor(2), evicted("Preempted"))),
+			wantCounts: "1, 0", wantMessage: "workload job was evicted: another job needs the quota",
+			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending " +
+				"Requeued=True Preempted without admission",
+		},
+		"a workload that was not preempted is not requeued by the job": {
+			job:        ran().SawIn(withWorkload(workload(admittedFor(2), evicted("Deactivated")), run()...)),
+			view:       seenWorkload(workload(admittedFor(2), evicted("Deactivated"))),
+			wantCounts: "1, 0", wantMessage: "workload job was evicted: another job needs the quota",
+			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending " +
+				"Requeued=False Deactivated without admission",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := tc.job
+			if j == nil {
+				j = job(role("worker", 2))
+			}
+			seen := seeing(tc.pods...)
+			seen.Admission = tc.view
+			d := plan.Decide(j.Job, seen, now)
+			diff(t, "change", tc.wantChange, describeChange(d.Admission))
+			diff(t, "creations", tc.wantCreates, summarize(d).Creates)
+			diff(t, "deletions", tc.wantDeletes, summarize(d).Deletes)
+			waits := meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionRunning)
+			if !strings.Contains(waits.Message, tc.wantMessage) {
+				t.Errorf("unexpected message %q, want %q", waits.Message, tc.wantMessage)
+			}
+			if tc.wantCounts == "" {
+				tc.wantCounts = "0, 0"
+			}
+			counts := fmt.Sprintf("%d, %d", d.Status.Evictions, d.Status.BackoffCount)
+			diff(t, "evictions and backoffCount", tc.wantCounts, counts)
+			diff(t, "whether the job has started", tc.wantStarted, d.Status.StartTime != nil)
+			for _, p := range podsToCreate(d) {
+				diff(t, "pod set of a pod", "worker", p.Labels[kueuev1beta2.LabelPodSet])
+			}
+		})
+	}
+}
+
+// withWorkload returns an observation with a Workload and pods.
+func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) plan.Observation {
+	seen := seeing(pods...)
+	seen.Admission = seenWorkload(w)
+	return seen
+}
+
+// describeChange returns the action of a change, and the conditions that a change of the status sets.
+func describeChange(c plan.Change) string {
+	text := c.Action
+	if !c.OfStatus {
+		return text
+	}
+	before, after := c.Seen.(*kueuev1beta2.Workload), c.Wanted.(*kueuev1beta2.Workload)
+	for _, conditionType := range []string{"Admitted", "Finished", "PodsReady", "QuotaReserved", "Requeued"} {
+		was := meta.FindStatusCondition(before.Status.Conditions, conditionType)
+		is := meta.FindStatusCondition(after.Status.Conditions, conditionType)
+		if is != nil && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {
+			text += fmt.Sprintf(" %s=%s %s", conditionType, is.Status, is.Reason)
+		}
+	}
+	if before.Status.Admission != nil && after.Status.Admission == nil {
+		text += " without admission"
+	}
+	return text
+}
+
+func TestADeadlineDoesNotRunWhileAJobWaitsForKueue(t *testing.T) {
+	t.Parallel()
+	waits := job(role("worker", 1))
+	waits.Spec.RunPolicy.ActiveDeadlineSeconds = new(int64(60))
+	waits.Created = now.Add(-time.Hour)
+	w := workload(func(w *kueuev1beta2.Workload) { w.Spec.PodSets[0].Count = 1 })
+	d := plan.Decide(waits.SawIn(withWorkload(w)).Job, withWorkload(w), now.Add(time.Hour))
+	diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
+	diff(t, "requeue", true, d.WakeAt.IsZero())
+}
+
+func TestReleaseWorkload(t *testing.T) {
+	t.Parallel()
+	end := func(conditionType string) *metav1.Condition {
+		return &metav1.Condition{Type: conditionType, Reason: "TheReason"}
+	}
+	for name, tc := range map[string]struct {
+		rest plan.Rest
+		view dependents.Workload
+		want string
+	}{
+		"a paused job deletes its workload when its pods are gone": {view: seenWorkload(workload()), want: "Delete"},
+		"a paused job keeps its workload while a pod is left": {
+			view: seenWorkload(workload()), rest: plan.Rest{Pods: 1},
+		},
+		"the success of a job is reported": {
+			view: seenWorkload(workload()), rest: plan.Rest{End: end("SuccessCriteriaMet")},
+			want: "Update Finished=True Succeeded",
+		},
+		"the failure of a job is reported": {
+			view: seenWorkload(workload()), rest: plan.Rest{End: end("FailureTarget")}, want: "Update Finished=True Failed",
+		},
+		"an end is reported once": {
+			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
+			rest: plan.Rest{End: end("SuccessCriteriaMet")},
+		},
+		"a job without a workload has nothing to release": {rest: plan.Rest{End: end("FailureTarget")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "change", tc.want, describeChange(tc.view.Release(&job(role("worker", 2)).Job, tc.rest).Change))
+		})
+	}
+}
+
+func TestWorkloadWakesItsJob(t *testing.T) {
+	t.Parallel()
+	before := workload(has("QuotaReserved", metav1.ConditionFalse, "Pending", "2 more are needed"))
+	for name, tc := range map[string]struct {
+		change func(*kueuev1beta2.Workload)
+		want   bool
+	}{
+		"an admission":                   {admittedFor(2), true},
+		"an eviction":                    {evicted("Preempted"), true},
+		"new words of Kueue":             {has("QuotaReserved", metav1.ConditionFalse, "Pending", "1 more is needed"), true},
+		"a deactivation":                 {func(w *kueuev1beta2.Workload) { w.Spec.Active = new(false) }, true},
+		"a message about ready pods":     {has("PodsReady", metav1.ConditionTrue, "Started", ""), true},
+		"a new resourceVersion does not": {func(w *kueuev1beta2.Workload) { w.ResourceVersion = "8" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			after := before.DeepCopy()
+			tc.change(after)
+			diff(t, "whether the job is requeued", tc.want, dependents.WorkloadWakes(before, after))
+		})
+	}
+}
+
+func TestTheCacheKeepsNoTemplatesOfWorkloads(t *testing.T) {
+	t.Parallel()
+	w := workload(admittedFor(2))
+	want := w.DeepCopy()
+	w.Spec.PodSets[0].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "large"}}
+	w.Annotations = map[string]string{"large": "yes"}
+	got, err := dependents.TransformWorkload(w)
+	diff(t, "error", nil, err)
+	diff(t, "cached object", any(want), got)
+}

@@ -1,0 +1,237 @@
+package kueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// template returns a template whose container requests the resources, given as pairs of a name and a quantity.
+func template(requests ...string) *corev1.PodTemplateSpec {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(requests); i += 2 {
+		list[corev1.ResourceName(requests[i])] = resource.MustParse(requests[i+1])
+	}
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "main", Image: "image", Resources: corev1.ResourceRequirements{Requests: list},
+	}}}}
+}
+
+func TestPodSets(t *testing.T) {
+	t.Parallel()
+	placeholder := func(requests ...string) []corev1.Container {
+		c := template(requests...).Spec.Containers[0]
+		c.Name, c.Image = "t9k-helper", "t9k-helper"
+		return []corev1.Container{c}
+	}
+	for name, tc := range map[string]struct {
+		template *corev1.PodTemplateSpec
+		want     []corev1.Container
+	}{
+		"a pod that is BestEffort has a helper without requests": {template: template()},
+		"the helper requests a resource that the template requests": {
+			template: template("cpu", "1"), want: placeholder("cpu", "100m"),
+		},
+		"the helper requests CPU and memory if the template requests both": {
+			template: template("cpu", "1", "memory", "1Gi"), want: placeholder("cpu", "100m", "memory", "64Mi"),
+		},
+		"the helper does not request GPUs": {template: template("nvidia.com/gpu", "1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := tc.template.DeepCopy()
+			got := PodSets([]framework.Role{
+				{Type: "master", Replicas: 0, Template: tc.template}, {Type: "worker", Replicas: 3, Template: tc.template},
+			})
+			want := before.DeepCopy()
+			want.Spec.RestartPolicy = corev1.RestartPolicyNever
+			want.Spec.InitContainers = tc.want
+			if diff := cmp.Diff([]kueuev1beta2.PodSet{{Name: "worker", Count: 3, Template: *want}}, got); diff != "" {
+				t.Errorf("unexpected pod sets (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.template); diff != "" {
+				t.Errorf("the template of the job changes (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTopologyRequest(t *testing.T) {
+	t.Parallel()
+	index := new("batch.tensorstack.dev/replica-index")
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        *kueuev1beta2.TopologyRequest
+	}{
+		"a template without annotations requests no topology": {},
+		"a topology can be required": {
+			map[string]string{"kueue.x-k8s.io/podset-required-topology": "rack"},
+			&kueuev1beta2.TopologyRequest{Required: new("rack"), PodIndexLabel: index},
+		},
+		"a topology can be preferred": {
+			map[string]string{"kueue.x-k8s.io/podset-preferred-topology": "rack"},
+			&kueuev1beta2.TopologyRequest{Preferred: new("rack"), PodIndexLabel: index},
+		},
+		"any topology can be requested": {
+			map[string]string{"kueue.x-k8s.io/podset-unconstrained-topology": "true"},
+			&kueuev1beta2.TopologyRequest{Unconstrained: new(true), PodIndexLabel: index},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, topologyRequest(tc.annotations)); diff != "" {
+				t.Errorf("unexpected request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPriorityOf(t *testing.T) {
+	t.Parallel()
+	classes := []schedulingv1.PriorityClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100},
+		{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 7, GlobalDefault: true},
+	}
+	of := func(name string) *kueuev1beta2.PriorityClassRef {
+		return &kueuev1beta2.PriorityClassRef{Group: "scheduling.k8s.io", Kind: "PriorityClass", Name: name}
+	}
+	named := template()
+	named.Spec.PriorityClassName = "high"
+	for name, tc := range map[string]struct {
+		classes []schedulingv1.PriorityClass
+		roles   []framework.Role
+		want    Priority
+	}{
+		"without classes, the priority is 0": {roles: []framework.Role{{Template: template()}}},
+		"a template without a class has the default class": {
+			classes, []framework.Role{{Template: template()}}, Priority{7, of("usual")},
+		},
+		"the first class of a template applies": {
+			classes, []framework.Role{{Template: template()}, {Template: named}}, Priority{100, of("high")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, PriorityOf(tc.roles, tc.classes)); diff != "" {
+				t.Errorf("unexpected priority (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecorate(t *testing.T) {
+	t.Parallel()
+	spot := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists}
+	checked := corev1.Toleration{Key: "checked", Operator: corev1.TolerationOpExists}
+	workload := &kueuev1beta2.Workload{
+		ObjectMeta: metav1.ObjectMeta{Name: "job"},
+		Status: kueuev1beta2.WorkloadStatus{
+			Admission: &kueuev1beta2.Admission{PodSetAssignments: []kueuev1beta2.PodSetAssignment{
+				{Name: "master", Flavors: map[corev1.ResourceName]string{"cpu": "other"}},
+				{
+					Name:               "worker",
+					Flavors:            map[corev1.ResourceName]string{"cpu": "spot", "memory": "spot", "nvidia.com/gpu": "a100"},
+					TopologyAssignment: &kueuev1beta2.TopologyAssignment{},
+				},
+			}},
+			AdmissionChecks: []kueuev1beta2.AdmissionCheckState{{PodSetUpdates: []kueuev1beta2.PodSetUpdate{
+				{Name: "worker", NodeSelector: map[string]string{"request": "7"}, Tolerations: []corev1.Toleration{checked}},
+				{Name: "master", Labels: map[string]string{"not": "ours"}},
+			}}},
+		},
+	}
+	flavors := map[string]kueuev1beta2.ResourceFlavorSpec{
+		"spot":  {NodeLabels: map[string]string{"capacity": "spot"}, Tolerations: []corev1.Toleration{spot}},
+		"a100":  {NodeLabels: map[string]string{"gpu": "a100"}},
+		"other": {NodeLabels: map[string]string{"capacity": "other"}},
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kept": "yes"}},
+		Spec:       corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}},
+	}
+	PodInfoOf(workload, "worker", flavors).Decorate(pod)
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{"kept": "yes", "kueue.x-k8s.io/podset": "worker"},
+			Annotations: map[string]string{
+				"kueue.x-k8s.io/workload": "job", "kueue.x-k8s.io/podset-unconstrained-topology": "true",
+			},
+		},
+		Spec: corev1.PodSpec{
+			NodeSelector:    map[string]string{"zone": "a", "capacity": "spot", "gpu": "a100", "request": "7"},
+			Tolerations:     []corev1.Toleration{spot, checked},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/topology"}},
+		},
+	}
+	if diff := cmp.Diff(want, pod); diff != "" {
+		t.Errorf("unexpected pod (-want +got):\n%s", diff)
+	}
+}
+
+func TestSetPodsReady(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	// Each step reports whether the pods are ready, and has the status and the reason of the condition after it.
+	steps := []struct {
+		ready bool
+		want  string
+	}{
+		{true, "True Started"},
+		{true, "True Started"},
+		{false, "False WaitForRecovery"},
+		{false, "False WaitForRecovery"},
+		{true, "True Recovered"},
+		{false, "False WaitForRecovery"},
+		{true, "True Recovered"},
+	}
+	status := kueuev1beta2.WorkloadStatus{}
+	SetPodsReady(&status, false, 1, now)
+	if len(status.Conditions) > 0 {
+		t.Errorf("a Workload whose pods have not been ready has conditions: %v", status.Conditions)
+	}
+	for i, step := range steps {
+		SetPodsReady(&status, step.ready, 1, now)
+		if got := string(status.Conditions[0].Status) + " " + status.Conditions[0].Reason; got != step.want {
+			t.Errorf("after step %d, the condition is %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+func TestReclaim(t *testing.T) {
+	t.Parallel()
+	sets := []kueuev1beta2.PodSet{{Name: "worker", Count: 4}, {Name: "ps", Count: 1}}
+	for name, tc := range map[string]struct {
+		before []kueuev1beta2.ReclaimablePod
+		done   map[string]int32
+		want   []kueuev1beta2.ReclaimablePod
+	}{
+		"nothing is reclaimed while no replica has ended": {},
+		"a replica that has ended is reclaimed": {
+			done: map[string]int32{"worker": 1}, want: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 1}},
+		},
+		"a number never decreases": {
+			before: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 3}}, done: map[string]int32{"worker": 1},
+			want: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 3}},
+		},
+		"no more replicas are reclaimed than are requested": {
+			done: map[string]int32{"ps": 2}, want: []kueuev1beta2.ReclaimablePod{{Name: "ps", Count: 1}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status := kueuev1beta2.WorkloadStatus{ReclaimablePods: tc.before}
+			Reclaim(&status, sets, tc.done)
+			if diff := cmp.Diff(tc.want, status.ReclaimablePods); diff != "" {
+				t.Errorf("unexpected numbers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

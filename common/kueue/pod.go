@@ -1,0 +1,87 @@
+package kueue
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+)
+
+// PodInfo is what the assignment of a PodSet adds to its pods.
+type PodInfo struct {
+	labels, annotations, nodeSelector map[string]string
+	tolerations                       []corev1.Toleration
+	gates                             []corev1.PodSchedulingGate
+}
+
+// PodInfoOf returns what the assignment of a PodSet adds to its pods: the nodes of its flavors, the updates of
+// admission checks, and what Kueue needs to assign topology domains. The flavors have the specs of all flavors of the
+// assignment.
+func PodInfoOf(
+	workload *kueuev1beta2.Workload, podSet string, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
+) PodInfo {
+	info := PodInfo{
+		labels:       map[string]string{kueuev1beta2.LabelPodSet: podSet},
+		annotations:  map[string]string{kueuev1beta2.AnnotationWorkload: workload.Name},
+		nodeSelector: map[string]string{},
+	}
+	if workload.Status.Admission != nil {
+		for _, assignment := range workload.Status.Admission.PodSetAssignments {
+			if assignment.Name == podSet {
+				info.assign(assignment, flavors)
+			}
+		}
+	}
+	for _, check := range workload.Status.AdmissionChecks {
+		for _, update := range check.PodSetUpdates {
+			if update.Name == podSet {
+				maps.Copy(info.labels, update.Labels)
+				maps.Copy(info.annotations, update.Annotations)
+				maps.Copy(info.nodeSelector, update.NodeSelector)
+				info.tolerations = append(info.tolerations, update.Tolerations...)
+			}
+		}
+	}
+	return info
+}
+
+func (i *PodInfo) assign(
+	assignment kueuev1beta2.PodSetAssignment, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
+) {
+	names := slices.Compact(slices.Sorted(maps.Values(assignment.Flavors)))
+	for _, name := range names {
+		maps.Copy(i.nodeSelector, flavors[name].NodeLabels)
+		i.tolerations = append(i.tolerations, flavors[name].Tolerations...)
+	}
+	if assignment.TopologyAssignment != nil {
+		i.gates = []corev1.PodSchedulingGate{{Name: kueuev1beta2.TopologyGate}}
+	}
+}
+
+// Decorate changes a pod so that it runs where its PodSet is admitted.
+func (i PodInfo) Decorate(pod *corev1.Pod) {
+	pod.Labels = merged(pod.Labels, i.labels)
+	if len(i.gates) > 0 && topologyRequest(pod.Annotations) == nil {
+		pod.Annotations = merged(pod.Annotations, map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"})
+	}
+	pod.Annotations = merged(pod.Annotations, i.annotations)
+	pod.Spec.NodeSelector = merged(pod.Spec.NodeSelector, i.nodeSelector)
+	pod.Spec.Tolerations = slices.Concat(pod.Spec.Tolerations, i.tolerations)
+	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
+}
+
+// merged returns a new map with the entries of both. Those of the second take precedence.
+func merged(a, b map[string]string) map[string]string {
+	if len(b) == 0 {
+		return a
+	}
+	all := maps.Clone(b)
+	for key, value := range a {
+		if _, ok := all[key]; !ok {
+			all[key] = value
+		}
+	}
+	return all
+}

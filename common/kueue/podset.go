@@ -1,0 +1,129 @@
+// Package kueue translates between jobs and the API of Kueue: from replicas to PodSets, from an assignment to pods, and
+// from the state of a job to the status of its Workload. The protocol is that of Kueue's own integrations
+// (pkg/controller/jobframework). Everything here is pure.
+package kueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// Annotations of a template that request a topology.
+const (
+	annotationRequired  = "kueue.x-k8s.io/podset-required-topology"
+	annotationPreferred = "kueue.x-k8s.io/podset-preferred-topology"
+)
+
+// PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
+// controllers add, except for the resources of their init containers. So they do not depend on the version of the
+// controller.
+func PodSets(roles []framework.Role) []kueuev1beta2.PodSet {
+	var sets []kueuev1beta2.PodSet
+	for _, role := range roles {
+		if role.Replicas == 0 {
+			continue
+		}
+		template := role.Template.DeepCopy()
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		framework.ReserveHelper(&template.Spec)
+		sets = append(sets, kueuev1beta2.PodSet{
+			Name: role.Type, Count: role.Replicas, Template: *template,
+			TopologyRequest: topologyRequest(template.Annotations),
+		})
+	}
+	return sets
+}
+
+// topologyRequest returns the topology that the annotations of a template request, or nil. Kueue assigns the domains in
+// the order of the replicas.
+func topologyRequest(annotations map[string]string) *kueuev1beta2.TopologyRequest {
+	request := kueuev1beta2.TopologyRequest{PodIndexLabel: new(batchv1beta1.LabelReplicaIndex)}
+	required, isRequired := annotations[annotationRequired]
+	preferred, isPreferred := annotations[annotationPreferred]
+	switch {
+	case isRequired:
+		request.Required = &required
+	case isPreferred:
+		request.Preferred = &preferred
+	case annotations[kueuev1beta2.AnnotationUnconstrained] == "true":
+		request.Unconstrained = new(true)
+	default:
+		return nil
+	}
+	return &request
+}
+
+// HasCounts reports whether the Workload is for the replicas of the roles.
+func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
+	wanted := map[string]int32{}
+	for _, role := range roles {
+		if role.Replicas > 0 {
+			wanted[role.Type] = role.Replicas
+		}
+	}
+	for _, set := range workload.Spec.PodSets {
+		if wanted[set.Name] != set.Count {
+			return false
+		}
+	}
+	return len(wanted) == len(workload.Spec.PodSets)
+}
+
+// Admitted returns how many replicas of each type are admitted.
+func Admitted(workload *kueuev1beta2.Workload) map[string]int32 {
+	admitted := map[string]int32{}
+	for _, set := range workload.Spec.PodSets {
+		admitted[set.Name] = set.Count
+	}
+	if workload.Status.Admission != nil {
+		for _, assignment := range workload.Status.Admission.PodSetAssignments {
+			if assignment.Count != nil {
+				admitted[assignment.Name] = *assignment.Count
+			}
+		}
+	}
+	return admitted
+}
+
+// Exceeding returns a message if the roles have more replicas than are admitted, and an empty string otherwise.
+func Exceeding(admitted map[string]int32, roles []framework.Role) string {
+	for _, role := range roles {
+		if n := admitted[role.Type]; role.Replicas > n {
+			return fmt.Sprintf("Kueue has admitted %d replicas of type %s, and the job has %d: pause and resume the job to "+
+				"request the admission of more", n, role.Type, role.Replicas)
+		}
+	}
+	return ""
+}
+
+// Priority is the priority of a Workload and the class that it comes from. The class is nil if it comes from none.
+type Priority struct {
+	Value int32
+	Ref   *kueuev1beta2.PriorityClassRef
+}
+
+// PriorityOf returns the priority of the first PriorityClass that a template of the roles names, otherwise that of the
+// default PriorityClass.
+func PriorityOf(roles []framework.Role, classes []schedulingv1.PriorityClass) Priority {
+	name := ""
+	for _, role := range roles {
+		name = cmp.Or(name, role.Template.Spec.PriorityClassName)
+	}
+	i := slices.IndexFunc(classes, func(class schedulingv1.PriorityClass) bool {
+		return class.Name == name || name == "" && class.GlobalDefault
+	})
+	if i < 0 {
+		return Priority{}
+	}
+	return Priority{Value: classes[i].Value, Ref: &kueuev1beta2.PriorityClassRef{
+		Group: schedulingv1.GroupName, Kind: "PriorityClass", Name: classes[i].Name,
+	}}
+}

@@ -1,0 +1,105 @@
+package kueue
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// maxMessage is the longest message of a condition, in bytes.
+const maxMessage = 32768
+
+// SetPodsReady sets the condition PodsReady. Under waitForPodsReady, Kueue evicts a Workload whose pods do not become
+// ready in time. Until they are ready for the first time, the condition need not be set.
+func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation int64, now time.Time) {
+	before := meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionPodsReady)
+	wasReady := before != nil && before.Status == metav1.ConditionTrue
+	recovers := before != nil &&
+		(before.Reason == kueuev1beta2.ReasonWaitForRecovery || before.Reason == kueuev1beta2.ReasonRecovered)
+	reason, message := kueuev1beta2.ReasonWaitForStart, "not all replicas run yet"
+	switch {
+	case ready && recovers:
+		reason, message = kueuev1beta2.ReasonRecovered, "all replicas run again"
+	case ready:
+		reason, message = kueuev1beta2.ReasonStarted, "all replicas run"
+	case wasReady, recovers:
+		reason, message = kueuev1beta2.ReasonWaitForRecovery, "a replica is restarted"
+	case before == nil:
+		return
+	}
+	set(status, kueuev1beta2.ConditionPodsReady, ready, reason, message, generation, now)
+}
+
+// ClearAdmission returns the quota of an evicted Workload, whose pods are gone. Only a Workload that was preempted, or
+// that lost its nodes, is requeued by this. For other reasons, Kueue itself decides when.
+func ClearAdmission(status *kueuev1beta2.WorkloadStatus, evicted metav1.Condition, generation int64, now time.Time) {
+	requeue := evicted.Reason == kueuev1beta2.ReasonPreempted || evicted.Reason == kueuev1beta2.ReasonNodeFailures
+	set(status, kueuev1beta2.ConditionRequeued, requeue, evicted.Reason, evicted.Message, generation, now)
+	set(status, kueuev1beta2.ConditionQuotaReserved, false, kueuev1beta2.ReasonPending, evicted.Message, generation, now)
+	if meta.IsStatusConditionTrue(status.Conditions, kueuev1beta2.ConditionAdmitted) {
+		set(status, kueuev1beta2.ConditionAdmitted, false, kueuev1beta2.ReasonNoReservation,
+			"the workload has no reservation", generation, now)
+	}
+	if meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionPodsReady) != nil {
+		set(status, kueuev1beta2.ConditionPodsReady, false, kueuev1beta2.ReasonWaitForStart, "not all replicas run yet",
+			generation, now)
+	}
+	status.Admission = nil
+	status.ReclaimablePods = nil
+}
+
+// Finish reports the end of the job.
+func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generation int64, now time.Time) {
+	if meta.IsStatusConditionTrue(status.Conditions, kueuev1beta2.ConditionFinished) {
+		return
+	}
+	reason := kueuev1beta2.ReasonFailed
+	if end.Type != batchv1beta1.ConditionFailureTarget {
+		reason = kueuev1beta2.ReasonSucceeded
+	}
+	// The message of the end can quote the output of a program.
+	set(status, kueuev1beta2.ConditionFinished, true, reason, "the job has ended: "+end.Reason, generation, now)
+}
+
+// Reclaim reports how many replicas of each PodSet have ended and are never restarted. A number never decreases.
+func Reclaim(status *kueuev1beta2.WorkloadStatus, podSets []kueuev1beta2.PodSet, done map[string]int32) {
+	before := map[string]int32{}
+	for _, r := range status.ReclaimablePods {
+		before[r.Name] = r.Count
+	}
+	var reclaimable []kueuev1beta2.ReclaimablePod
+	for _, set := range podSets {
+		if n := min(set.Count, max(before[set.Name], done[set.Name])); n > 0 {
+			reclaimable = append(reclaimable, kueuev1beta2.ReclaimablePod{Name: set.Name, Count: n})
+		}
+	}
+	status.ReclaimablePods = reclaimable
+}
+
+// SameStatus reports whether two statuses are the same.
+func SameStatus(a, b kueuev1beta2.WorkloadStatus) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// set sets a condition as Kueue does.
+func set(
+	status *kueuev1beta2.WorkloadStatus, conditionType string, isTrue bool, reason, message string, generation int64,
+	now time.Time,
+) {
+	value := metav1.ConditionFalse
+	if isTrue {
+		value = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type:               conditionType,
+		Status:             value,
+		Reason:             reason,
+		Message:            report.Truncated(message, maxMessage),
+		ObservedGeneration: generation,
+		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	})
+}

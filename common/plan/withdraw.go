@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// standing returns whether the job may run, as far as its admission is concerned.
+func (v *view) standing() Standing {
+	if v.seen.Admission == nil {
+		return Standing{}
+	}
+	return v.seen.Admission.Standing(v.job.UID)
+}
+
+// waitsForStart reports whether the job has not started, or not started again, because it waits for its admission. A
+// job whose pods exist has started, even if its first status write is deferred and its admission is withdrawn by now.
+func (v *view) waitsForStart() bool {
+	return v.job.Status.StartTime == nil && v.standing().Waits && !slices.ContainsFunc(v.replicas, (*replica).isCurrent)
+}
+
+// isCurrent reports whether the replica has a pod of the current attempt.
+func (r *replica) isCurrent() bool { return r.pod != nil && !r.obsolete() }
+
+// whyStop returns why replicas that run must stop. It is empty if they may go on, or if none runs.
+func (v *view) whyStop() string {
+	standing := v.standing()
+	if standing == (Standing{}) {
+		return ""
+	}
+	for _, r := range v.replicas {
+		if !r.isCurrent() || r.done {
+			continue
+		}
+		if standing.Stops != "" {
+			return standing.Stops
+		}
+		if r.pod.CreationTimestamp.Time.Before(standing.Since) {
+			return fmt.Sprintf("%s was not created for the present admission of the job", r.pod.Name)
+		}
+	}
+	return ""
+}
+
+// withdraw stops all replicas of a job whose admission is withdrawn. As a pause, it begins a new attempt, so that all
+// pods belong to an earlier one and their failures are ignored. The status is written before the first pod is deleted.
+// The job waits for its next admission.
+func (s *steps) withdraw() {
+	message := s.whyStop()
+	s.Status.Evictions++
+	s.Status.StartTime = nil
+	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
+	if meta.IsStatusConditionTrue(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure) {
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonQueued, message)
+	}
+	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventStopped, "Stop", message)
+}

@@ -1,0 +1,141 @@
+package conformance
+
+import (
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
+)
+
+// The Workload of a job that has ended.
+const (
+	succeeded = "job for 2: Admitted, Finished (Succeeded), QuotaReserved"
+	requeued  = succeeded + ", Requeued (Preempted)"
+)
+
+// kueueScenarios are scenarios of jobs that Kueue admits.
+var kueueScenarios = []scenario{
+	{
+		name:  "a job that Kueue has admitted restarts without another admission",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{hasWorkload(true), run, exits(1, 1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods:      []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "the failure of a job is reported to Kueue",
+		shape: inKueue(two(never, scopeJob)),
+		steps: []step{run, exits(1, 1)},
+		want: result{
+			Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"1 Failed"},
+			Workloads: []string{"job for 2: Admitted, Finished (Failed), QuotaReserved"},
+		},
+	},
+	{
+		name:   "a job waits for Kueue without a limit of time",
+		shape:  inKueue(two(onFailure, scopeJob, deadline(60))),
+		before: []step{closes},
+		steps: []step{
+			stands(batchv1beta1.JobPhasePending), passes(2 * time.Minute), opens, run, passes(30 * time.Second), exits(1, 0),
+			exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "a job that Kueue evicts stops, and runs again when it is admitted",
+		shape: inKueue(two(onFailure, scopeJob, limit(0))),
+		steps: []step{run, evicts, run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{requeued},
+		},
+	},
+	{
+		name:  "a job whose replicas restart alone stops when Kueue evicts it",
+		shape: inKueue(two(onFailure, scopeReplica)),
+		steps: []step{
+			run, exits(1, 1), evicts, closes, passes(time.Minute), stands(batchv1beta1.JobPhasePending), opens, run, exits(1, 0),
+			exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
+			Pods:      []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{requeued},
+		},
+	},
+	{
+		name:  "a failure that happens with an eviction counts",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(evicts, exits(1, 1)), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods:      []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{requeued},
+		},
+	},
+	{
+		name:  "a job succeeds if its leader succeeds with an eviction",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(evicts, exits(0, 0))},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"},
+			Workloads: []string{
+				"job for 2: Admitted, Evicted (Preempted), Finished (Succeeded), QuotaReserved",
+			},
+		},
+	},
+	{
+		name:  "a job that Kueue has admitted is paused and resumed with more replicas",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{
+			run, paused, hasWorkload(false), edited(func(s *Shape) { s.Replicas = 3 }), resumed, hasWorkload(true), run,
+			exits(1, 0), exits(2, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded", "2 Succeeded"},
+			Workloads: []string{"job for 3: Admitted, Finished (Succeeded), QuotaReserved"},
+		},
+	},
+	{
+		name:  "a job is paused just when Kueue evicts it",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, together(evicts, paused), hasWorkload(false), resumed, run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "a job whose Workload a user deletes gets another one, and other pods",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, passes(time.Minute), workloadDeleted, hasWorkload(true), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "the Workload is deleted with its job",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, jobDeleted},
+	},
+	{
+		name:   "a job starts once a Workload with another owner no longer has its name",
+		shape:  inKueue(two(onFailure, scopeJob)),
+		before: []step{taken(model.Workloads)},
+		steps: []step{
+			passes(2 * time.Minute), stands(batchv1beta1.JobPhasePending), reportsOwner, freed(model.Workloads),
+			passes(2 * time.Minute), run, exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{succeeded},
+		},
+	},
+}

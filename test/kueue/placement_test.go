@@ -1,0 +1,153 @@
+package kueue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+)
+
+// flavor is the manifest of a ResourceFlavor for the nodes with the label pool. %[1]s is its name and the value of the
+// label.
+const flavor = `---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: %[1]s}
+spec: {nodeLabels: {pool: %[1]s}}
+`
+
+// clusterQueue is the manifest of a ClusterQueue in the cohort lab with a LocalQueue of the same name. %[1]s is its
+// name, and %[2]s are its flavors.
+const clusterQueue = `---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: %[1]s}
+spec:
+  cohortName: lab
+  namespaceSelector: {}
+  preemption: {reclaimWithinCohort: Any}
+  resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [%[2]s]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: %[1]s, namespace: default}
+spec: {clusterQueue: %[1]s}
+`
+
+// quota returns a flavor of a ClusterQueue with a quota of CPUs.
+func quota(flavor string, cpus int) string {
+	return fmt.Sprintf(`{name: %s, resources: [{name: cpu, nominalQuota: %d}]}`, flavor, cpus)
+}
+
+// label sets a label of a node.
+func (c *cluster) label(ctx context.Context, node, key, value string) {
+	GinkgoHelper()
+	c.patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+		fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, key, value))
+}
+
+// jobIn creates a PyTorchTrainingJob for a LocalQueue. The template has the annotation, if one is given.
+func (c *cluster) jobIn(ctx context.Context, queue, name, annotation string) job {
+	GinkgoHelper()
+	manifest := fmt.Sprintf(kinds[pytorch], name, kueuev1beta2.LabelQueueName+": "+queue)
+	if annotation != "" {
+		metadata := "template: {metadata: {annotations: {" + annotation + "}}, spec:"
+		manifest = strings.Replace(manifest, "template: {spec:", metadata, 1)
+	}
+	c.apply(ctx, manifest)
+	return job{cluster: c, kind: pytorch, name: name}
+}
+
+// nodes returns a function that lists the nodes of the pods of the job, each once.
+func (j job) nodes(ctx context.Context) func() ([]string, error) {
+	return func() ([]string, error) {
+		pods, err := j.pods(ctx)()
+		var nodes []string
+		for _, pod := range pods {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+		slices.Sort(nodes)
+		return slices.Compact(nodes), err
+	}
+}
+
+var _ = Describe("A job that Kueue admits", func() {
+	It("runs on the nodes of the flavor that has quota for it", func(ctx context.Context) {
+		c := start(ctx, configuration, "8", "8")
+		c.label(ctx, "simulated-0", "pool", "reserved")
+		c.label(ctx, "simulated-1", "pool", "spot")
+		c.apply(ctx, fmt.Sprintf(flavor, "reserved")+fmt.Sprintf(flavor, "spot")+
+			fmt.Sprintf(clusterQueue, "team", quota("reserved", 2)+", "+quota("spot", 2)))
+		first := c.jobIn(ctx, "team", "first", "")
+		Eventually(ctx, first.state(ctx)).Should(Equal("Running"))
+		second := c.jobIn(ctx, "team", "second", "")
+		Eventually(ctx, second.state(ctx)).Should(Equal("Running"))
+		Expect(first.nodes(ctx)()).To(Equal([]string{"simulated-0"}))
+		Expect(second.nodes(ctx)()).To(Equal([]string{"simulated-1"}))
+	})
+
+	It("borrows quota, and gives it back when its owner needs it", func(ctx context.Context) {
+		c := start(ctx, configuration, "8")
+		c.label(ctx, "simulated-0", "pool", "default")
+		c.apply(ctx, fmt.Sprintf(flavor, "default")+fmt.Sprintf(clusterQueue, "ours", quota("default", 2))+
+			fmt.Sprintf(clusterQueue, "theirs", quota("default", 2)))
+		jobs := []job{c.jobIn(ctx, "ours", "first", ""), c.jobIn(ctx, "ours", "second", "")}
+		for _, j := range jobs {
+			Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+		}
+		owner := c.jobIn(ctx, "theirs", "owner", "")
+		Eventually(ctx, owner.state(ctx)).Should(Equal("Running"))
+		// Kueue chooses which of the two jobs it evicts.
+		Eventually(ctx, func(g Gomega) {
+			var states []string
+			for _, j := range jobs {
+				state, err := j.state(ctx)()
+				g.Expect(err).NotTo(HaveOccurred())
+				states = append(states, strings.SplitN(state, ":", 2)[0])
+			}
+			g.Expect(states).To(ConsistOf("Running", "Pending Queued"))
+		}).Should(Succeed())
+		owner.ends(ctx, 1)
+		owner.ends(ctx, 0)
+		for _, j := range jobs {
+			Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+		}
+	})
+
+	It("runs within the rack that its template requires", func(ctx context.Context) {
+		c := start(ctx, configuration, "1", "1", "1", "1")
+		for node, rack := range map[string]string{
+			"simulated-0": "a", "simulated-1": "b", "simulated-2": "a", "simulated-3": "b",
+		} {
+			c.label(ctx, node, "pool", "default")
+			c.label(ctx, node, "rack", rack)
+		}
+		c.apply(ctx, `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
+`+strings.Replace(fmt.Sprintf(flavor, "default"), "spec: {", "spec: {topologyName: racks, ", 1)+
+			fmt.Sprintf(clusterQueue, "team", quota("default", 4)))
+		const required = "kueue.x-k8s.io/podset-required-topology: rack"
+		var all []string
+		for _, name := range []string{"first", "second"} {
+			j := c.jobIn(ctx, "team", name, required)
+			Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+			nodes, err := j.nodes(ctx)()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(nodes).To(BeElementOf([]string{"simulated-0", "simulated-2"}, []string{"simulated-1", "simulated-3"}))
+			all = append(all, nodes...)
+		}
+		Expect(all).To(ConsistOf("simulated-0", "simulated-1", "simulated-2", "simulated-3"))
+	})
+})
