@@ -194,7 +194,7 @@ func (w Workload) isAdmitted(job types.UID) bool {
 
 // Standing implements plan.Admission. While the Workload cannot be read, the replicas that run go on: they were
 // admitted. They also go on while there is no Workload, since that is so when Kueue is being removed. Otherwise, the
-// job gets another Workload, and its pods are older.
+// job gets another Workload, and its pods are older. Only pods that were created in the same second as it stay.
 func (w Workload) Standing(job types.UID) plan.Standing {
 	switch {
 	case w.Unknown, w.Problem != nil, w.Object == nil:

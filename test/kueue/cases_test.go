@@ -69,7 +69,11 @@ spec:
 		c.patch(ctx, j.workloadObject(), `{"spec": {"active": true}}`)
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 
-		By("deleting the workload")
+		By("deleting the workload, not in the second in which the pods were created")
+		pods, err := j.pods(ctx)()
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() time.Time { return time.Now().Truncate(time.Second) }).Should(
+			BeTemporally(">", pods[0].CreationTimestamp.Time))
 		before, err := j.workload(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.Client.Delete(ctx, before)).To(Succeed())
@@ -158,15 +162,18 @@ spec:
 		const scheduler = "spec:\n  scheduler: {t9kScheduler: {queue: queue}}\n"
 		manifest = strings.Replace(manifest, "spec:\n", scheduler, 1)
 		Expect(yaml.Unmarshal([]byte(manifest), object)).To(Succeed())
-		Expect(c.Client.Create(ctx, object)).To(MatchError(ContainSubstring(
-			"the label kueue.x-k8s.io/queue-name cannot be used with spec.scheduler.t9kScheduler: remove one of them")))
+		// The API server enforces a new policy after a moment.
+		Eventually(ctx, func() error { return c.Client.Create(ctx, object.DeepCopy(), client.DryRunAll) }).Should(MatchError(
+			ContainSubstring("the label kueue.x-k8s.io/queue-name cannot be used with spec.scheduler.t9kScheduler: " +
+				"remove one of them")))
 
 		j := c.job(ctx, pytorch, "job")
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 		for _, queue := range []string{`"other"`, "null"} {
-			Expect(c.Client.Patch(ctx, j.object(), client.RawPatch(types.MergePatchType,
-				[]byte(`{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": `+queue+`}}}`)))).
-				To(MatchError(ContainSubstring("the label kueue.x-k8s.io/queue-name cannot be changed while the job runs")))
+			patch := client.RawPatch(types.MergePatchType,
+				[]byte(`{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": `+queue+`}}}`))
+			Eventually(ctx, func() error { return c.Client.Patch(ctx, j.object(), patch, client.DryRunAll) }).Should(MatchError(
+				ContainSubstring("the label kueue.x-k8s.io/queue-name cannot be changed while the job runs")))
 		}
 	})
 

@@ -2,6 +2,7 @@ package kueue
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -56,12 +57,23 @@ spec:
 				Eventually(ctx, first.counts(ctx)).Should(Equal("evictions 1, pauses 0, attempt 0, backoffCount 0"))
 
 				By("letting the urgent job end, and the others run in turn")
-				for _, j := range []job{urgent, first, second} {
-					Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
-					j.ends(ctx, 1)
-					j.ends(ctx, 0)
-					Eventually(ctx, j.state(ctx)).Should(Equal("Succeeded"))
-					Eventually(ctx, j.condition(ctx, kueuev1beta2.ConditionFinished)).Should(Equal("True Succeeded"))
+				// Kueue runs the older of two Workloads first, but does not order those of the same second.
+				for waiting := []job{urgent, first, second}; len(waiting) > 0; {
+					var next job
+					Eventually(ctx, func(g Gomega) {
+						runs := slices.IndexFunc(waiting, func(j job) bool {
+							state, err := j.state(ctx)()
+							g.Expect(err).NotTo(HaveOccurred())
+							return state == "Running"
+						})
+						g.Expect(runs).NotTo(Equal(-1), "no job runs")
+						next = waiting[runs]
+					}).Should(Succeed())
+					waiting = slices.DeleteFunc(waiting, func(j job) bool { return j == next })
+					next.ends(ctx, 1)
+					next.ends(ctx, 0)
+					Eventually(ctx, next.state(ctx)).Should(Equal("Succeeded"))
+					Eventually(ctx, next.condition(ctx, kueuev1beta2.ConditionFinished)).Should(Equal("True Succeeded"))
 				}
 				Eventually(ctx, first.counts(ctx)).Should(Equal("evictions 1, pauses 0, attempt 0, backoffCount 0"))
 
