@@ -195,15 +195,12 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 // noUpdates drops update events.
 var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
 
-// queueChanges passes updates of the label by which Kueue admits a job.
+// queueChanges drops updates that leave the label by which Kueue admits a job as it is.
 var queueChanges = predicate.Funcs{
-	CreateFunc: func(ctrlevent.CreateEvent) bool { return false },
 	UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		const label = kueuev1beta2.LabelQueueName
 		return e.ObjectOld.GetLabels()[label] != e.ObjectNew.GetLabels()[label]
 	},
-	DeleteFunc:  func(ctrlevent.DeleteEvent) bool { return false },
-	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
 }
 
 // deletions passes only deletions. No other event of a Service matters to a job.

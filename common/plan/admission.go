@@ -139,7 +139,7 @@ func (s *steps) seekAdmission() {
 func (s *steps) limitCreations(most map[string]int32) {
 	count := map[string]int32{}
 	for _, r := range s.replicas {
-		if r.done || r.pod != nil && !r.obsolete() {
+		if r.done || r.isCurrent() {
 			count[r.member.Role.Type]++
 		}
 	}
@@ -185,7 +185,7 @@ func (s *steps) doneByRole() map[string]int32 {
 // needsScheduling reports whether a replica has no node, or needs another one.
 func (s *steps) needsScheduling() bool {
 	return slices.ContainsFunc(s.replicas, func(r *replica) bool {
-		hasNode := r.pod != nil && !r.obsolete() &&
+		hasNode := r.isCurrent() &&
 			(r.pod.Spec.NodeName != "" || r.outcome.Phase != batchv1beta1.ReplicaPhasePending)
 		return !r.hasDonePart() && !hasNode
 	})
@@ -194,7 +194,7 @@ func (s *steps) needsScheduling() bool {
 // areReady reports whether each replica is ready or has ended and is not restarted.
 func (s *steps) areReady() bool {
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
-		isReady := r.pod != nil && !r.obsolete() && r.outcome.Ready
+		isReady := r.isCurrent() && r.outcome.Ready
 		return !r.hasDonePart() && !isReady
 	})
 }
@@ -203,7 +203,7 @@ func (s *steps) areReady() bool {
 func (s *steps) presentPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, r := range s.replicas {
-		if r.pod != nil && !r.obsolete() && !r.hasDonePart() {
+		if r.isCurrent() && !r.hasDonePart() {
 			pods = append(pods, r.pod)
 		}
 	}

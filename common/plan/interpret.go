@@ -98,8 +98,8 @@ func (v *view) deadline() (time.Time, bool) {
 func (v *view) hasOnlyCurrentPods() bool {
 	current := 0
 	for _, r := range v.replicas {
-		//equivalent:never r.pod != nil && !r.obsolete() => the callers then check each pod, which only takes longer
-		if r.pod != nil && !r.obsolete() {
+		//equivalent:never r.isCurrent() => the callers then check each pod, which only takes longer
+		if r.isCurrent() {
 			//equivalent:decrement instead of increment in current++ => as above
 			//equivalent:without current++ => as above
 			current++

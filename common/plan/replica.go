@@ -56,6 +56,9 @@ func (r *replica) obsolete() bool {
 	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
 
+// isCurrent reports whether the replica has a pod of the current attempt.
+func (r *replica) isCurrent() bool { return r.pod != nil && !r.obsolete() }
+
 // failure returns the failure of the replica in its current attempt, or nil. A pod that is being deleted has failed if
 // Kubernetes disrupted it. If somebody else deleted it, its exit is ignored. A recorded failure that restarts all
 // replicas counts even if its pod is gone before the failure is counted.

@@ -119,7 +119,7 @@ func (s *steps) setInitialized() {
 		s.refuse(s.refusal.Reason, s.refusal.Error())
 		return
 	}
-	isMissing := func(r *replica) bool { return (r.pod == nil || r.obsolete()) && !r.done }
+	isMissing := func(r *replica) bool { return !r.isCurrent() && !r.done }
 	isTried := s.CreateService || s.EnsureNetworkPolicy || s.Admission.Action != "" || s.isAdmissionUnknown()
 	if isTried || s.waitsFor == nil && slices.ContainsFunc(s.replicas, isMissing) {
 		if c := initialized(s.Status); c != nil && IsCreateFailure(c.Reason) {

@@ -77,7 +77,7 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 	if r.done || r.outdated {
 		return r.recorded
 	}
-	if r.pod == nil || r.obsolete() {
+	if !r.isCurrent() {
 		return entry
 	}
 	entry.UID = r.pod.UID
@@ -113,7 +113,7 @@ func (r *replica) withFirstEnd(c corev1.ContainerStatus) corev1.ContainerStatus 
 // finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. The phase is Deleted
 // only if the clean-up deleted the pod, or would have deleted it.
 func (r *replica) finalEntry(run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
-	if r.pod != nil && !r.obsolete() && !r.outcome.Terminating {
+	if r.isCurrent() && !r.outcome.Terminating {
 		return r.entry()
 	}
 	entry := r.recorded

@@ -25,9 +25,6 @@ func (v *view) waitsForStart() bool {
 	return v.job.Status.StartTime == nil && v.standing().Waits && !slices.ContainsFunc(v.replicas, (*replica).isCurrent)
 }
 
-// isCurrent reports whether the replica has a pod of the current attempt.
-func (r *replica) isCurrent() bool { return r.pod != nil && !r.obsolete() }
-
 // whyStop returns why replicas that run must stop. It is empty if they may go on, or if none runs.
 func (v *view) whyStop() string {
 	standing := v.standing()
