@@ -18,7 +18,8 @@ import (
 
 // labelsRead are the labels that controllers read to find the pods of a job and their attempts.
 var labelsRead = []string{
-	batchv1beta1.LabelJobKind, batchv1beta1.LabelJobName, batchv1beta1.LabelAttempt, schedulerv1beta1.LabelGroupName,
+	batchv1beta1.LabelJobKind, batchv1beta1.LabelJobName, batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy,
+	schedulerv1beta1.LabelGroupName,
 }
 
 // refuseChanged deletes a pod that was just created if admission changed a label that the controllers read. With the

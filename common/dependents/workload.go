@@ -194,13 +194,13 @@ func (w Workload) isAdmitted(job types.UID) bool {
 
 // Standing implements plan.Admission. While the Workload cannot be read, the replicas that run go on: they were
 // admitted. They also go on while there is no Workload, since that is so when Kueue is being removed. Otherwise, the
-// job gets another Workload, and its pods are older. Only pods that were created in the same second as it stay.
+// job gets another Workload, and pods that the former one admitted stop.
 func (w Workload) Standing(job types.UID) plan.Standing {
 	switch {
 	case w.Unknown, w.Problem != nil, w.Object == nil:
 		return plan.Standing{Waits: true}
 	case w.isAdmitted(job):
-		return plan.Standing{Since: w.Object.CreationTimestamp.Time}
+		return plan.Standing{AdmittedBy: w.Object.UID}
 	}
 	standing := plan.Standing{Waits: true, Stops: "Kueue has not admitted the workload of the job"}
 	if w.is(kueuev1beta2.ConditionEvicted) {

@@ -56,6 +56,9 @@ func evicted(reason string) func(*kueuev1beta2.Workload) {
 	return has("Evicted", metav1.ConditionTrue, reason, "another job needs the quota")
 }
 
+// byWorkload makes a pod one that the Workload has admitted.
+func byWorkload(p *corev1.Pod) { p.Labels[batchv1beta1.LabelAdmittedBy] = "workload-uid" }
+
 func seenWorkload(w *kueuev1beta2.Workload) dependents.Workload {
 	return dependents.Workload{View: dependents.View[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"}
 }
@@ -64,14 +67,18 @@ func TestPlanWorkload(t *testing.T) {
 	t.Parallel()
 	both := []string{created("job-worker-0", "0"), created("job-worker-1", "0")}
 	run := func() []*corev1.Pod {
-		return []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running)}
+		return []*corev1.Pod{
+			pod("job-worker-0", byWorkload, onNode("a"), running), pod("job-worker-1", byWorkload, onNode("a"), running),
+		}
 	}
 	ran := func() *jobBuilder {
 		seen := seeing(run()...)
 		seen.Admission = seenWorkload(workload(admittedFor(2)))
 		return job(role("worker", 2)).SawIn(seen)
 	}
-	fails := func() []*corev1.Pod { return []*corev1.Pod{run()[0], pod("job-worker-1", onNode("a"), exited(1))} }
+	fails := func() []*corev1.Pod {
+		return []*corev1.Pod{run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(1))}
+	}
 	unknown := dependents.Workload{Queue: "lab"}
 	unknown.Unknown = true
 	missing := dependents.Workload{Queue: "lab"}
@@ -151,12 +158,17 @@ func TestPlanWorkload(t *testing.T) {
 			job: ran(), view: dependents.Workload{Queue: "lab"}, pods: run(), wantStarted: true,
 			wantChange: "Create", wantMessage: "all 2 replicas run or have ended",
 		},
-		"pods that are older than the workload stop, since another one admitted them": {
+		"pods that another workload has admitted stop": {
 			job: ran(), pods: run(), wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 0",
 			view: seenWorkload(workload(admittedFor(2), func(w *kueuev1beta2.Workload) {
-				w.CreationTimestamp = metav1.NewTime(now.Add(time.Hour))
+				w.UID = "another"
 			})),
 			wantMessage: "job-worker-0 is being replaced",
+		},
+		"pods that nobody has admitted stop when the job gets its queue": {
+			job: ran(), wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 0",
+			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running)},
+			view: seenWorkload(workload(admittedFor(2))), wantMessage: "job-worker-0 is being replaced",
 		},
 		"the admission of an evicted workload is kept while a pod is left": {
 			job:  ran().SawIn(withWorkload(workload(admittedFor(2), evicted("Preempted")), run()...)),

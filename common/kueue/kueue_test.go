@@ -132,7 +132,7 @@ func TestDecorate(t *testing.T) {
 	spot := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists}
 	checked := corev1.Toleration{Key: "checked", Operator: corev1.TolerationOpExists}
 	workload := &kueuev1beta2.Workload{
-		ObjectMeta: metav1.ObjectMeta{Name: "job"},
+		ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "workload-uid"},
 		Status: kueuev1beta2.WorkloadStatus{
 			Admission: &kueuev1beta2.Admission{PodSetAssignments: []kueuev1beta2.PodSetAssignment{
 				{Name: "master", Flavors: map[corev1.ResourceName]string{"cpu": "other"}},
@@ -160,7 +160,9 @@ func TestDecorate(t *testing.T) {
 	PodInfoOf(workload, "worker", flavors).Decorate(pod)
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels: map[string]string{"kept": "yes", "kueue.x-k8s.io/podset": "worker"},
+			Labels: map[string]string{
+				"kept": "yes", "kueue.x-k8s.io/podset": "worker", "batch.tensorstack.dev/admitted-by": "workload-uid",
+			},
 			Annotations: map[string]string{
 				"kueue.x-k8s.io/workload": "job", "kueue.x-k8s.io/podset-unconstrained-topology": "true",
 			},

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
@@ -23,7 +24,9 @@ func PodInfoOf(
 	workload *kueuev1beta2.Workload, podSet string, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
 ) PodInfo {
 	info := PodInfo{
-		labels:       map[string]string{kueuev1beta2.LabelPodSet: podSet},
+		labels: map[string]string{
+			kueuev1beta2.LabelPodSet: podSet, batchv1beta1.LabelAdmittedBy: string(workload.UID),
+		},
 		annotations:  map[string]string{kueuev1beta2.AnnotationWorkload: workload.Name},
 		nodeSelector: map[string]string{},
 	}

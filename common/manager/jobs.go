@@ -129,7 +129,7 @@ func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := plan.IsHeld(pod), pick(pod.Labels, []string{batchv1beta1.LabelJobName})
 	if HasController(pod, kind) {
-		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt}, nil)
+		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy}, nil)
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 		StripPodStatus(&pod.Status)
 	} else {

@@ -69,8 +69,9 @@ type Standing struct {
 	Waits bool
 	// Stops is why the replicas that run must stop. It is empty if they may go on.
 	Stops string
-	// Since is when the admission was requested. Pods that are older were not admitted by it.
-	Since time.Time
+	// AdmittedBy is the UID of the object that has admitted the job. Pods without the label LabelAdmittedBy with this
+	// value were not admitted by it. It is empty if pods do not have the label.
+	AdmittedBy types.UID
 }
 
 // Answer is a decision about the object of an Admission, and its consequences for missing pods.

@@ -58,6 +58,7 @@ func (s *steps) buildPod(
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
+	delete(pod.Labels, batchv1beta1.LabelAdmittedBy)
 	dropReserved(pod.Labels)
 	dropReserved(pod.Annotations)
 	maps.Copy(pod.Labels, Labels(s.job.Kind.Kind, s.job.Name))

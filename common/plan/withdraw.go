@@ -38,7 +38,7 @@ func (v *view) whyStop() string {
 		if standing.Stops != "" {
 			return standing.Stops
 		}
-		if r.pod.CreationTimestamp.Time.Before(standing.Since) {
+		if by := standing.AdmittedBy; by != "" && r.pod.Labels[batchv1beta1.LabelAdmittedBy] != string(by) {
 			return fmt.Sprintf("%s was not created for the present admission of the job", r.pod.Name)
 		}
 	}

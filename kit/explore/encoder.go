@@ -227,6 +227,7 @@ func (e *encoder) encode(object client.Object) string {
 	case *corev1.Pod:
 		fmt.Fprintf(&b, "%s %s %s ",
 			model.AttemptLabel(object), object.Spec.NodeName, object.Annotations[model.MembersAnnotation])
+		fmt.Fprintf(&b, "by %s ", object.Labels[batchv1beta1.LabelAdmittedBy])
 		fmt.Fprintf(&b, "%s %s %t ",
 			object.Labels[batchv1beta1.LabelJobKind], object.Labels[batchv1beta1.LabelJobName], model.IsLate(object))
 		if plan.IsHeld(object) && object.DeletionGracePeriodSeconds != nil {
@@ -246,7 +247,7 @@ func (e *encoder) encode(object client.Object) string {
 		status.InitContainerStatuses = nil // they exist whenever the other statuses exist
 		write(&b, status)
 	case *kueuev1beta2.Workload:
-		fmt.Fprintf(&b, "%s admitted %t ", object.CreationTimestamp, object.Status.Admission != nil)
+		fmt.Fprintf(&b, "admitted %t ", object.Status.Admission != nil)
 		for _, c := range object.Status.Conditions {
 			fmt.Fprintf(&b, "%s %s %s %s ", c.Type, c.Status, c.Reason, c.Message)
 		}

@@ -14,6 +14,9 @@ const (
 	// replaced together when the pod was created (status.attempt + status.pauses). If the replica had also been replaced
 	// by itself since then, a dot and the number of those replacements follow.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
+	// LabelAdmittedBy holds the UID of the Workload by which Kueue has admitted the pod. Pods of jobs that are not in a
+	// queue of Kueue do not have it.
+	LabelAdmittedBy = "batch.tensorstack.dev/admitted-by"
 )
 
 // FinalizerLeader keeps the pod of a leader until the status of the job records how the pod ended. Controllers with
