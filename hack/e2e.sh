@@ -29,6 +29,13 @@ if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)
 	hack/install.sh "${@:2}"
 	eval "$(bin/localcluster env)"
 fi
-cd test
-PATH=$PWD/../bin:$PATH E2E=true ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=80m --poll-progress-after=5m \
-	--label-filter="$1" ./e2e
+export PATH=$PWD/bin:$PATH E2E=true
+if (cd test && ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=80m --poll-progress-after=5m --label-filter="$1" ./e2e); then
+	exit
+fi
+# A component that has ended, or pods that do not start or end, can explain the failure.
+kubectl get pods --all-namespaces | head -n 40 || true
+bin/localcluster status || true
+logs=$(dirname "$(bin/localcluster kubeconfig)")/logs
+tail -n 4 "$logs"/kube-controller-manager.log "$logs"/kubelet.log 2>/dev/null | cut -c 1-300 || true
+exit 1
