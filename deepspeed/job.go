@@ -34,6 +34,7 @@ func (deepspeed) JobSpec(job *v1beta1.DeepSpeedJob) framework.JobSpec {
 		RunMode:             job.Spec.RunMode,
 		Elastic:             elasticOf(job),
 		Scheduler:           job.Spec.Scheduler,
+		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 		HasLauncher:         true,
 	}
 	if spec.Elastic != nil {

@@ -5,9 +5,15 @@
 # DeepSpeed of versions.yaml instead of the newest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ "$1" = scheduling ] || [ "$1" = kueue ]; then # on separate control planes with simulated nodes
+case "$1" in
+scheduling) folder=scheduling ;;
+kueue | multikueue | "kueue && !multikueue") folder=kueue ;;
+*) folder=e2e ;;
+esac
+if [ $folder != e2e ]; then # on separate control planes with simulated nodes
 	cd test
-	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m "./$1"
+	E2E=true exec ../bin/ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=90m --poll-progress-after=5m \
+		--label-filter="$1" ./$folder
 fi
 if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)" ]; then
 	images=(pytorch tensorflow deepspeed tensorboard)

@@ -46,6 +46,7 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 		RunMode:             job.Spec.RunMode,
 		Elastic:             elasticOf(job),
 		Scheduler:           job.Spec.Scheduler,
+		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 	}
 	switch {
 	case spec.Elastic != nil:

@@ -14,6 +14,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,
 		RunMode:             job.Spec.RunMode,
 		Scheduler:           job.Spec.Scheduler,
+		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 	}
 	roles := make([]framework.Role, 0, len(job.Spec.ReplicaSpecs))
 	for i := range job.Spec.ReplicaSpecs {

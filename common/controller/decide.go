@@ -25,7 +25,7 @@ type decision struct {
 // decide decides about the job and, separately, about its TensorBoard. The training does not depend on the TensorBoard.
 func decide(job plan.Job, seen observation, now time.Time) decision {
 	d := decision{Decision: plan.Decide(job, seen.Observation, now)}
-	if d.DeleteJob {
+	if d.DeleteJob || !job.Spec.RunsHere() {
 		return d
 	}
 	d.tensorBoard = seen.tensorBoard.Decide(&job, now)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +16,7 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/memsize"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // Limits of the memory that tenants can use. Namespaces share largeJobMemory and podMemory: see package fair.
@@ -37,22 +39,32 @@ const (
 // user sets it, a small job is read like a large one.
 const annotationSize = "batch.tensorstack.dev/size-in-memory"
 
-// readLabels returns the labels of a job that the controller reads: those of Kueue.
-func readLabels(labels map[string]string) map[string]string {
-	var read map[string]string
-	for _, key := range []string{kueuev1beta2.LabelQueueName, kueuev1beta2.LabelPriorityClass} {
-		if value, ok := labels[key]; ok {
-			if read == nil {
-				read = map[string]string{}
+// keysRead are the labels and annotations of a job that the controller reads: those of Kueue.
+var keysRead = []string{
+	kueuev1beta2.LabelQueueName, kueuev1beta2.LabelPriorityClass, kueuev1beta2.LabelMaxExecTime,
+	kueuev1beta2.LabelMultiKueueOrigin, kueuev1beta2.PrebuiltWorkload, kueuev1beta2.AnnotationAdmissionGatedBy,
+}
+
+// maxValue limits the length of a label or annotation in the cache, in bytes.
+const maxValue = 1 << 10
+
+// onlyRead returns the labels or annotations that the controller reads, with truncated values. It returns nil if there
+// are none.
+func onlyRead(all map[string]string) map[string]string {
+	var kept map[string]string
+	for _, key := range keysRead {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
 			}
-			read[key] = value
+			kept[key] = report.Truncated(value, maxValue)
 		}
 	}
-	return read
+	return kept
 }
 
 // CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations that
-// the controller does not read. Of a large job it keeps only the metadata and the phase. The function is idempotent,
+// the controller does not read. Of a large job it keeps only this metadata and the phase. The function is idempotent,
 // because a cache transforms listed objects twice.
 func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.TransformFunc {
 	return func(object any) (any, error) {
@@ -62,12 +74,13 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 		}
 		measured := job.GetAnnotations()[annotationSize]
 		job.SetManagedFields(nil)
-		job.SetAnnotations(nil)
-		job.SetLabels(readLabels(job.GetLabels()))
+		job.SetLabels(onlyRead(job.GetLabels()))
+		annotations := onlyRead(job.GetAnnotations())
+		job.SetAnnotations(annotations)
 		size := memsize.Of(job)
 		if size <= maxCachedJob {
 			if _, err := parseSize(measured); err == nil {
-				job.SetAnnotations(map[string]string{annotationSize: measured})
+				job.SetAnnotations(labels.Merge(annotations, map[string]string{annotationSize: measured}))
 			}
 			return job, nil
 		}
@@ -79,7 +92,8 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 		kept.SetGeneration(job.GetGeneration())
 		kept.SetCreationTimestamp(job.GetCreationTimestamp())
 		kept.SetDeletionTimestamp(job.GetDeletionTimestamp())
-		kept.SetAnnotations(map[string]string{annotationSize: strconv.FormatInt(size, 10)})
+		kept.SetLabels(job.GetLabels())
+		kept.SetAnnotations(labels.Merge(annotations, map[string]string{annotationSize: strconv.FormatInt(size, 10)}))
 		kept.JobStatus().Phase = job.JobStatus().Phase
 		return kept, nil
 	}

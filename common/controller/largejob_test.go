@@ -13,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -54,6 +56,29 @@ func TestCacheHoldsMetadataAndPhaseOfLargeJobs(t *testing.T) {
 	want.status = batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning}
 	want.Annotations = map[string]string{annotationSize: got.(*idle).Annotations[annotationSize]}
 	diffIdle(t, want, got)
+}
+
+func TestAChangedAnnotationForKueueRequeuesTheJob(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"a small job": 0, "a large job": maxCachedJob} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cached := func(annotations map[string]string) client.Object {
+				job := jobOfSize(size)
+				job.Annotations = annotations
+				got, err := CacheTransform(ofIdle{})(job)
+				diff(t, "error", nil, err)
+				return got.(client.Object)
+			}
+			gated := cached(map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: strings.Repeat("a", 250<<10)})
+			diff(t, "length of the annotation", 1<<10, len(gated.GetAnnotations()[kueuev1beta2.AnnotationAdmissionGatedBy]))
+			update := func(after client.Object) bool {
+				return queueChanges.Update(ctrlevent.UpdateEvent{ObjectOld: gated, ObjectNew: after})
+			}
+			diff(t, "whether a change requeues the job", true, update(cached(nil)))
+			diff(t, "whether no change requeues the job", false, update(gated))
+		})
+	}
 }
 
 // A cache transforms each listed object twice.

@@ -5,11 +5,13 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -167,7 +169,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	b := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
 		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, queueChanges))).
+			predicate.GenerationChangedPredicate{}, queueChanges, r.copiedChanges()))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
 		WithOptions(control.Options(r.options.Workers))
@@ -195,12 +197,22 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 // noUpdates drops update events.
 var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
 
-// queueChanges drops updates that leave the label by which Kueue admits a job as it is.
+// queueChanges drops updates that leave the labels and annotations for Kueue as they are.
 var queueChanges = predicate.Funcs{
 	UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-		const label = kueuev1beta2.LabelQueueName
-		return e.ObjectOld.GetLabels()[label] != e.ObjectNew.GetLabels()[label]
+		return !maps.Equal(onlyRead(e.ObjectOld.GetLabels()), onlyRead(e.ObjectNew.GetLabels())) ||
+			!maps.Equal(onlyRead(e.ObjectOld.GetAnnotations()), onlyRead(e.ObjectNew.GetAnnotations()))
 	},
+}
+
+// copiedChanges passes only changes of the status of jobs that MultiKueue runs in another cluster. Kueue copies them.
+func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		before, wasJob := e.ObjectOld.(J)
+		after, isJob := e.ObjectNew.(J)
+		return wasJob && isJob && r.framework.JobSpec(after).RunsElsewhere() &&
+			!equality.Semantic.DeepEqual(before.JobStatus(), after.JobStatus())
+	}}
 }
 
 // deletions passes only deletions. No other event of a Service matters to a job.
@@ -276,7 +288,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	return result, err
 }
 
-// observe reads the objects of the job from the cache. If live is true, it reads pods and the PodGroup from the API
+// observe reads the objects of the job from the cache. If live is true, it reads pods and the admission from the API
 // server instead.
 func (r *Reconciler[J]) observe(
 	ctx context.Context, job J, planned *plan.Job, live bool,
@@ -312,12 +324,14 @@ func (r *Reconciler[J]) observe(
 		}
 		seen.NeedsNetworkPolicy = !has
 	}
-	seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
+	if planned.Spec.RunsHere() {
+		seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
+	}
 	switch {
 	case !job.GetDeletionTimestamp().IsZero():
-	case isForKueue(job):
+	case isForKueue(job) && (planned.Spec.RunsHere() || planned.Spec.RunsElsewhere()):
 		seen.Admission = r.workloads.Observe(ctx, job, planned, live)
-	case planned.Spec.T9kScheduler() != nil:
+	case planned.Spec.RunsHere() && planned.Spec.T9kScheduler() != nil:
 		seen.Admission = r.podGroups.Observe(ctx, job, live)
 	}
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
@@ -365,6 +379,7 @@ func (r *Reconciler[J]) planned(job J) plan.Job {
 		Deleting:       !job.GetDeletionTimestamp().IsZero(),
 		Created:        job.GetCreationTimestamp().Time,
 		Spec:           r.framework.JobSpec(job),
+		IsCopy:         dependents.IsCopy(job),
 		Status:         *job.JobStatus(),
 		Settings:       r.options.Settings,
 		MainContainers: r.framework.MainContainers(),

@@ -1,5 +1,5 @@
-// Package dependents manages the PodGroup and the TensorBoard of a job. The job owns them, and other controllers
-// reconcile them. Both kinds are optional: their CRDs need not be installed.
+// Package dependents manages the PodGroup, the Workload and the TensorBoard of a job. The job owns them, and other
+// controllers reconcile them. All kinds are optional: their CRDs need not be installed.
 //
 // Each kind has one file. The file defines which fields of the object the job controller reads, which object the job
 // needs, which changes the controller makes to get it, and which status the job reports. All kinds share the code to
@@ -15,7 +15,7 @@ import (
 
 // View is a snapshot of a dependent of a job.
 type View[T plan.Object] struct {
-	// Object is the object with the name of the job, whoever owns it. Nil means that there is none.
+	// Object is the object that the job needs, whoever owns it. Nil means that there is none.
 	Object T
 	// Unknown reports whether the controller does not know yet if the object exists.
 	Unknown bool

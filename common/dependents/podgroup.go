@@ -81,7 +81,7 @@ func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) P
 	if live {
 		reader = g.APIReader
 	}
-	return PodGroup(g.read(ctx, reader, job))
+	return PodGroup(g.read(ctx, reader, client.ObjectKeyFromObject(job)))
 }
 
 // Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a creation

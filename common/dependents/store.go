@@ -34,6 +34,8 @@ type kind[T client.Object] struct {
 	newList func() client.ObjectList
 	// reported returns the part of the status that the job reads. If it changes, the job is requeued.
 	reported func(T) any
+	// annotation is the only annotation that the job controller reads. It is empty if it reads none.
+	annotation string
 	// strip removes the part of the status that the job controller does not read.
 	strip func(T)
 	// notInstalled returns the problem of a job if the CRD is not installed.
@@ -64,10 +66,10 @@ func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader,
 	return s.watch.reader(ctx, namespace)
 }
 
-// read reads the object with the name of the job.
-func (s *store[T]) read(ctx context.Context, from client.Reader, job client.Object) View[T] {
+// read reads the object with the given name.
+func (s *store[T]) read(ctx context.Context, from client.Reader, key client.ObjectKey) View[T] {
 	object := s.newObject()
-	switch err := from.Get(ctx, client.ObjectKeyFromObject(job), object, noWait); {
+	switch err := from.Get(ctx, key, object, noWait); {
 	case err == nil:
 		return View[T]{Object: object}
 	case s.keepsRunning && isNotInstalled(err):
@@ -76,7 +78,7 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, job client.Obje
 		return View[T]{}
 	case owned.IsRefused(err):
 		return View[T]{Problem: &report.RefusedError{
-			Reason: batchv1beta1.ReasonReadFailed, Err: fmt.Errorf("reading %s %s: %w", s.name, job.GetName(), err),
+			Reason: batchv1beta1.ReasonReadFailed, Err: fmt.Errorf("reading %s %s: %w", s.name, key.Name, err),
 		}}
 	default:
 		return View[T]{Unknown: true}
@@ -105,14 +107,14 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Cha
 		if err == nil || isNotFoundOrNotInstalled(err) {
 			return nil
 		}
-		return fmt.Errorf("changing %s %s: %w", s.name, job.GetName(), err)
+		return fmt.Errorf("changing %s %s: %w", s.name, change.Seen.GetName(), err)
 	case batchv1beta1.ActionDelete:
 		uid := change.Seen.GetUID()
 		err := s.Client.Delete(ctx, change.Seen, client.Preconditions{UID: &uid}, noWait)
 		if err == nil || apierrors.IsConflict(err) || isNotFoundOrNotInstalled(err) {
 			return nil // the object with this UID is gone: its next event requeues the job
 		}
-		return fmt.Errorf("deleting %s %s: %w", s.name, job.GetName(), err)
+		return fmt.Errorf("deleting %s %s: %w", s.name, change.Seen.GetName(), err)
 	default:
 		return nil
 	}

@@ -132,7 +132,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) TensorBoa
 		}
 		reader = cached
 	}
-	seen.View = t.read(ctx, reader, job)
+	seen.View = t.read(ctx, reader, client.ObjectKeyFromObject(job))
 	return seen
 }
 

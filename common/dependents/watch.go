@@ -50,7 +50,7 @@ func (k kind[T]) changes() predicate.TypedFuncs[T] {
 func (k kind[T]) transform(object any) (any, error) {
 	if dependent, ok := object.(T); ok {
 		dependent.SetManagedFields(nil)
-		dependent.SetAnnotations(nil)
+		dependent.SetAnnotations(annotationOf(dependent, k.annotation))
 		dependent.SetLabels(nil)
 		dependent.SetFinalizers(nil)
 		var owners []metav1.OwnerReference
@@ -61,6 +61,18 @@ func (k kind[T]) transform(object any) (any, error) {
 		k.strip(dependent)
 	}
 	return object, nil
+}
+
+// maxAnnotation limits the length of an annotation that the job controller reads, in bytes.
+const maxAnnotation = 1 << 10
+
+// annotationOf returns the named annotation of an object with a truncated value, or nil if there is none.
+func annotationOf(object client.Object, name string) map[string]string {
+	value, ok := object.GetAnnotations()[name]
+	if !ok {
+		return nil
+	}
+	return map[string]string{name: report.Truncated(value, maxAnnotation)}
 }
 
 // watch caches the dependents of one kind and requeues their jobs. The kind can be installed later than the job

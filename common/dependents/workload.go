@@ -1,8 +1,12 @@
 package dependents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,12 +14,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
@@ -37,6 +44,10 @@ func NewWorkloads(cluster Cluster, words *Words, clock clock.PassiveClock) *Work
 	}
 }
 
+// copyPatience is how long an evicted job keeps its quota at most, while its copy in another cluster has pods. The
+// cluster might be lost.
+const copyPatience = 5 * time.Minute
+
 // workloadKind returns the description of the kind Workload.
 func workloadKind() kind[*kueuev1beta2.Workload] {
 	return kind[*kueuev1beta2.Workload]{
@@ -47,6 +58,7 @@ func workloadKind() kind[*kueuev1beta2.Workload] {
 		strip:        stripWorkload,
 		notInstalled: workloadsNotInstalled,
 		keepsRunning: true,
+		annotation:   kueuev1beta2.AnnotationAdmissionGatedBy,
 	}
 }
 
@@ -69,17 +81,26 @@ func stripWorkload(w *kueuev1beta2.Workload) {
 // workloadsNotInstalled returns the problem of a job that needs a Workload if the CRD is not installed.
 func workloadsNotInstalled(error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
-		"the label %s needs Workloads of %s, but their CustomResourceDefinition is not installed: no replica is created "+
-			"until Kueue 0.15 or later is installed", kueuev1beta2.LabelQueueName, kueuev1beta2.GroupVersion)}
+		"the label %s needs Workloads of %s, which the API server does not have: no replica is created until Kueue 0.15 or "+
+			"later is installed", kueuev1beta2.LabelQueueName, kueuev1beta2.GroupVersion)}
 }
 
 // Observe reads the Workload of a job from a cache. If live is true, it reads from the API server instead. Only then it
 // also reads what a new Workload or a new pod needs.
 func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.Job, live bool) Workload {
-	seen := Workload{Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], now: w.clock.Now()}
+	seen := Workload{
+		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: prebuiltFor(job), gates: gatesOf(job),
+		maxTime: maxTimeOf(job), now: w.clock.Now(),
+	}
 	if spec.Spec.T9kScheduler() != nil {
 		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
 			"the job has both spec.scheduler.t9kScheduler and the label %s: remove one of them", kueuev1beta2.LabelQueueName)}
+		return seen
+	}
+	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: cmp.Or(seen.Prebuilt, job.GetName())}
+	if errs := validation.IsDNS1123Subdomain(key.Name); errs != nil {
+		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
+			"%s is not the name of a Workload: %s", kueuev1beta2.PrebuiltWorkload, strings.Join(errs, ", "))}
 		return seen
 	}
 	reader, problem := w.reader(ctx, job.GetNamespace())
@@ -87,10 +108,15 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.J
 		seen.Unknown, seen.Problem = problem == nil, problem
 		return seen
 	}
+	seen.live = live
 	if live {
 		reader = w.APIReader
 	}
-	seen.View = w.read(ctx, reader, job)
+	seen.View = w.read(ctx, reader, key)
+	if seen.Prebuilt != "" && seen.OwnUID(job.GetUID()) == "" && !seen.Unknown && seen.Problem == nil {
+		seen.View = w.read(ctx, w.APIReader, key) // the cache does not have it until it has the labels of the job
+		seen.live = true
+	}
 	if live && seen.Problem == nil && !seen.Unknown {
 		switch err := w.readMore(ctx, job, spec, &seen); {
 		case err == nil:
@@ -106,14 +132,39 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.J
 	return seen
 }
 
+// IsCopy reports whether MultiKueue has created the job as a copy of a job of another cluster.
+func IsCopy(job client.Object) bool {
+	return job.GetLabels()[kueuev1beta2.LabelMultiKueueOrigin] != "" && prebuiltFor(job) != ""
+}
+
+// prebuiltFor returns the name of the Workload that was created for the job, or an empty string.
+func prebuiltFor(job client.Object) string {
+	return cmp.Or(job.GetAnnotations()[kueuev1beta2.PrebuiltWorkload], job.GetLabels()[kueuev1beta2.PrebuiltWorkload])
+}
+
+// gatesOf returns the annotation of a job or a Workload with the controllers that must allow the admission. It returns
+// nil if there is none.
+func gatesOf(object client.Object) map[string]string {
+	return annotationOf(object, kueuev1beta2.AnnotationAdmissionGatedBy)
+}
+
+// maxTimeOf returns for how many seconds a Workload of the job can be admitted. Nil means no limit.
+func maxTimeOf(job client.Object) *int32 {
+	seconds, err := strconv.ParseInt(job.GetLabels()[kueuev1beta2.LabelMaxExecTime], 10, 32)
+	if err != nil || seconds <= 0 {
+		return nil
+	}
+	return new(int32(seconds))
+}
+
 // readMore reads the flavors that the Workload is assigned, or the priority if there is no Workload.
 func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *plan.Job, seen *Workload) error {
-	if seen.Object == nil {
+	if seen.Object == nil && seen.Prebuilt == "" {
 		var err error
 		seen.Priority, err = w.priorityOf(ctx, job, spec)
 		return err
 	}
-	if seen.Object.Status.Admission == nil {
+	if seen.Object == nil || seen.Object.Status.Admission == nil {
 		return nil
 	}
 	seen.Flavors = map[string]kueuev1beta2.ResourceFlavorSpec{}
@@ -167,6 +218,8 @@ type Workload struct {
 
 	// Queue is the name of the LocalQueue that the job is for.
 	Queue string
+	// Prebuilt is the name of the Workload that was created for the job. It is empty if the job creates one.
+	Prebuilt string
 	// Priority is the priority of a new Workload. It is only known after a live read.
 	Priority kueue.Priority
 	// Flavors are the flavors that the Workload is assigned, by name. They are only known after a live read.
@@ -176,7 +229,13 @@ type Workload struct {
 	Words    string
 	WordsDue time.Duration
 
-	now time.Time
+	// gates is the annotation of the job with the names of the controllers that must allow the admission.
+	gates map[string]string
+	// maxTime is for how many seconds a new Workload can be admitted. Nil means no limit.
+	maxTime *int32
+	// live reports whether the Workload was read from the API server. The cache has no templates.
+	live bool
+	now  time.Time
 }
 
 var _ plan.Admission = Workload{}
@@ -193,12 +252,14 @@ func (w Workload) isAdmitted(job types.UID) bool {
 }
 
 // Standing implements plan.Admission. While the Workload cannot be read, the replicas that run go on: they were
-// admitted. They also go on while there is no Workload, since that is so when Kueue is being removed. Otherwise, the
-// job gets another Workload, and pods that the former one admitted stop.
+// admitted. They also go on while there is no Workload, since that is so when Kueue is being removed: the job creates
+// another one, and pods that the former one admitted stop. The job cannot create a prebuilt Workload, so they stop.
 func (w Workload) Standing(job types.UID) plan.Standing {
 	switch {
-	case w.Unknown, w.Problem != nil, w.Object == nil:
+	case w.Unknown, w.Problem != nil, w.Object == nil && w.Prebuilt == "":
 		return plan.Standing{Waits: true}
+	case w.Object == nil:
+		return plan.Standing{Waits: true, Stops: "the workload that was created for the job does not exist"}
 	case w.isAdmitted(job):
 		return plan.Standing{AdmittedBy: w.Object.UID}
 	}
@@ -210,31 +271,50 @@ func (w Workload) Standing(job types.UID) plan.Standing {
 	return standing
 }
 
+// name returns the name of the Workload that the job needs.
+func (w Workload) name(job *plan.Job) string { return cmp.Or(w.Prebuilt, job.Name) }
+
 // Request creates or updates the Workload as the job needs it. Pods wait until Kueue has admitted it.
 func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
+	name := w.name(job)
 	waits := plan.Answer{Wait: &plan.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
-		Message: fmt.Sprintf("workload %s waits for Kueue in queue %s", job.Name, w.Queue),
+		Message: fmt.Sprintf("workload %s waits for Kueue in queue %s", name, w.Queue),
 	}}
 	switch {
 	case w.Unknown:
 		waits.RetryAfter = plan.CacheDelay
-		waits.Wait.Message = fmt.Sprintf("workload %s cannot be read yet", job.Name)
+		waits.Wait.Message = fmt.Sprintf("workload %s cannot be read yet", name)
 		return waits
 	case w.Problem != nil:
 		return cannotHave(job, w.Problem)
-	case w.Object != nil && !plan.IsControlledBy(w.Object, job.UID):
-		return cannotHave(job, report.NameConflict(plan.TheJob, "workload "+job.Name, w.Object))
+	case w.Object == nil && w.Prebuilt != "":
+		waits.RetryAfter = job.DependentRetry
+		waits.Wait.Message = fmt.Sprintf("workload %s, which was to be created for the job, does not exist", name)
+		return waits
 	case w.Object == nil:
 		waits.Change = plan.Change{Action: batchv1beta1.ActionCreate, Wanted: w.wanted(job, need)}
 		return waits
-	case w.Object.DeletionTimestamp != nil:
-		waits.Wait.Message = fmt.Sprintf("workload %s is being deleted and will be recreated", job.Name)
+	case w.Prebuilt != "" && len(w.Object.OwnerReferences) == 0 && w.isOther(job, need):
+		return w.replaced(waits, need, "is for other replicas")
+	case w.Prebuilt != "" && len(w.Object.OwnerReferences) == 0:
+		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.adopted(job)}
 		return waits
+	case !plan.IsControlledBy(w.Object, job.UID):
+		return cannotHave(job, report.NameConflict(plan.TheJob, "workload "+name, w.Object))
+	case w.Object.DeletionTimestamp != nil:
+		waits.Wait.Message = fmt.Sprintf("workload %s is being deleted and will be recreated", name)
+		return waits
+	case w.is(kueuev1beta2.ConditionFinished) && need.Elsewhere:
+		return w.finishedElsewhere(job, waits)
 	case w.is(kueuev1beta2.ConditionFinished):
 		return w.replaced(waits, need, "is finished although the job is not")
 	case !w.isAdmitted(job.UID):
 		return w.pending(job, need, waits)
+	case need.Elsewhere:
+		return plan.Answer{Change: w.report(need)}
+	case w.Prebuilt != "" && w.isOther(job, need):
+		return w.replaced(waits, need, "is for other replicas")
 	}
 	answer := plan.Answer{Change: w.report(need), Most: kueue.Admitted(w.Object)}
 	if message := kueue.Exceeding(answer.Most, need.Roles); message != "" {
@@ -243,34 +323,89 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 	return answer
 }
 
-// wanted returns the Workload that the job needs.
+// finishedElsewhere returns the answer if Kueue has finished the Workload of a job that runs in another cluster. It has
+// copied the status of the job before.
+func (w Workload) finishedElsewhere(job *plan.Job, waits plan.Answer) plan.Answer {
+	if job.Status.StartTime != nil {
+		return plan.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet
+	}
+	waits.RetryAfter = job.DependentRetry
+	waits.Wait.Message = fmt.Sprintf("workload %s is finished although the job is not", w.Object.Name)
+	waits.Wait.NeedsHelp = true
+	return waits
+}
+
+// isOther reports whether the Workload is for other replicas than the job has, or for another queue. The templates of a
+// prebuilt Workload are compared after a live read. Its queue is not compared.
+func (w Workload) isOther(job *plan.Job, need plan.Need) bool {
+	isScaled := w.isAdmitted(job.UID) && job.Spec.Elastic != nil
+	switch {
+	case !isScaled && !kueue.HasCounts(w.Object, need.Roles):
+		return true
+	case w.Prebuilt != "":
+		return w.live && !kueue.Covers(w.Object, need.Roles)
+	default:
+		return w.Object.Spec.QueueName != w.Queue
+	}
+}
+
+// wanted returns the Workload that the job needs. In another cluster, a part of the replicas cannot be admitted, since
+// the admission there is another one.
 func (w Workload) wanted(job *plan.Job, need plan.Need) *kueuev1beta2.Workload {
+	meta, elastic := w.meta(job), job.Spec.Elastic
+	meta.Annotations = w.gates
+	if need.Elsewhere {
+		elastic = nil
+	}
 	return &kueuev1beta2.Workload{
-		ObjectMeta: job.MetaOfOwned(),
+		ObjectMeta: meta,
 		Spec: kueuev1beta2.WorkloadSpec{
-			QueueName:        w.Queue,
-			PodSets:          kueue.PodSets(need.Roles),
-			Priority:         new(w.Priority.Value),
-			PriorityClassRef: w.Priority.Ref,
+			QueueName:                   w.Queue,
+			PodSets:                     kueue.PodSets(need.Roles, elastic),
+			Priority:                    new(w.Priority.Value),
+			PriorityClassRef:            w.Priority.Ref,
+			MaximumExecutionTimeSeconds: w.maxTime,
 		},
 	}
 }
 
+// meta returns the metadata of a Workload that the job controls.
+func (w Workload) meta(job *plan.Job) metav1.ObjectMeta {
+	meta := job.MetaOfOwned()
+	meta.Labels[kueuev1beta2.LabelJobUID] = string(job.UID)
+	return meta
+}
+
+// adopted returns the prebuilt Workload with the job as its controller, and with the labels by which the cache has it.
+func (w Workload) adopted(job *plan.Job) *kueuev1beta2.Workload {
+	adopted, owned := w.Object.DeepCopy(), w.meta(job)
+	adopted.OwnerReferences = owned.OwnerReferences
+	adopted.Labels = labels.Merge(adopted.Labels, owned.Labels)
+	return adopted
+}
+
 // pending returns the answer about a Workload that is not admitted.
 func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan.Answer {
+	name := w.Object.Name
 	evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
 	isEvicted := evicted != nil && evicted.Status == metav1.ConditionTrue
 	isReserved := w.is(kueuev1beta2.ConditionQuotaReserved)
+	if isEvicted && isReserved && need.Elsewhere && need.Pods > 0 {
+		if left := copyPatience - w.now.Sub(evicted.LastTransitionTime.Time); left > 0 {
+			return plan.Answer{RetryAfter: left} // Kueue evicts the copy
+		}
+		need.Pods = 0
+	}
 	switch {
 	case w.Object.Spec.Active != nil && !*w.Object.Spec.Active:
-		waits.Wait.Message = fmt.Sprintf("workload %s is not active: set its spec.active to true", job.Name)
+		waits.Wait.Message = fmt.Sprintf("workload %s is not active: set its spec.active to true", name)
 		waits.Wait.NeedsHelp = true
 	case isEvicted && isReserved:
-		waits.Wait.Message = fmt.Sprintf("workload %s was evicted: %s", job.Name, evicted.Message)
+		waits.Wait.Message = fmt.Sprintf("workload %s was evicted: %s", name, evicted.Message)
 	case w.Words != "":
 		waits.Wait.Message, waits.RetryAfter = w.Words, w.WordsDue
 	}
-	if need.Pods > 0 {
+	if need.Pods > 0 && !need.Elsewhere {
 		return waits // the pods of the withdrawn admission still hold its resources
 	}
 	switch {
@@ -278,16 +413,42 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 		waits.Change = w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 			kueue.ClearAdmission(status, *evicted, w.Object.Generation, w.now)
 		})
-	case !isReserved && (w.Object.Spec.QueueName != w.Queue || !kueue.HasCounts(w.Object, need.Roles)):
+	case !isReserved && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
+	case w.Prebuilt == "" && w.opensGate():
+		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.gated()}
 	}
 	return waits
 }
 
-// replaced returns the answer about a Workload that is deleted, so that the job gets another one.
+// opensGate reports whether the job waits for fewer controllers than its Workload. Kueue refuses to add one.
+func (w Workload) opensGate() bool {
+	gates := func(of map[string]string) []string {
+		return strings.FieldsFunc(of[kueuev1beta2.AnnotationAdmissionGatedBy], func(r rune) bool { return r == ',' })
+	}
+	before, now := gates(gatesOf(w.Object)), gates(w.gates)
+	return len(now) < len(before) &&
+		!slices.ContainsFunc(now, func(gate string) bool { return !slices.Contains(before, gate) })
+}
+
+// gated returns the Workload with the annotation of the job about the controllers that must allow the admission.
+func (w Workload) gated() *kueuev1beta2.Workload {
+	gated := w.Object.DeepCopy()
+	delete(gated.Annotations, kueuev1beta2.AnnotationAdmissionGatedBy)
+	gated.Annotations = labels.Merge(gated.Annotations, w.gates)
+	return gated
+}
+
+// replaced returns the answer about a Workload that is deleted, so that the job gets another one. Only the creator of a
+// prebuilt Workload can replace it.
 func (w Workload) replaced(waits plan.Answer, need plan.Need, why string) plan.Answer {
+	if w.Prebuilt != "" {
+		waits.Wait.Message = fmt.Sprintf("workload %s, which was created for the job, %s", w.Object.Name, why)
+		waits.Wait.NeedsHelp = true
+		return waits
+	}
 	waits.Wait.Message = fmt.Sprintf("workload %s %s, and is replaced", w.Object.Name, why)
-	if need.Pods == 0 {
+	if need.Pods == 0 || need.Elsewhere {
 		waits.Change = plan.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}
 	}
 	return waits
@@ -296,8 +457,16 @@ func (w Workload) replaced(waits plan.Answer, need plan.Need, why string) plan.A
 // report returns the change that tells Kueue whether the pods are ready, and how many resources are no longer needed.
 func (w Workload) report(need plan.Need) plan.Change {
 	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
-		kueue.SetPodsReady(status, need.Ready, w.Object.Generation, w.now)
+		kueue.SetPodsReady(status, w.areReady(need), w.Object.Generation, w.now)
 		kueue.Reclaim(status, w.Object.Spec.PodSets, need.Done)
+	})
+}
+
+// areReady reports whether each replica that is admitted is ready or has ended.
+func (w Workload) areReady(need plan.Need) bool {
+	admitted := kueue.Admitted(w.Object)
+	return !slices.ContainsFunc(need.Roles, func(role framework.Role) bool {
+		return need.Ready[role.Type] < min(role.Replicas, admitted[role.Type])
 	})
 }
 
@@ -311,7 +480,8 @@ func (w Workload) changeStatus(change func(*kueuev1beta2.WorkloadStatus)) plan.C
 	return plan.Change{Action: batchv1beta1.ActionUpdate, OfStatus: true, Seen: w.Object, Wanted: updated}
 }
 
-// Release reports the end of the job to Kueue, or deletes the Workload of a paused job once its pods are gone.
+// Release reports the end of the job to Kueue, or deletes the Workload of a paused job once its pods are gone. The job
+// cannot create a prebuilt Workload again, so it stays.
 func (w Workload) Release(job *plan.Job, rest plan.Rest) plan.Answer {
 	switch {
 	case w.Unknown:
@@ -324,7 +494,7 @@ func (w Workload) Release(job *plan.Job, rest plan.Rest) plan.Answer {
 		return plan.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 			kueue.Finish(status, *rest.End, w.Object.Generation, w.now)
 		})}
-	case rest.Pods == 0 && !job.Status.Decided():
+	case rest.Pods == 0 && !job.Status.Decided() && w.Prebuilt == "" && !w.is(kueuev1beta2.ConditionFinished):
 		return plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}}
 	default:
 		return plan.Answer{}

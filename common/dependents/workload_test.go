@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -60,22 +61,39 @@ func evicted(reason string) func(*kueuev1beta2.Workload) {
 func byWorkload(p *corev1.Pod) { p.Labels[batchv1beta1.LabelAdmittedBy] = "workload-uid" }
 
 func seenWorkload(w *kueuev1beta2.Workload) dependents.Workload {
-	return dependents.Workload{View: dependents.View[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"}
+	return dependents.At(now, dependents.Workload{View: dependents.View[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
+}
+
+// requesting returns a job of two replicas that request CPUs.
+func requesting(cpus int64) *jobBuilder {
+	worker := role("worker", 2)
+	worker.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": *resource.NewQuantity(cpus, "")}
+	return job(worker)
+}
+
+// prebuilt returns a Workload, read from the API server, that was created for the job.
+func prebuilt(w *kueuev1beta2.Workload) dependents.Workload {
+	w.Name = "before"
+	view := dependents.Live(seenWorkload(w))
+	view.Prebuilt = w.Name
+	return view
+}
+
+// run returns the pods of two replicas that run.
+func run() []*corev1.Pod {
+	return []*corev1.Pod{
+		pod("job-worker-0", byWorkload, onNode("a"), running), pod("job-worker-1", byWorkload, onNode("a"), running),
+	}
+}
+
+// ran returns a job whose replicas run.
+func ran() *jobBuilder {
+	return job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(2)), run()...))
 }
 
 func TestPlanWorkload(t *testing.T) {
 	t.Parallel()
 	both := []string{created("job-worker-0", "0"), created("job-worker-1", "0")}
-	run := func() []*corev1.Pod {
-		return []*corev1.Pod{
-			pod("job-worker-0", byWorkload, onNode("a"), running), pod("job-worker-1", byWorkload, onNode("a"), running),
-		}
-	}
-	ran := func() *jobBuilder {
-		seen := seeing(run()...)
-		seen.Admission = seenWorkload(workload(admittedFor(2)))
-		return job(role("worker", 2)).SawIn(seen)
-	}
 	fails := func() []*corev1.Pod {
 		return []*corev1.Pod{run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(1))}
 	}
@@ -129,6 +147,11 @@ func TestPlanWorkload(t *testing.T) {
 			wantMessage: "Kueue has admitted 1 replicas of type worker, and the job has 2: pause and resume the job to " +
 				"request the admission of more",
 		},
+		"a job that runs with the replicas that are admitted is reported as ready": {
+			job:  job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(1)), run()[:1]...)),
+			view: seenWorkload(workload(admittedFor(1))), pods: run()[:1], wantStarted: true,
+			wantChange: "Update PodsReady=True Started", wantMessage: "Kueue has admitted 1 replicas of type worker",
+		},
 		"a job that runs is reported as ready": {
 			job: ran(), view: seenWorkload(workload(admittedFor(2))), pods: run(), wantStarted: true,
 			wantChange: "Update PodsReady=True Started", wantMessage: "all 2 replicas run or have ended",
@@ -169,6 +192,52 @@ func TestPlanWorkload(t *testing.T) {
 			job: ran(), wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 0",
 			pods: []*corev1.Pod{pod("job-worker-0", onNode("a"), running), pod("job-worker-1", onNode("a"), running)},
 			view: seenWorkload(workload(admittedFor(2))), wantMessage: "job-worker-0 is being replaced",
+		},
+		"a job waits until its prebuilt workload exists": {
+			view:        dependents.Workload{Prebuilt: "before"},
+			wantMessage: "workload before, which was to be created for the job, does not exist",
+		},
+		"a job adopts its prebuilt workload": {
+			view:       prebuilt(workload(admittedFor(2), func(w *kueuev1beta2.Workload) { w.OwnerReferences = nil })),
+			wantChange: "Update TestJob/job of TestJob/job", wantMessage: "workload before waits for Kueue",
+		},
+		"a job does not adopt the prebuilt workload of another owner": {
+			view:        prebuilt(workload(func(w *kueuev1beta2.Workload) { w.OwnerReferences[0].UID = "another" })),
+			wantMessage: "the job needs workload before, but one exists that belongs to",
+		},
+		"a job runs by its prebuilt workload, whatever its queue is": {
+			view:        prebuilt(workload(admittedFor(2), func(w *kueuev1beta2.Workload) { w.Spec.QueueName = "other" })),
+			wantCreates: both, wantStarted: true, wantMessage: "",
+		},
+		"a prebuilt workload for other replicas is not replaced": {
+			view:        prebuilt(workload(func(w *kueuev1beta2.Workload) { w.Spec.PodSets[0].Count = 3 })),
+			wantMessage: "workload before, which was created for the job, is for other replicas",
+		},
+		"a job does not adopt a workload of several owners": {
+			view: prebuilt(workload(func(w *kueuev1beta2.Workload) {
+				w.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "a"}, {Kind: "Pod", Name: "b"}}
+			})),
+			wantMessage: "the job needs workload before, but one exists that is not the job's",
+		},
+		"a job does not adopt a workload that requests less": {
+			job: requesting(2), wantMessage: "workload before, which was created for the job, is for other replicas",
+			view: prebuilt(workload(admittedFor(2), func(w *kueuev1beta2.Workload) { w.OwnerReferences = nil })),
+		},
+		"a job does not run by a prebuilt workload that requests less": {
+			job: requesting(2), view: prebuilt(workload(admittedFor(2))), wantStarted: true,
+			wantMessage: "workload before, which was created for the job, is for other replicas",
+		},
+		"a job does not run by a prebuilt workload for fewer replicas": {
+			job: job(role("worker", 4)), view: prebuilt(workload(admittedFor(2))), wantStarted: true,
+			wantMessage: "workload before, which was created for the job, is for other replicas",
+		},
+		"a job stops without its prebuilt workload": {
+			job: ran(), pods: run(), view: dependents.Workload{Prebuilt: "before"}, wantCounts: "1, 0",
+			wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantMessage: "job-worker-0 is being replaced",
+		},
+		"a prebuilt workload that is finished is not replaced": {
+			view:        prebuilt(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
+			wantMessage: "workload before, which was created for the job, is finished although the job is not",
 		},
 		"the admission of an evicted workload is kept while a pod is left": {
 			job:  ran().SawIn(withWorkload(workload(admittedFor(2), evicted("Preempted")), run()...)),
@@ -230,6 +299,11 @@ func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) plan.Observatio
 // describeChange returns the action of a change, and the conditions that a change of the status sets.
 func describeChange(c plan.Change) string {
 	text := c.Action
+	if c.Action == batchv1beta1.ActionUpdate && !c.OfStatus {
+		owner, labels := c.Wanted.GetOwnerReferences()[0], c.Wanted.GetLabels()
+		return fmt.Sprintf("%s %s/%s of %s/%s", text, labels[batchv1beta1.LabelJobKind], labels[batchv1beta1.LabelJobName],
+			owner.Kind, owner.Name)
+	}
 	if !c.OfStatus {
 		return text
 	}
@@ -245,6 +319,162 @@ func describeChange(c plan.Change) string {
 		text += " without admission"
 	}
 	return text
+}
+
+func TestPlanJobOfMultiKueue(t *testing.T) {
+	t.Parallel()
+	unknown := dependents.Workload{Queue: "lab"}
+	unknown.Unknown = true
+	missing := dependents.Workload{Queue: "lab"}
+	missing.Problem = errNotInstalled
+	elsewhere := func() *jobBuilder {
+		j := job(role("worker", 2))
+		j.Spec.ManagedBy = batchv1beta1.ManagedByMultiKueue
+		return j
+	}
+	// runs returns a job with the status of its copy, which runs.
+	runs := func() *jobBuilder {
+		j := elsewhere()
+		j.Status = ran().Status
+		return j
+	}
+	starts := func() *jobBuilder {
+		j := elsewhere()
+		j.Status = job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(2)))).Status
+		return j
+	}
+	// succeeds returns a job whose leader has succeeded, while a peer runs.
+	succeeds := func() *jobBuilder {
+		j := elsewhere()
+		j.Status = ran().GivePeers(time.Minute).
+			SawIn(withWorkload(workload(admittedFor(2)), pod("job-worker-0", byWorkload, exited(0)), run()[1])).Status
+		return j
+	}
+	finished := func() *jobBuilder {
+		j := elsewhere()
+		j.Status = ran().SawIn(withWorkload(workload(admittedFor(2)),
+			pod("job-worker-0", byWorkload, exited(0)), pod("job-worker-1", byWorkload, exited(0)))).Status
+		return j
+	}
+	empty := func(j *jobBuilder) *jobBuilder {
+		j.Spec.Roles[0].Replicas = 0
+		return j
+	}
+	// without returns a job that was evicted in the other cluster, and restarted before, and has no pods.
+	without := func(j *jobBuilder) *jobBuilder {
+		j.Status.StartTime, j.Status.Replicas, j.Status.Evictions, j.Status.BackoffCount = nil, 0, 1, 2
+		return j
+	}
+	since := func(at time.Time) func(*kueuev1beta2.Workload) {
+		return func(w *kueuev1beta2.Workload) {
+			for i := range w.Status.Conditions {
+				w.Status.Conditions[i].LastTransitionTime = metav1.NewTime(at)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder // nil means a new job
+		view plan.Admission
+		// wantChange is the change of the Workload.
+		wantChange string
+		// wantReason is the reason of a job whose status is written. It is empty if the status stays as it is.
+		wantReason  string
+		wantRetry   bool
+		wantStarted bool
+	}{
+		"a job without a queue of Kueue does nothing": {},
+		"a new job creates its workload": {
+			view: dependents.Workload{Queue: "lab"}, wantChange: "Create", wantReason: "Queued",
+		},
+		"a new job retries while its workload is not known": {view: unknown, wantReason: "Queued", wantRetry: true},
+		"a new job without Kueue reports it":                {view: missing, wantReason: "NotInstalled", wantRetry: true},
+		"a paused job deletes its workload": {
+			job: elsewhere().Paused(true), view: seenWorkload(workload(admittedFor(2))), wantChange: "Delete",
+			wantReason: "Paused",
+		},
+		"a paused job whose end is not copied yet keeps its workload": {
+			job:        elsewhere().Paused(true),
+			view:       seenWorkload(workload(admittedFor(2), has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
+			wantReason: "Paused",
+		},
+		"a job without replicas requests nothing": {
+			job: empty(elsewhere()), view: dependents.Workload{Queue: "lab"}, wantReason: "NoReplicas",
+		},
+		"the status of a job that is admitted is left to Kueue": {
+			job: starts(), view: seenWorkload(workload(admittedFor(2))),
+		},
+		"a job that runs is reported as ready": {
+			job: runs(), view: seenWorkload(workload(admittedFor(2))), wantChange: "Update PodsReady=True Started",
+		},
+		"a job that is evicted keeps its quota while its copy has pods": {
+			job: runs(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now))), wantRetry: true,
+		},
+		"a job that is evicted returns its quota when its copy has no pods": {
+			job:  without(runs()),
+			view: seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now))),
+			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending Requeued=True Preempted " +
+				"without admission",
+			wantReason: "Queued",
+		},
+		"a job whose success is recorded ends when it is evicted": {
+			job:        succeeds(),
+			view:       seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now.Add(-time.Hour)))),
+			wantChange: "Update Finished=True Succeeded", wantReason: "LeaderSucceeded", wantStarted: true,
+		},
+		"a job that has finished returns its quota": {
+			job:        finished(),
+			view:       seenWorkload(workload(admittedFor(2), evicted("AdmissionCheck"))),
+			wantChange: "Update Finished=True Succeeded",
+		},
+		"a new job whose workload is finished needs help": {
+			view:       seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
+			wantReason: "Queued", wantRetry: true,
+		},
+		"a job that runs retries while its workload is not known": {job: runs(), view: unknown, wantRetry: true},
+		"a job that runs goes on without Kueue":                   {job: runs(), view: missing, wantRetry: true},
+		"a job that is evicted returns its quota after some minutes if the other cluster is lost": {
+			job: runs(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now.Add(-time.Hour)))),
+			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending Requeued=True Preempted " +
+				"without admission",
+			wantReason: "Queued",
+		},
+		"a job whose workload is gone requests another one": {
+			job: runs(), view: dependents.Workload{Queue: "lab"}, wantChange: "Create", wantReason: "Queued",
+		},
+		"a job that runs is paused": {
+			job: runs().Paused(true), view: seenWorkload(workload(admittedFor(2))), wantChange: "Delete", wantReason: "Paused",
+		},
+		"a job whose workload is finished waits for its status": {
+			job:       runs(),
+			view:      seenWorkload(workload(admittedFor(2), has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
+			wantRetry: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := tc.job
+			if j == nil {
+				j = elsewhere()
+			}
+			j.DependentRetry = time.Minute
+			d := plan.Decide(j.Job, plan.Observation{Admission: tc.view}, now)
+			diff(t, "change", tc.wantChange, describeChange(d.Admission))
+			diff(t, "requeue", tc.wantRetry, !d.WakeAt.IsZero())
+			discards := j.Status.StartTime != nil && d.Status.StartTime == nil
+			diff(t, "live read", tc.wantChange != "" || discards, d.NeedsLiveRead)
+			diff(t, "creations", []string(nil), summarize(d).Creates)
+			if tc.wantReason == "" {
+				diff(t, "status", j.Status, d.Status)
+				return
+			}
+			diff(t, "reason", tc.wantReason, d.Status.Reason)
+			diff(t, "whether the job has started", tc.wantStarted, d.Status.StartTime != nil)
+			if !tc.wantStarted {
+				diff(t, "whether a replica is ready", false, !strings.HasPrefix(d.Status.Ready, "0/"))
+				diff(t, "counts of the copy", int32(0), d.Status.Evictions+d.Status.BackoffCount)
+			}
+		})
+	}
 }
 
 func TestADeadlineDoesNotRunWhileAJobWaitsForKueue(t *testing.T) {
@@ -278,6 +508,10 @@ func TestReleaseWorkload(t *testing.T) {
 		},
 		"the failure of a job is reported": {
 			view: seenWorkload(workload()), rest: plan.Rest{End: end("FailureTarget")}, want: "Update Finished=True Failed",
+		},
+		"a paused job keeps its prebuilt workload": {view: prebuilt(workload())},
+		"a paused job keeps a finished workload": {
+			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
 		},
 		"an end is reported once": {
 			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
@@ -313,6 +547,57 @@ func TestWorkloadWakesItsJob(t *testing.T) {
 			diff(t, "whether the job is requeued", tc.want, dependents.WorkloadWakes(before, after))
 		})
 	}
+}
+
+func TestAWorkloadInAnotherClusterIsAdmittedAsAWhole(t *testing.T) {
+	t.Parallel()
+	for elsewhere, want := range map[bool]*int32{false: new(int32(1)), true: nil} {
+		j := job(role("worker", 2)).Elastic(1, 4)
+		answer := dependents.Workload{Queue: "lab"}.Request(&j.Job, plan.Need{Roles: j.Spec.Roles, Elsewhere: elsewhere})
+		diff(t, "minCount", want, answer.Change.Wanted.(*kueuev1beta2.Workload).Spec.PodSets[0].MinCount)
+	}
+}
+
+func TestGatesOfAWorkloadAreOnlyRemoved(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job, workload string
+		want          string
+	}{
+		"the same gates":  {"a/x,b/x", "a/x,b/x", ""},
+		"a removed gate":  {"b/x", "a/x,b/x", "Update"},
+		"no gate anymore": {"", "a/x", "Update"},
+		"an added gate":   {"a/x,b/x", "a/x", ""},
+		"another gate":    {"c/x", "a/x,b/x", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			view := dependents.Gated(seenWorkload(workload(func(w *kueuev1beta2.Workload) {
+				w.Annotations = map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: tc.workload}
+			})), tc.job)
+			j := job(role("worker", 2))
+			change := view.Request(&j.Job, plan.Need{Roles: j.Spec.Roles}).Change
+			diff(t, "change", tc.want, change.Action)
+			if tc.want != "" {
+				diff(t, "gates", tc.job, change.Wanted.GetAnnotations()[kueuev1beta2.AnnotationAdmissionGatedBy])
+			}
+		})
+	}
+}
+
+func TestCachesTruncateAnnotations(t *testing.T) {
+	t.Parallel()
+	long := map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: strings.Repeat("a", 250<<10)}
+	w := workload()
+	w.Annotations = long
+	_, err := dependents.TransformWorkload(w)
+	diff(t, "error", nil, err)
+	diff(t, "length", 1<<10, len(w.Annotations[kueuev1beta2.AnnotationAdmissionGatedBy]))
+	g := group(2)
+	g.Annotations = long
+	_, err = dependents.TransformPodGroup(g)
+	diff(t, "error", nil, err)
+	diff(t, "annotations of a PodGroup", 0, len(g.Annotations))
 }
 
 func TestTheCacheKeepsNoTemplatesOfWorkloads(t *testing.T) {

@@ -33,7 +33,17 @@ type JobSpec struct {
 	// Scheduler of the job. Nil means that the replicas are not scheduled as a gang, and that each template chooses its
 	// scheduler.
 	Scheduler *batchv1beta1.SchedulePolicy
+	// ManagedBy is the controller that manages the job. Empty means the job controller.
+	ManagedBy batchv1beta1.ManagedBy
 }
+
+// RunsHere reports whether the job controller runs the job.
+func (s JobSpec) RunsHere() bool {
+	return s.ManagedBy == "" || s.ManagedBy == batchv1beta1.ManagedByJobController
+}
+
+// RunsElsewhere reports whether MultiKueue runs the job in another cluster.
+func (s JobSpec) RunsElsewhere() bool { return s.ManagedBy == batchv1beta1.ManagedByMultiKueue }
 
 // T9kScheduler returns how the replicas are scheduled as a gang. It is nil if they are not.
 func (s JobSpec) T9kScheduler() *batchv1beta1.T9kScheduler {

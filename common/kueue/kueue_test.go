@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -50,7 +51,7 @@ func TestPodSets(t *testing.T) {
 			before := tc.template.DeepCopy()
 			got := PodSets([]framework.Role{
 				{Type: "master", Replicas: 0, Template: tc.template}, {Type: "worker", Replicas: 3, Template: tc.template},
-			})
+			}, nil)
 			want := before.DeepCopy()
 			want.Spec.RestartPolicy = corev1.RestartPolicyNever
 			want.Spec.InitContainers = tc.want
@@ -59,6 +60,66 @@ func TestPodSets(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, tc.template); diff != "" {
 				t.Errorf("the template of the job changes (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnElasticJobOfOneTypeCanBeAdmittedWithFewerReplicas(t *testing.T) {
+	t.Parallel()
+	elastic := func(least int32) *batchv1beta1.ElasticConfig {
+		return &batchv1beta1.ElasticConfig{Enabled: true, MinReplicas: &least, MaxReplicas: new(int32(4))}
+	}
+	for name, tc := range map[string]struct {
+		masters int32
+		elastic *batchv1beta1.ElasticConfig
+		want    *int32
+	}{
+		"a job that is not elastic needs all replicas":          {},
+		"an elastic job needs minReplicas":                      {elastic: elastic(2), want: new(int32(2))},
+		"an elastic job at its minimum needs all replicas":      {elastic: elastic(3)},
+		"an elastic job of two types needs all of its replicas": {masters: 1, elastic: elastic(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sets := PodSets([]framework.Role{
+				{Type: "master", Replicas: tc.masters, Template: template()}, {Type: "worker", Replicas: 3, Template: template()},
+			}, tc.elastic)
+			if diff := cmp.Diff(tc.want, sets[len(sets)-1].MinCount); diff != "" {
+				t.Errorf("unexpected minCount (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	limited := template()
+	limited.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("2")}
+	renamed := template("cpu", "1")
+	renamed.Spec.Containers[0].Name = "other"
+	whole := template()
+	whole.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+	for name, tc := range map[string]struct {
+		granted, wanted *corev1.PodTemplateSpec
+		want            bool
+	}{
+		"the same requests are covered":                    {template("cpu", "1"), template("cpu", "1"), true},
+		"fewer requests are covered":                       {template("cpu", "2"), template("cpu", "1"), true},
+		"more of a resource is not covered":                {template("cpu", "1"), template("cpu", "2"), false},
+		"another resource is not covered":                  {template("cpu", "1"), template("nvidia.com/gpu", "1"), false},
+		"a limit without a request is not covered":         {template("cpu", "1"), limited, false},
+		"the requests of another container are no cover":   {template("cpu", "1"), renamed, false},
+		"the requests of a pod as a whole are not covered": {template("cpu", "1"), whole, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workload := &kueuev1beta2.Workload{Spec: kueuev1beta2.WorkloadSpec{
+				PodSets: PodSets([]framework.Role{{Type: "worker", Replicas: 1, Template: tc.granted}}, nil),
+			}}
+			roles := []framework.Role{{Type: "worker", Replicas: 1, Template: tc.wanted}, {Type: "ps", Template: limited}}
+			if got := Covers(workload, roles); got != tc.want {
+				t.Errorf("Covers() = %t, want %t", got, tc.want)
 			}
 		})
 	}

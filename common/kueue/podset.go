@@ -6,6 +6,7 @@ package kueue
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,8 @@ const (
 
 // PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
 // controllers add, except for the resources of their init containers. So they do not depend on the version of the
-// controller.
-func PodSets(roles []framework.Role) []kueuev1beta2.PodSet {
+// controller. The PodSet of an elastic job of one type can be admitted with fewer replicas, down to minReplicas.
+func PodSets(roles []framework.Role, elastic *batchv1beta1.ElasticConfig) []kueuev1beta2.PodSet {
 	var sets []kueuev1beta2.PodSet
 	for _, role := range roles {
 		if role.Replicas == 0 {
@@ -38,6 +39,9 @@ func PodSets(roles []framework.Role) []kueuev1beta2.PodSet {
 			Name: role.Type, Count: role.Replicas, Template: *template,
 			TopologyRequest: topologyRequest(template.Annotations),
 		})
+	}
+	if elastic != nil && len(sets) == 1 && elastic.Least() < sets[0].Count {
+		sets[0].MinCount = new(elastic.Least())
 	}
 	return sets
 }
@@ -75,6 +79,48 @@ func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 		}
 	}
 	return len(wanted) == len(workload.Spec.PodSets)
+}
+
+// Covers reports whether the Workload requests at least what the replicas of the roles request. It compares the
+// containers of the user's templates, by name. The containers that the controllers add depend on their version.
+func Covers(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
+	granted := map[string]corev1.PodSpec{}
+	for _, set := range workload.Spec.PodSets {
+		granted[set.Name] = set.Template.Spec
+	}
+	return !slices.ContainsFunc(roles, func(role framework.Role) bool {
+		return role.Replicas > 0 && !covers(granted[role.Type], role.Template.Spec)
+	})
+}
+
+func covers(granted, wanted corev1.PodSpec) bool {
+	grants := map[string]corev1.ResourceList{}
+	for _, c := range slices.Concat(granted.InitContainers, granted.Containers) {
+		grants[c.Name] = requests(&c.Resources)
+	}
+	grants[""] = requests(granted.Resources)
+	wants := map[string]corev1.ResourceList{"": requests(wanted.Resources)}
+	for _, c := range slices.Concat(wanted.InitContainers, wanted.Containers) {
+		wants[c.Name] = requests(&c.Resources)
+	}
+	for container, resources := range wants {
+		for name, quantity := range resources {
+			if grant := grants[container][name]; quantity.Cmp(grant) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// requests returns what a container requests. A limit without a request is also a request.
+func requests(resources *corev1.ResourceRequirements) corev1.ResourceList {
+	all := corev1.ResourceList{}
+	if resources != nil {
+		maps.Copy(all, resources.Limits)
+		maps.Copy(all, resources.Requests)
+	}
+	return all
 }
 
 // Admitted returns how many replicas of each type are admitted.

@@ -50,8 +50,11 @@ type Need struct {
 	Scheduling bool
 	// Pods is the number of pods of the job, of all attempts.
 	Pods int
-	// Ready reports whether each replica is ready or has ended.
-	Ready bool
+	// Ready counts, by type, the replicas that are ready or have ended.
+	Ready map[string]int32
+	// Elsewhere reports whether another cluster runs the replicas. Then Pods and Ready are those of the status that Kueue
+	// has copied, and Done is unknown.
+	Elsewhere bool
 }
 
 // Rest is what is left of a job that needs no more pods.
@@ -122,7 +125,8 @@ func (s *steps) seekAdmission() {
 		return
 	}
 	answer := admission.Request(&s.job, Need{
-		Roles: s.roles, Done: s.doneByRole(), Scheduling: s.needsScheduling(), Pods: len(s.seen.Pods), Ready: s.areReady(),
+		Roles: s.roles, Done: s.doneByRole(), Scheduling: s.needsScheduling(), Pods: len(s.seen.Pods),
+		Ready: s.readyByRole(),
 	})
 	s.follow(answer)
 	if s.refusal != nil || s.waitsFor != nil && answer.Most == nil {
@@ -138,12 +142,7 @@ func (s *steps) seekAdmission() {
 
 // limitCreations removes creations, so that no type has more replicas than are admitted.
 func (s *steps) limitCreations(most map[string]int32) {
-	count := map[string]int32{}
-	for _, r := range s.replicas {
-		if r.done || r.isCurrent() {
-			count[r.member.Role.Type]++
-		}
-	}
+	count := s.countByRole(func(r *replica) bool { return r.done || r.isCurrent() })
 	s.Creates = slices.DeleteFunc(s.Creates, func(c Creation) bool {
 		count[c.Type]++
 		return count[c.Type] > most[c.Type]
@@ -173,14 +172,22 @@ func (s *steps) follow(answer Answer) {
 }
 
 // doneByRole counts the replicas of each type that have ended and are not restarted.
-func (s *steps) doneByRole() map[string]int32 {
-	done := map[string]int32{}
+func (s *steps) doneByRole() map[string]int32 { return s.countByRole((*replica).hasDonePart) }
+
+// readyByRole counts the replicas of each type that are ready, or have ended and are not restarted.
+func (s *steps) readyByRole() map[string]int32 {
+	return s.countByRole(func(r *replica) bool { return r.hasDonePart() || r.isCurrent() && r.outcome.Ready })
+}
+
+// countByRole counts the replicas of each type that match.
+func (s *steps) countByRole(matches func(*replica) bool) map[string]int32 {
+	count := map[string]int32{}
 	for _, r := range s.replicas {
-		if r.hasDonePart() {
-			done[r.member.Role.Type]++
+		if matches(r) {
+			count[r.member.Role.Type]++
 		}
 	}
-	return done
+	return count
 }
 
 // needsScheduling reports whether a replica has no node, or needs another one.
@@ -189,14 +196,6 @@ func (s *steps) needsScheduling() bool {
 		hasNode := r.isCurrent() &&
 			(r.pod.Spec.NodeName != "" || r.outcome.Phase != batchv1beta1.ReplicaPhasePending)
 		return !r.hasDonePart() && !hasNode
-	})
-}
-
-// areReady reports whether each replica is ready or has ended and is not restarted.
-func (s *steps) areReady() bool {
-	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
-		isReady := r.isCurrent() && r.outcome.Ready
-		return !r.hasDonePart() && !isReady
 	})
 }
 

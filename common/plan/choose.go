@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -14,6 +15,8 @@ const (
 	leave action = iota
 	// expire: the time to live of the finished job is over, so the job is deleted.
 	expire
+	// dispatch: the job runs in another cluster. Only its admission is requested here.
+	dispatch
 	// cleanUp: the job has finished. Its pods are deleted according to its clean-up policy.
 	cleanUp
 	// hold: the job has no replicas to run. Existing pods stay as they are.
@@ -55,6 +58,8 @@ func (v *view) choose() choice {
 		return choice{action: leave}
 	case v.isExpired():
 		return choice{action: expire}
+	case v.job.Spec.RunsElsewhere():
+		return choice{action: dispatch}
 	//mutant:a finished job goes on => case v.job.Status.Finished() && v.job.Status.Phase == "Failed":
 	case v.job.Status.Finished():
 		return choice{action: cleanUp}
@@ -87,6 +92,15 @@ func (v *view) choose() choice {
 // pods on lost nodes, because nobody deletes them by force once the job is gone. It also stays until held pods are
 // released.
 func (v *view) isExpired() bool {
-	expiry, ok := policy.Expiry(v.job.Spec.RunPolicy, v.job.Status.CompletionTime)
+	expiry, ok := v.expiry(v.job.Status)
 	return ok && v.job.Status.Finished() && !v.now.Before(expiry) && !v.hasLostPods() && !v.hasHeldPods()
+}
+
+// expiry returns when the job with the given status expires. It returns false if it does not expire. A copy of a job of
+// another cluster is deleted by MultiKueue, after it has copied the status back.
+func (v *view) expiry(status batchv1beta1.JobStatus) (time.Time, bool) {
+	if v.job.IsCopy {
+		return time.Time{}, false
+	}
+	return policy.Expiry(v.job.Spec.RunPolicy, status.CompletionTime)
 }

@@ -63,6 +63,21 @@ func TestChoose(t *testing.T) {
 		"a finished job is cleaned up":                        {job: ran().Saw(0, succeeded...), want: plan.CleanUp},
 		"a finished job is deleted after its time to live":    {job: ran().TTL(0).Saw(0, succeeded...), want: plan.Expire},
 		"a finished job stays until its time to live is over": {job: ran().TTL(60).Saw(0, succeeded...), want: plan.CleanUp},
+		"a job that names the job controller runs": {
+			job: managedBy(batchv1beta1.ManagedByJobController, ran()), pods: runs, want: plan.Run,
+		},
+		"a job of MultiKueue is dispatched": {
+			job: managedBy(batchv1beta1.ManagedByMultiKueue, job(role("worker", 2))), want: plan.Dispatch,
+		},
+		"a finished job of MultiKueue is deleted after its time to live": {
+			job: managedBy(batchv1beta1.ManagedByMultiKueue, ran().TTL(0).Saw(0, succeeded...)), want: plan.Expire,
+		},
+		"a finished job of MultiKueue stays until its time to live is over": {
+			job: managedBy(batchv1beta1.ManagedByMultiKueue, ran().TTL(60).Saw(0, succeeded...)), want: plan.Dispatch,
+		},
+		"a finished copy of a job of another cluster stays": {
+			job: copied(ran().TTL(0).Saw(0, succeeded...)), want: plan.CleanUp,
+		},
 		"an expired job waits for a pod that is held": {
 			job:  ran().TTL(0).Saw(0, succeeded...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(0), held), succeeded[1]}, want: plan.CleanUp,
@@ -115,4 +130,32 @@ func withoutReplicas(j *jobBuilder) *jobBuilder {
 func withCompletionTime(j *jobBuilder) *jobBuilder {
 	j.Status.CompletionTime = new(ago(time.Second))
 	return j
+}
+
+// managedBy sets the controller that manages the job.
+func managedBy(controller batchv1beta1.ManagedBy, j *jobBuilder) *jobBuilder {
+	j.Spec.ManagedBy = controller
+	return j
+}
+
+// copied makes the job a copy of a job of another cluster.
+func copied(j *jobBuilder) *jobBuilder {
+	j.IsCopy = true
+	return j
+}
+
+func TestAJobThatAnotherControllerManagesIsLeftToIt(t *testing.T) {
+	t.Parallel()
+	for name, j := range map[string]*jobBuilder{
+		"a new job":      job(role("worker", 2)),
+		"a job that ran": ran(),
+		"a finished job": ran().TTL(0).Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			managedBy("example.com/controller", j.LoseNodesAfter(time.Minute))
+			d := plan.Decide(j.Job, seeing(pod("job-worker-1", running, held, onLostNode, deleting)), now.Add(time.Hour))
+			diff(t, "decision", plan.Decision{Status: j.Status}, d)
+		})
+	}
 }

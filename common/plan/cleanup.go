@@ -15,7 +15,12 @@ func (s *steps) cleanUp() {
 	if s.cleanedUp {
 		s.setTasks()
 	}
-	expiry, ok := policy.Expiry(s.job.Spec.RunPolicy, s.Status.CompletionTime)
+	s.awaitExpiry()
+}
+
+// awaitExpiry wakes the controller when the finished job expires.
+func (s *steps) awaitExpiry() {
+	expiry, ok := s.expiry(s.Status)
 	if ok && (s.now.Before(expiry) || !s.job.Status.Finished()) {
 		//mutant:a job never expires =>
 		s.wakeAt(expiry) // the end of a job is written before the job is deleted

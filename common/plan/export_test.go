@@ -30,6 +30,7 @@ type Action = action
 const (
 	Leave        = leave
 	Expire       = expire
+	Dispatch     = dispatch
 	CleanUp      = cleanUp
 	Hold         = hold
 	Pause        = pause

@@ -29,6 +29,8 @@ type Job struct {
 	Created time.Time
 	// Spec is the spec of the job.
 	Spec framework.JobSpec
+	// IsCopy reports whether MultiKueue has created the job as a copy of a job of another cluster.
+	IsCopy bool
 	// Status is the status as it was read. It can be stale.
 	Status batchv1beta1.JobStatus
 

@@ -7,8 +7,8 @@
 //   - interpret determines the current replicas of the job and their states (interpret.go, replica.go, elastic.go);
 //   - choose selects the action for the job: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
-//     finish.go, cleanup.go, and for pods that another controller admits, admission.go and withdraw.go) and the
-//     resulting status (status.go, tasks.go);
+//     finish.go, cleanup.go, elsewhere.go, and for pods that another controller admits, admission.go and withdraw.go)
+//     and the resulting status (status.go, tasks.go);
 //   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 package plan
@@ -25,6 +25,9 @@ const CacheDelay = 500 * time.Millisecond
 
 // Decide returns what to do about a job at the given time.
 func Decide(job Job, seen Observation, now time.Time) Decision {
+	if !job.Spec.RunsHere() && !job.Spec.RunsElsewhere() {
+		return Decision{Status: job.Status} // another controller manages the job
+	}
 	v := interpret(job, seen, now)
 	choice := v.choose()
 	if choice.action == expire {
@@ -36,6 +39,8 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	//equivalent:without case leave => the action has no steps
 	//equivalent:without case expire => as above
 	case leave, expire:
+	case dispatch:
+		s.dispatch()
 	case cleanUp:
 		s.Status.ObservedGeneration = job.Generation
 		s.cleanUp()

@@ -49,12 +49,17 @@ func (s *steps) setStatus() {
 	default:
 		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas are not running yet: %s", waiting, len(s.replicas), message))
 	}
-	//mutant:a status is written although nothing changes => s.Status.Reason = reason + s.now.Format("150405")
-	s.Status.Reason = reason
+	//mutant:a status is written although nothing changes => s.setReason(reason + s.now.Format("150405"))
+	s.setReason(reason)
 	if s.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
 		s.Status.Phase = batchv1beta1.JobPhaseUnknown
 	}
 	s.announceWait(reason)
+}
+
+// setReason sets the reason of the status. A problem that Initialized reports takes precedence.
+func (s *steps) setReason(reason string) {
+	s.Status.Reason = reason
 	if c := initialized(s.Status); c.Status == metav1.ConditionFalse {
 		s.Status.Reason = c.Reason
 	}

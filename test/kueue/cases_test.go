@@ -69,11 +69,7 @@ spec:
 		c.patch(ctx, j.workloadObject(), `{"spec": {"active": true}}`)
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 
-		By("deleting the workload, not in the second in which the pods were created")
-		pods, err := j.pods(ctx)()
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, func() time.Time { return time.Now().Truncate(time.Second) }).Should(
-			BeTemporally(">", pods[0].CreationTimestamp.Time))
+		By("deleting the workload")
 		before, err := j.workload(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.Client.Delete(ctx, before)).To(Succeed())
@@ -116,10 +112,13 @@ spec:
 		before, err := j.pods(ctx)()
 		Expect(err).NotTo(HaveOccurred())
 
-		By("killing Kueue and the job controller, and starting both")
+		workload, err := j.workload(ctx)
+		Expect(err).NotTo(HaveOccurred())
+
+		By("killing Kueue and the job controller, and starting both, the controller as a version with another image")
 		Expect(c.Kill(simulated.Kueue)).To(Succeed())
 		c.killController("pytorch")
-		c.startController("pytorch")
+		c.startController("pytorch", "--image=newer")
 		Expect(c.Restart(ctx, simulated.Kueue)).To(Succeed())
 		other := c.job(ctx, pytorch, "other")
 		Eventually(ctx, other.state(ctx)).Should(HavePrefix("Pending Queued: "))
@@ -127,6 +126,10 @@ spec:
 		after, err := j.pods(ctx)()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(uids(after)).To(Equal(uids(before)))
+		same, err := j.workload(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(same.UID).To(Equal(workload.UID))
+		Expect(same.Generation).To(Equal(workload.Generation), "the pod sets do not depend on the version")
 
 		By("evicting the job while its controller is away")
 		c.killController("pytorch")

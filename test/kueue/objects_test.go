@@ -124,6 +124,18 @@ func (j job) state(ctx context.Context) func() (string, error) {
 	}
 }
 
+// message returns a function that returns the message of the condition Running.
+func (j job) message(ctx context.Context) func() (string, error) {
+	return func() (string, error) {
+		status, err := j.status(ctx)
+		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
+		if err != nil || running == nil {
+			return "", err
+		}
+		return running.Message, nil
+	}
+}
+
 // counts returns a function that describes how often the job was stopped and restarted.
 func (j job) counts(ctx context.Context) func() (string, error) {
 	return func() (string, error) {

@@ -134,14 +134,16 @@ func installation(ctx context.Context) string {
 	return strings.Join(documents, "\n---\n")
 }
 
-// startController runs the controller of a module, with the permissions of its ServiceAccount.
-func (c *cluster) startController(module string) {
+// startController runs the controller of a module with additional flags, with the permissions of its ServiceAccount.
+func (c *cluster) startController(module string, flags ...string) {
 	GinkgoHelper()
 	name := module + "-controller"
 	kubeconfig, err := c.Kubeconfig(name, "system:serviceaccount:t9k-"+module+":"+name, "system:serviceaccounts")
 	Expect(err).NotTo(HaveOccurred())
-	command := exec.Command(controllers[module], "--kubeconfig="+kubeconfig, "--image=none", "--leader-elect=false",
-		"--metrics-bind-address=0", "--health-probe-bind-address=0")
+	command := exec.Command(controllers[module], append([]string{
+		"--kubeconfig=" + kubeconfig, "--image=none", "--leader-elect=false", "--metrics-bind-address=0",
+		"--health-probe-bind-address=0",
+	}, flags...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	c.controllers[module] = session

@@ -111,6 +111,11 @@ func (in *DeepSpeedJobSpec) DeepCopyInto(out *DeepSpeedJobSpec) {
 		*out = new(batchv1beta1.SchedulePolicy)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.ManagedBy != nil {
+		in, out := &in.ManagedBy, &out.ManagedBy
+		*out = new(batchv1beta1.ManagedBy)
+		**out = **in
+	}
 	in.RunPolicy.DeepCopyInto(&out.RunPolicy)
 	if in.RunMode != nil {
 		in, out := &in.RunMode, &out.RunMode

@@ -29,6 +29,16 @@ const (
 	LabelPriorityClass = "kueue.x-k8s.io/priority-class"
 	// LabelMaxExecTime is the label of a job with the time, in seconds, that its Workload can be admitted.
 	LabelMaxExecTime = "kueue.x-k8s.io/max-exec-time-seconds"
+	// LabelMultiKueueOrigin is the label of a copy that MultiKueue has created of an object of another cluster.
+	LabelMultiKueueOrigin = "kueue.x-k8s.io/multikueue-origin"
+	// PrebuiltWorkload is the annotation, or otherwise the label, of a job with the name of the Workload that was created
+	// for it. A job without it gets a Workload with its own name.
+	PrebuiltWorkload = "kueue.x-k8s.io/prebuilt-workload-name"
+	// AnnotationAdmissionGatedBy is the annotation of a job and its Workload with the names of the controllers that must
+	// allow the admission. Kueue does not admit the Workload while it has the annotation.
+	AnnotationAdmissionGatedBy = "kueue.x-k8s.io/admission-gated-by"
+	// LabelJobUID is the label of a Workload with the UID of its job. Kueue finishes a Workload whose job is gone.
+	LabelJobUID = "kueue.x-k8s.io/job-uid"
 	// LabelPodSet is the label of a pod with the name of its PodSet.
 	LabelPodSet = "kueue.x-k8s.io/podset"
 	// AnnotationWorkload is the annotation of a pod with the name of its Workload.
@@ -37,8 +47,6 @@ const (
 	TopologyGate = "kueue.x-k8s.io/topology"
 	// AnnotationUnconstrained is the annotation of a pod that does not request a topology, but gets one from Kueue.
 	AnnotationUnconstrained = "kueue.x-k8s.io/podset-unconstrained-topology"
-	// AnnotationAdmissionGatedBy is the annotation of a job whose Workload must not be admitted yet.
-	AnnotationAdmissionGatedBy = "kueue.x-k8s.io/admission-gated-by"
 )
 
 // Types of conditions of Workloads, and their reasons.

@@ -35,11 +35,13 @@ type WorkloadSpec struct {
 	MaximumExecutionTimeSeconds *int32            `json:"maximumExecutionTimeSeconds,omitempty"`
 }
 
-// PodSet is a number of equal pods.
+// PodSet is a number of equal pods. With MinCount, fewer can be admitted. Kueue supports this for one PodSet of a
+// Workload.
 type PodSet struct {
 	Name            string                 `json:"name,omitempty"`
 	Template        corev1.PodTemplateSpec `json:"template"`
 	Count           int32                  `json:"count"`
+	MinCount        *int32                 `json:"minCount,omitempty"`
 	TopologyRequest *TopologyRequest       `json:"topologyRequest,omitempty"`
 }
 
