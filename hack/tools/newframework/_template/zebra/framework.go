@@ -45,6 +45,7 @@ func (zebra) JobSpec(job *v1beta1.ZebraTrainingJob) framework.JobSpec {
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,
 		RunMode:             job.Spec.RunMode,
 		Scheduler:           job.Spec.Scheduler,
+		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 	}
 	for i := range job.Spec.ReplicaSpecs {
 		r := &job.Spec.ReplicaSpecs[i]

@@ -20,7 +20,9 @@ const Kind = "ZebraTrainingJob"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.backoffCount`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
+// +kubebuilder:printcolumn:name="LocalQueue",type=string,JSONPath=`.metadata.labels.kueue\.x-k8s\.io/queue-name`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Running")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="metadata.name must be a DNS-1035 label, since the job's Service has the same name: at most 63 lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="self.spec.replicaSpecs.all(r, size(self.metadata.name) + size(r.type) + size(string([0, r.?replicas.orValue(1) - 1].max())) + 2 <= 63)",message="metadata.name is too long: the pods are named <name>-<type>-<index>, which must fit into 63 characters"
 // +kubebuilder:validation:XValidation:rule="oldSelf.spec.?runMode.?pause.?enabled.orValue(false) && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused' || self.spec.replicaSpecs == oldSelf.spec.replicaSpecs",message="spec.replicaSpecs can be changed only while the job is paused: wait for its condition Paused",fieldPath=".spec.replicaSpecs"
@@ -59,6 +61,7 @@ type ZebraTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?debug.hasValue() == oldSelf.?runMode.?debug.hasValue()",message="runMode.debug cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?pause.?resumeSpecs.hasValue() == oldSelf.?runMode.?pause.?resumeSpecs.hasValue()",message="runMode.pause.resumeSpecs cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?scheduler.hasValue() == oldSelf.?scheduler.hasValue()",message="scheduler cannot be changed"
+// +kubebuilder:validation:XValidation:rule="self.?managedBy.hasValue() == oldSelf.?managedBy.hasValue()",message="managedBy cannot be changed"
 type ZebraTrainingJobSpec struct {
 	// The replicas of the job, from 1 to 32 types with at most 2000 replicas in total. The leader is index 0 of the first
 	// type with replicas. The leader has rank 0, and the job succeeds when the leader succeeds. Ranks follow the order of
@@ -87,6 +90,15 @@ type ZebraTrainingJobSpec struct {
 	//
 	// +optional
 	Scheduler *batchv1beta1.SchedulePolicy `json:"scheduler,omitempty"`
+
+	// The controller that manages the job, as a domain-prefixed path of at most 63 characters. If unset, or
+	// `batch.tensorstack.dev/job-controller`, it is the controller of this kind. With `kueue.x-k8s.io/multikueue`,
+	// MultiKueue runs the job in another cluster. In this cluster, the job gets no pods, and only the admission by Kueue
+	// and ttlSecondsAfterFinished apply to it. With any other value, the controller of this kind ignores the job. It
+	// cannot be changed.
+	//
+	// +optional
+	ManagedBy *batchv1beta1.ManagedBy `json:"managedBy,omitempty"`
 }
 
 // ReplicaSpec describes the replicas of one type.
