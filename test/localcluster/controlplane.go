@@ -77,6 +77,14 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		{"authorization-mode", "Node,RBAC"},
 		{"enable-admission-plugins", "NodeRestriction"},
 		{"allow-privileged", "true"},
+		// The server of an APIService, such as the one of Kueue, trusts these headers in requests with this certificate.
+		{"requestheader-client-ca-file", p.cert("ca")},
+		{"requestheader-allowed-names", frontProxyUser},
+		{"requestheader-username-headers", "X-Remote-User"},
+		{"requestheader-group-headers", "X-Remote-Group"},
+		{"requestheader-extra-headers-prefix", "X-Remote-Extra-"},
+		{"proxy-client-cert-file", p.cert("front-proxy")},
+		{"proxy-client-key-file", p.key("front-proxy")},
 	}
 	table = append(table, gates...)
 	if gates != nil {

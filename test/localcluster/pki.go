@@ -29,6 +29,9 @@ type identity struct {
 	kubeconfig string
 }
 
+// frontProxyUser is the user of the API server in its requests to the servers of APIServices.
+const frontProxyUser = "front-proxy"
+
 const certificateLife = 10 * 365 * 24 * time.Hour
 
 // identities lists all certificates. Every cluster gets all of them, because an unused one costs only a millisecond.
@@ -45,6 +48,7 @@ func identities(p Paths) []identity {
 			"kubernetes.default.svc." + clusterDomain,
 		}},
 		{file: "apiserver-kubelet", cn: "kube-apiserver-kubelet-client", org: masters},
+		{file: "front-proxy", cn: frontProxyUser},
 		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}}, // etcd, scheduler, controller-manager
 		{file: "kubelet-server", cn: nodeName, hosts: []string{nodeName, nodeIP}},
 		admin,
