@@ -49,13 +49,17 @@ func (n namespace) kubeconfig(ctx context.Context) string {
 }
 
 // stepsOf reads the console blocks of a section. Lines that begin with "$ " are commands. A backslash at the end of a
-// line continues the command. All other lines are the output of the command before them.
+// line continues the command, and "<<EOF" continues it up to the line "EOF". All other lines are the output of the
+// command before them.
 func stepsOf(document, section string) []step {
 	var steps []step
-	inSection, inBlock, continued := false, false, false
+	inSection, inBlock, continued, inInput := false, false, false, false
 	for line := range strings.Lines(document) {
 		line = strings.TrimRight(line, "\n")
 		switch {
+		case inInput:
+			steps[len(steps)-1].command += "\n" + line
+			inInput = line != "EOF"
 		case !inBlock && strings.HasPrefix(line, "## "):
 			inSection = line == "## "+section
 		case inSection && line == "```console":
@@ -69,6 +73,7 @@ func stepsOf(document, section string) []step {
 		case strings.HasPrefix(line, "$ "):
 			steps = append(steps, step{command: line[2:]})
 			continued = strings.HasSuffix(line, `\`)
+			inInput = strings.HasSuffix(line, " <<EOF")
 		default:
 			last := &steps[len(steps)-1]
 			last.prints = append(last.prints, line)

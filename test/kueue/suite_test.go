@@ -72,7 +72,7 @@ type cluster struct {
 }
 
 // The specs use the examples of docs/kueue.md: the part of Kueue's configuration that makes it leave the pods of our
-// jobs to their controllers, and a LocalQueue named queue with a quota of two CPUs.
+// jobs to their controllers, and a LocalQueue named queue, here in the namespace default, with a quota of two CPUs.
 var configuration, queues = documented()
 
 func documented() (configuration, queues string) {
@@ -80,15 +80,11 @@ func documented() (configuration, queues string) {
 	if err != nil {
 		panic(err)
 	}
-	for _, block := range regexp.MustCompile("(?s)   ```yaml\n(.*?)   ```").FindAllStringSubmatch(string(content), -1) {
-		text := strings.ReplaceAll(block[1], "\n   ", "\n")[len("   "):]
-		if strings.HasPrefix(text, "integrations:") {
-			configuration = strings.Replace(text, "integrations:\n", "integrations:\n  frameworks: [batch/job, pod]\n", 1)
-		} else {
-			queues += text
-		}
-	}
-	return configuration, queues
+	integrations := regexp.MustCompile("(?s)```yaml\nintegrations:\n(.*?)```").FindSubmatch(content)
+	objects := regexp.MustCompile(`(?s) <<EOF\n(.*?\n)EOF\n`).FindSubmatch(content)
+	configuration = "integrations:\n  frameworks: [batch/job, pod]\n" + string(integrations[1])
+	const name = "  name: queue\n"
+	return configuration, strings.Replace(string(objects[1]), name, name+"  namespace: default\n", 1)
 }
 
 // start starts a control plane with nodes, installs examples/install/kueue, and runs the controllers with the
