@@ -21,6 +21,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/test/simulated"
@@ -86,11 +87,12 @@ func (b *bench) start(
 			err = os.RemoveAll(dir) // after an error, the logs are kept
 		}
 	}()
-	if err := pytorchv1beta1.AddToScheme(plane.Client.Scheme()); err != nil {
+	scheme := plane.Client.Scheme()
+	if err := errors.Join(pytorchv1beta1.AddToScheme(scheme), kueuev1beta2.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	config := unlimited(plane.Config)
-	if plane.Client, err = client.New(config, client.Options{Scheme: plane.Client.Scheme()}); err != nil {
+	if plane.Client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
 	plane.Config = config

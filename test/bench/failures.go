@@ -82,7 +82,7 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
-		name := w.name(first+i) + "-worker-1"
+		name := w.pod(first+i, 1)
 		failedAt[name] = time.Now()
 		if err := c.fail(ctx, w.namespace, name); err != nil {
 			return 0, err
@@ -138,9 +138,16 @@ func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duratio
 
 // fail writes the status of a pod as a kubelet does after the container has failed.
 func (c *cluster) fail(ctx context.Context, namespace, name string) error {
-	patch := fmt.Appendf(nil, `{"status":{"phase":"Failed","containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":false,"restartCount":0,
-		"state":{"terminated":{"exitCode":1,"reason":"Error","finishedAt":%q}}}]}}`,
-		time.Now().UTC().Format(time.RFC3339))
+	return c.setContainer(ctx, namespace, name, corev1.PodFailed, fmt.Sprintf(
+		`"terminated":{"exitCode":1,"reason":"Error","finishedAt":%q}`, time.Now().UTC().Format(time.RFC3339)))
+}
+
+// setContainer writes the status of a pod as a kubelet does after the state of the container has changed. The state is
+// JSON.
+func (c *cluster) setContainer(ctx context.Context, namespace, name string, phase corev1.PodPhase, state string) error {
+	patch := fmt.Appendf(nil, `{"status":{"phase":%q,"containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":%t,"restartCount":0,
+		"state":{%s}}]}}`,
+		phase, phase == corev1.PodRunning, state)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	return c.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 }
@@ -166,7 +173,7 @@ func (c *cluster) failover(
 		return 0, err
 	}
 	ended := time.Now()
-	if err := c.fail(ctx, w.namespace, w.name(job)+"-worker-1"); err != nil {
+	if err := c.fail(ctx, w.namespace, w.pod(job, 1)); err != nil {
 		return 0, err
 	}
 	var useful []write

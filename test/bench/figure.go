@@ -61,6 +61,22 @@ var figures = []figure{
 		about: "writes after both controllers restart and reconcile all objects",
 	},
 	{
+		name: "kueue-idle-writes", unit: "writes", zero: true, exact: true,
+		about: "both of these for jobs that Kueue has admitted",
+	},
+	{
+		name: "kueue-admission-writes", unit: "writes", bar: 4, exact: true,
+		about: "writes of the controller for a job that Kueue admits, beyond those for the same job without Kueue",
+	},
+	{
+		name: "kueue-restart-writes", unit: "writes", bar: 2, exact: true,
+		about: "the same for a restart of all replicas",
+	},
+	{
+		name: "kueue-eviction-writes", unit: "writes", bar: 3, exact: true,
+		about: "the same for an eviction and the next admission, beyond those for a pause without Kueue",
+	},
+	{
 		name: "growth", unit: "ratio", bar: 1.1,
 		about: "time of 10,000 jobs, relative to 10 times the time of 1,000 jobs, 200 at a time",
 	},

@@ -37,6 +37,13 @@ func TestOnlyExactFiguresFail(t *testing.T) {
 		"one write fails if the bar is zero": {
 			report: report{"idle-writes": 1}, want: []string{"bench: idle-writes 1 writes is above the bar of 0"},
 		},
+		"a job that Kueue admits fails if it costs too many writes": {
+			report: report{"kueue-admission-writes": 4, "kueue-restart-writes": 2.25, "kueue-idle-writes": 1},
+			want: []string{
+				"bench: kueue-idle-writes 1 writes is above the bar of 0",
+				"bench: kueue-restart-writes 2.25 writes is above the bar of 2",
+			},
+		},
 		"figures that were not measured do not fail": {report: report{}},
 	} {
 		t.Run(name, func(t *testing.T) {

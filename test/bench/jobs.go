@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/test/localcluster"
 )
@@ -30,6 +31,11 @@ type work struct {
 	ends bool
 	// queue is the Queue that schedules the replicas as a gang. If it is empty, the pods name their nodes.
 	queue string
+	// localQueue is the LocalQueue from which Kueue admits the job. If it is empty, the job runs without Kueue.
+	localQueue string
+	// played is true if the benchmark plays the kubelet: the pods have no nodes, and the benchmark writes their statuses.
+	// Kubernetes deletes pods without nodes immediately.
+	played bool
 	// alone is true if a failed replica is replaced without restarting the others.
 	alone bool
 }
@@ -43,6 +49,9 @@ func (w work) of(i int) work {
 // name returns the name of the i-th job.
 func (w work) name(i int) string { return fmt.Sprintf("job-%d", i) }
 
+// pod returns the name of a pod of the i-th job if it is a PyTorchTrainingJob.
+func (w work) pod(i int, index int32) string { return fmt.Sprintf("%s-worker-%d", w.name(i), index) }
+
 // leader returns the host name of the leader of the i-th job if it is a batch/v1 Job.
 func (w work) leader(i int) string {
 	return fmt.Sprintf("%[1]s-0.%[1]s.%[2]s.svc.%[3]s", w.name(i), w.namespace, clusterDomain)
@@ -54,7 +63,10 @@ func (w work) template(i int) corev1.PodTemplateSpec {
 		RestartPolicy: corev1.RestartPolicyNever,
 		Containers:    []corev1.Container{{Name: "pytorch", Image: "none", Command: []string{"python3", "train.py"}}},
 	}}
-	if w.queue == "" {
+	switch {
+	case w.played:
+		template.Spec.SchedulerName = "none"
+	case w.queue == "":
 		template.Spec.NodeName = fmt.Sprintf("simulated-%d", i%nodes)
 	}
 	if w.ends {
@@ -73,6 +85,9 @@ func (w work) trainingJob(i int) *pytorchv1beta1.PyTorchTrainingJob {
 				Template: w.template(i),
 			}},
 		},
+	}
+	if w.localQueue != "" {
+		job.Labels = map[string]string{kueuev1beta2.LabelQueueName: w.localQueue}
 	}
 	if w.alone {
 		job.Spec.RunPolicy.RestartScope = batchv1beta1.RestartScopeReplica

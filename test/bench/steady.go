@@ -88,7 +88,8 @@ func (c *cluster) settled(ctx context.Context, controller string) error {
 	})
 }
 
-// idle counts the writes of the controllers while jobs run as gangs and nothing changes, and after a restart.
+// idle counts the writes of the controllers while jobs run as gangs and nothing changes, and after a restart. The same
+// control plane has jobs that Kueue has admitted. At the end, idle counts how many more writes such jobs cost.
 func idle(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.Native, func(ctx context.Context, c *cluster) error {
 		if err := c.runController(ctx, schedulerController, schedulerController, "--engine=native"); err != nil {
@@ -97,9 +98,15 @@ func idle(ctx context.Context, b *bench) error {
 		if err := c.queue(ctx, "default"); err != nil {
 			return err
 		}
+		if err := c.InstallKueueCRDs(); err != nil {
+			return err
+		}
 		if err := c.runningJobs(ctx, work{
 			namespace: benchNamespace, replicas: replicas, queue: "default",
 		}, b.scale.jobs); err != nil {
+			return err
+		}
+		if err := c.beginJobs(ctx, atRest.work()); err != nil {
 			return err
 		}
 		controllers := []string{pytorchController, schedulerController}
@@ -132,12 +139,20 @@ func idle(ctx context.Context, b *bench) error {
 				b.progress.Printf("unexpected write: %s", w)
 			}
 		}
-		meanwhile := slices.IndexFunc(writes, func(w write) bool { return !w.Begun.Time.Before(restartedAt) })
-		if meanwhile < 0 {
-			meanwhile = len(writes)
+		counts := map[string]float64{}
+		for _, w := range writes {
+			switch {
+			case w.ObjectRef.Namespace == atRest.namespace:
+				counts["kueue-idle-writes"]++
+			case w.Begun.Time.Before(restartedAt):
+				counts["idle-writes"]++
+			default:
+				counts["resync-writes"]++
+			}
 		}
-		b.record("idle-writes", float64(meanwhile))
-		b.record("resync-writes", float64(len(writes)-meanwhile))
-		return nil
+		for _, figure := range []string{"idle-writes", "resync-writes", "kueue-idle-writes"} {
+			b.record(figure, counts[figure])
+		}
+		return c.kueueWrites(ctx)
 	})
 }

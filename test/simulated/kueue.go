@@ -37,7 +37,7 @@ clientConnection: {qps: 300, burst: 500}
 
 // InstallKueue installs Kueue and returns when it is ready. The configuration is that of Options.Kueue.
 func (c *ControlPlane) InstallKueue(ctx context.Context, configuration string) error {
-	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: c.kueueCRDs()}); err != nil {
+	if err := c.InstallKueueCRDs(); err != nil {
 		return err
 	}
 	webhooks, err := c.kueueWebhooks()
@@ -50,8 +50,11 @@ func (c *ControlPlane) InstallKueue(ctx context.Context, configuration string) e
 	return c.runKueue(ctx, configuration, webhooks)
 }
 
-func (c *ControlPlane) kueueCRDs() []string {
-	return []string{filepath.Join(c.options.Programs.kueueSource, "config/components/crd/bases")}
+// InstallKueueCRDs creates the CRDs of Kueue, and returns when the API server serves them.
+func (c *ControlPlane) InstallKueueCRDs() error {
+	folder := filepath.Join(c.options.Programs.kueueSource, "config/components/crd/bases")
+	_, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{folder}})
+	return err
 }
 
 // RemoveKueue kills Kueue, and deletes its webhooks and the kind Workload.

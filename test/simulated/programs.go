@@ -21,6 +21,11 @@ func (p *Programs) BuildKueue(ctx context.Context, b *localcluster.Builder) (err
 	if p.kueue, err = b.Binaries(ctx, Kueue, Kueue); err != nil {
 		return err
 	}
+	return p.DownloadKueue(ctx, b)
+}
+
+// DownloadKueue adds only the source of Kueue to the programs, which has its CRDs.
+func (p *Programs) DownloadKueue(ctx context.Context, b *localcluster.Builder) (err error) {
 	p.kueueSource, err = b.SourceDir(ctx, Kueue)
 	return err
 }

@@ -71,10 +71,14 @@ func run(ctx context.Context, options bench.Options) error {
 		return err
 	}
 	progress := localcluster.NewProgress(os.Stderr)
-	programs, err := simulated.Build(ctx, &localcluster.Builder{
+	builder := &localcluster.Builder{
 		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: progress,
-	}, simulated.None, simulated.Native)
+	}
+	programs, err := simulated.Build(ctx, builder, simulated.None, simulated.Native)
 	if err != nil {
+		return err
+	}
+	if err := programs.DownloadKueue(ctx, builder); err != nil {
 		return err
 	}
 	ctrllog.SetLogger(logr.Discard()) // the libraries need no log; each controller writes a separate one
