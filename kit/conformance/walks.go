@@ -60,8 +60,9 @@ type walk struct {
 	*world
 	// pauses is set if the user pauses and resumes the job. scales is set if the user scales the job.
 	pauses, scales bool
-	// failed is the number of pods that failed in a way that counts.
-	failed int
+	// failed is the number of pods that failed in a way that counts. withdrawn is how often the admission of the job was
+	// withdrawn.
+	failed, withdrawn int
 	// spoiled are the UIDs of pods to which no more events happen, because their failures would not count.
 	spoiled map[types.UID]bool
 }
@@ -72,6 +73,8 @@ func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := w
 		w.world, w.spoiled = newWorld(t, k), map[types.UID]bool{}
+		s := s
+		s.Kueue = s.Kueue || s.Scheduler == nil && rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs is for Kueue") == 0
 		created(s)(w.world)
 		t.Repeat(w.actions())
 		w.checkEnd(t, s.RunPolicy.RestartScope)
@@ -157,6 +160,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			}
 		}
 	}
+	if w.shape.Kueue {
+		maps.Copy(actions, w.kueueActions())
+	}
 	if w.pauses {
 		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
 		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
@@ -177,6 +183,9 @@ func (w *walk) resources() []model.Resources {
 	of := []model.Resources{model.Jobs, model.Pods, model.Services}
 	if w.shape.Scheduler != nil {
 		of = append(of, model.PodGroups)
+	}
+	if w.shape.Kueue {
+		of = append(of, model.Workloads)
 	}
 	return of
 }
@@ -209,17 +218,26 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 		code = 1
 	}
 	if code != 0 {
-		w.failed++
+		w.fails(pod)
 	}
 	w.happenTo(pod, model.Exits(code, ""))
 }
 
+// fails counts the failure of a pod. The failure of a pod whose attempt is over counts for nothing.
+func (w *walk) fails(pod *corev1.Pod) {
+	if model.AttemptLabel(pod) == model.AttemptOf(w.status(), pod.Name) {
+		w.failed++
+	}
+}
+
 // checkEnd ends all faults and settles the world. Then the job must run, and every failure must have counted. In a
 // collective, failures that the controller sees together count once. Failures during a pause, or of replicas that
-// scaling down removes, need not count.
+// scaling down removes, need not count. Finally, the job must succeed with its leader.
 func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.staleReconciles = 0
 	w.namesAreFree()
+	w.closed = false
+	w.cluster.Activate()
 	w.carryOutLate(true)
 	if w.pauses {
 		resumed(w.world)
@@ -236,8 +254,31 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != w.failed || counted > w.failed {
 		t.Fatalf("backoffCount is %d, but %d pods failed", counted, w.failed)
 	}
-	if elastic := w.shape.Elastic; elastic != nil && len(w.pods()) != int(elastic.Expected()) {
-		t.Fatalf("the job has %d pods, want %d: %s", len(w.pods()), elastic.Expected(), w.describe())
+	if elastic := w.shape.Elastic; elastic != nil {
+		want := elastic.Expected()
+		if w.shape.Kueue {
+			want = min(want, w.cluster.Live().AdmittedReplicas())
+		}
+		if len(w.pods()) != int(want) {
+			t.Fatalf("the job has %d pods, want %d: %s", len(w.pods()), want, w.describe())
+		}
+	}
+	if int(status.Evictions) > w.withdrawn {
+		t.Fatalf("the status has %d evictions, but the admission was withdrawn %d times", status.Evictions, w.withdrawn)
+	}
+	w.checkAdmission(t)
+	w.do(exits(0, 0), passes(time.Minute))
+	if status := w.status(); status.Phase != batchv1beta1.JobPhaseSucceeded || int(status.BackoffCount) != counted {
+		t.Fatalf("the leader has succeeded, but the job is %s with backoffCount %d, want %d: %s",
+			status.Phase, status.BackoffCount, counted, w.describe())
+	}
+	w.checkAdmission(t)
+}
+
+// checkAdmission checks the Workload of a job at rest.
+func (w *walk) checkAdmission(t *rapid.T) {
+	for _, wrong := range model.CheckWorkload(w.cluster.Live(), w.job(), w.shape.RunMode.Pausing()) {
+		t.Fatalf("%s: %s", wrong, w.describe())
 	}
 }
 

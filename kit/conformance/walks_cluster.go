@@ -45,7 +45,7 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 		"the other owner frees the names of pods": func(*rapid.T) { w.namesAreFree() },
 		"the kubelet restarts a container in its pod": func(t *rapid.T) {
 			if pod := w.some(t, corev1.PodRunning); pod != nil {
-				w.failed++
+				w.fails(pod)
 				w.spoil(pod.UID)
 				w.happenTo(pod, model.RestartsInPlace(1))
 			}
@@ -61,6 +61,28 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 		}
 	}
 	return actions
+}
+
+// kueueActions returns the actions of Kueue and the changes to the Workload of the job.
+func (w *walk) kueueActions() map[string]func(*rapid.T) {
+	withdrawn := func(happens bool) {
+		if happens {
+			w.withdrawn++
+		}
+	}
+	return map[string]func(*rapid.T){
+		"Kueue considers the Workload":        func(*rapid.T) { w.cluster.ConsiderWorkload(w.closed) },
+		"Kueue evicts the job":                func(*rapid.T) { withdrawn(w.cluster.Evict()) },
+		"a user deactivates the Workload":     func(*rapid.T) { withdrawn(w.cluster.Deactivate()) },
+		"a user activates the Workload again": func(*rapid.T) { w.cluster.Activate() },
+		"a user deletes the Workload": func(*rapid.T) {
+			if workload := w.cluster.Live().Workload(); workload != nil {
+				withdrawn(true)
+				w.remove(workload)
+			}
+		},
+		"the queue closes or opens": func(*rapid.T) { w.closed = !w.closed },
+	}
 }
 
 // spoil prevents further events of a pod, because its failures would not count.

@@ -99,7 +99,7 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen type
 		checkMembership(t, now, job, pod)
 	}
 	if job.GetLabels()[kueuev1beta2.LabelQueueName] != "" {
-		checkAdmission(t, now, job, pod)
+		checkAdmission(t, now, job, pod, unseen)
 	}
 	for _, other := range now.Pods() {
 		if IsRelabelled(other) || other.UID == pod.UID || other.UID == unseen {
@@ -282,6 +282,9 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 			t.Errorf("the status lists %d replicas, but its aggregate adds up to %d", replicas, sum)
 		}
 	}
+	if counted := after.BackoffCount - before.BackoffCount; counted > countRestarts(after)-countRestarts(before) {
+		t.Errorf("%d failures are counted, but fewer replicas are restarted: from %+v to %+v", counted, before, after)
+	}
 	if before.Decided() && !before.Finished() {
 		checkDecided(t, before, after)
 	}
@@ -295,6 +298,15 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	if diff := gocmp.Diff(before, after); diff != "" {
 		t.Errorf("the status of a finished job changes (-before +after):\n%s", diff)
 	}
+}
+
+// countRestarts returns the number of restarts of all replicas. An eviction or a pause is no restart.
+func countRestarts(status batchv1beta1.JobStatus) int32 {
+	restarts := int32(0)
+	for _, task := range status.Tasks {
+		restarts += task.RestartCount
+	}
+	return restarts
 }
 
 // checkDecided checks that a status keeps the decided end of the job and all counts.

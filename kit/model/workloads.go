@@ -5,13 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
-	corev1 "k8s.io/api/core/v1"
-
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Workload returns the Workload with the name of the job, or nil if there is none.
@@ -48,11 +51,12 @@ func is(workload *kueuev1beta2.Workload, conditionType string) bool {
 	return meta.IsStatusConditionTrue(workload.Status.Conditions, conditionType)
 }
 
-// Awaiting returns the job's Workload if Kueue changes it: it has no quota, and the queue is not closed or Kueue has
-// not reported yet that the queue is closed. Otherwise, it returns nil.
+// Awaiting returns the job's Workload if Kueue changes it: it has no quota, it is active, and the queue is not closed
+// or Kueue has not reported yet that the queue is closed. Otherwise, it returns nil.
 func (o Objects) Awaiting(closed bool) *kueuev1beta2.Workload {
 	workload := o.Workload()
 	if workload == nil || !owned(workload) || workload.DeletionTimestamp != nil ||
+		!ptr.Deref(workload.Spec.Active, true) ||
 		is(workload, kueuev1beta2.ConditionQuotaReserved) || is(workload, kueuev1beta2.ConditionFinished) {
 		return nil
 	}
@@ -63,8 +67,8 @@ func (o Objects) Awaiting(closed bool) *kueuev1beta2.Workload {
 	return workload
 }
 
-// ConsiderWorkload makes Kueue admit the Workload of the job, if it waits and the queue is not closed. It reports
-// whether that changes the Workload.
+// ConsiderWorkload makes Kueue admit the Workload of the job, if it waits and the queue is not closed. An elastic job
+// gets one replica less than it requests, if it accepts that. ConsiderWorkload reports whether it changes the Workload.
 func (c *Cluster) ConsiderWorkload(closed bool) bool {
 	workload := c.Live().Awaiting(closed)
 	if workload == nil {
@@ -79,8 +83,12 @@ func (c *Cluster) ConsiderWorkload(closed bool) bool {
 	}
 	considered.Status.Admission = &kueuev1beta2.Admission{ClusterQueue: "team"}
 	for _, set := range workload.Spec.PodSets {
+		count := set.Count
+		if set.MinCount != nil && *set.MinCount < count {
+			count--
+		}
 		considered.Status.Admission.PodSetAssignments = append(considered.Status.Admission.PodSetAssignments,
-			kueuev1beta2.PodSetAssignment{Name: set.Name, Count: &set.Count})
+			kueuev1beta2.PodSetAssignment{Name: set.Name, Count: &count})
 	}
 	c.setWorkload(considered, kueuev1beta2.ConditionQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "")
 	c.setWorkload(considered, kueuev1beta2.ConditionAdmitted, metav1.ConditionTrue, "Admitted", "")
@@ -114,18 +122,79 @@ func (c *Cluster) Evict() bool {
 	return true
 }
 
-// checkAdmission checks that a pod is created only while the Workload of its job is admitted, and that the pod has the
-// label by which Kueue finds it.
-func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod) {
+// Deactivate makes a user deactivate the Workload of the job, and Kueue evict it. It reports whether the Workload was
+// active.
+func (c *Cluster) Deactivate() bool {
+	workload := c.Live().Workload()
+	if workload == nil || !owned(workload) || !ptr.Deref(workload.Spec.Active, true) {
+		return false
+	}
+	deactivated := workload.DeepCopy()
+	deactivated.Spec.Active = new(false)
+	deactivated.Generation++
+	c.setWorkload(deactivated, kueuev1beta2.ConditionEvicted, metav1.ConditionTrue, reasonDeactivated,
+		"the Workload is deactivated")
+	c.Put(deactivated)
+	return true
+}
+
+// Activate makes a user activate the Workload of the job again, if it is deactivated.
+func (c *Cluster) Activate() {
+	workload := c.Live().Workload()
+	if workload == nil || !owned(workload) || ptr.Deref(workload.Spec.Active, true) {
+		return
+	}
+	activated := workload.DeepCopy()
+	activated.Spec.Active = new(true)
+	activated.Generation++
+	c.Put(activated)
+}
+
+// reasonDeactivated is the reason of the eviction of a Workload that is not active.
+const reasonDeactivated = "Deactivated"
+
+// AdmittedReplicas returns how many replicas of the job are admitted now.
+func (o Objects) AdmittedReplicas() int32 {
+	workload, admitted := o.Workload(), int32(0)
+	if workload == nil || !isAdmitted(workload) {
+		return 0
+	}
+	for _, assignment := range workload.Status.Admission.PodSetAssignments {
+		admitted += *assignment.Count
+	}
+	return admitted
+}
+
+// isAdmitted reports whether the pods of a Workload may run.
+func isAdmitted(workload *kueuev1beta2.Workload) bool {
+	return workload.Status.Admission != nil && is(workload, kueuev1beta2.ConditionAdmitted) &&
+		!is(workload, kueuev1beta2.ConditionEvicted)
+}
+
+// checkAdmission checks that a pod is created only while the Workload of its job is admitted, and only for a replica
+// that is admitted. It also checks that the pod has the labels that identify its admission. The controller cannot know
+// about the unseen pod.
+func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	workload := now.Workload()
-	if workload == nil || !metav1.IsControlledBy(workload, job) || workload.Status.Admission == nil ||
-		!is(workload, kueuev1beta2.ConditionAdmitted) {
+	if workload == nil || !metav1.IsControlledBy(workload, job) || !isAdmitted(workload) {
 		t.Errorf("pod %s is created, but its job has no Workload that is admitted: %+v", pod.Name, workload)
 		return
 	}
 	if pod.Labels[kueuev1beta2.LabelPodSet] == "" {
 		t.Errorf("pod %s has no label %s", pod.Name, kueuev1beta2.LabelPodSet)
+	}
+	if by := pod.Labels[batchv1beta1.LabelAdmittedBy]; by != string(workload.UID) {
+		t.Errorf("pod %s is created for the Workload %q, but the admitted one is %q", pod.Name, by, workload.UID)
+	}
+	pods := int32(0)
+	for _, other := range now.Pods() {
+		if other.UID != unseen && !IsRelabelled(other) && isListed(*job.JobStatus(), other.Name) {
+			pods++
+		}
+	}
+	if admitted := now.AdmittedReplicas(); pods > admitted {
+		t.Errorf("pod %s is created, but only %d replicas are admitted: %s", pod.Name, admitted, now.Describe())
 	}
 }
 
@@ -148,6 +217,16 @@ func CheckWorkload(o Objects, job framework.Job, pausing bool) (wrong []string) 
 		wrong = append(wrong, "the Workload does not have the end of the job")
 	case !status.Finished() && is(workload, kueuev1beta2.ConditionEvicted) && workload.Status.Admission != nil:
 		wrong = append(wrong, "the quota of the evicted Workload is not returned")
+	}
+	if status.Finished() {
+		return wrong
+	}
+	for _, pod := range o.Pods() {
+		isPresent := workload != nil && isAdmitted(workload) &&
+			pod.Labels[batchv1beta1.LabelAdmittedBy] == string(workload.UID)
+		if !isPresent && !policy.Ended(pod) && !IsRelabelled(pod) && !IsLate(pod) {
+			wrong = append(wrong, "pod "+pod.Name+" runs without the present admission of the job")
+		}
 	}
 	return wrong
 }
