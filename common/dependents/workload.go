@@ -295,6 +295,9 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case w.Object == nil:
 		waits.Change = plan.Change{Action: batchv1beta1.ActionCreate, Wanted: w.wanted(job, need)}
 		return waits
+	case w.Object.DeletionTimestamp != nil:
+		waits.Wait.Message = fmt.Sprintf("workload %s is being deleted", name)
+		return waits
 	case w.Prebuilt != "" && len(w.Object.OwnerReferences) == 0 && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
 	case w.Prebuilt != "" && len(w.Object.OwnerReferences) == 0:
@@ -302,9 +305,6 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 		return waits
 	case !plan.IsControlledBy(w.Object, job.UID):
 		return cannotHave(job, report.NameConflict(plan.TheJob, "workload "+name, w.Object))
-	case w.Object.DeletionTimestamp != nil:
-		waits.Wait.Message = fmt.Sprintf("workload %s is being deleted and will be recreated", name)
-		return waits
 	case w.is(kueuev1beta2.ConditionFinished) && need.Elsewhere:
 		return w.finishedElsewhere(job, waits)
 	case w.is(kueuev1beta2.ConditionFinished):
@@ -410,9 +410,7 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 	}
 	switch {
 	case isEvicted && isReserved:
-		waits.Change = w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
-			kueue.ClearAdmission(status, *evicted, w.Object.Generation, w.now)
-		})
+		waits.Change = w.clearAdmission()
 	case !isReserved && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
 	case w.Prebuilt == "" && w.opensGate():
@@ -470,6 +468,14 @@ func (w Workload) areReady(need plan.Need) bool {
 	})
 }
 
+// clearAdmission returns the change that returns the quota of an evicted Workload.
+func (w Workload) clearAdmission() plan.Change {
+	evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
+	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
+		kueue.ClearAdmission(status, *evicted, w.Object.Generation, w.now)
+	})
+}
+
 // changeStatus returns a change of the status. It returns no change if the status stays the same.
 func (w Workload) changeStatus(change func(*kueuev1beta2.WorkloadStatus)) plan.Change {
 	updated := w.Object.DeepCopy()
@@ -494,8 +500,12 @@ func (w Workload) Release(job *plan.Job, rest plan.Rest) plan.Answer {
 		return plan.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 			kueue.Finish(status, *rest.End, w.Object.Generation, w.now)
 		})}
-	case rest.Pods == 0 && !job.Status.Decided() && w.Prebuilt == "" && !w.is(kueuev1beta2.ConditionFinished):
+	case rest.Pods > 0 || job.Status.Decided() || w.is(kueuev1beta2.ConditionFinished):
+		return plan.Answer{}
+	case w.Prebuilt == "":
 		return plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}}
+	case w.is(kueuev1beta2.ConditionEvicted) && w.is(kueuev1beta2.ConditionQuotaReserved):
+		return plan.Answer{Change: w.clearAdmission()}
 	default:
 		return plan.Answer{}
 	}

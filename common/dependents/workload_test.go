@@ -93,6 +93,7 @@ func ran() *jobBuilder {
 
 func TestPlanWorkload(t *testing.T) {
 	t.Parallel()
+	alone := func() *jobBuilder { return job(role("worker", 2)).Scope(batchv1beta1.RestartScopeReplica) }
 	both := []string{created("job-worker-0", "0"), created("job-worker-1", "0")}
 	fails := func() []*corev1.Pod {
 		return []*corev1.Pod{run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(1))}
@@ -176,6 +177,25 @@ func TestPlanWorkload(t *testing.T) {
 			job: ran(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"))), pods: fails(),
 			wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "1, 1",
 			wantMessage: "job-worker-0 is being replaced",
+		},
+		"an eviction also stops the pods of replicas that have ended, since they hold the quota": {
+			job: alone().SawIn(withWorkload(workload(admittedFor(2)),
+				run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(0)))),
+			pods: []*corev1.Pod{pod("job-worker-1", byWorkload, onNode("a"), exited(0))},
+			view: seenWorkload(workload(admittedFor(2), evicted("Preempted"))), wantDeletes: []string{"job-worker-1"},
+			wantCounts: "1, 0", wantMessage: "workload job was evicted: another job needs the quota",
+		},
+		"a replica that is being replaced keeps its place among the admitted ones": {
+			job:         alone().SawIn(withWorkload(workload(admittedFor(1)), run()[0])),
+			view:        seenWorkload(workload(admittedFor(1))),
+			pods:        []*corev1.Pod{pod("job-worker-0", byWorkload, running, deleting)},
+			wantStarted: true, wantMessage: "job-worker-0 is being replaced",
+		},
+		"a job does not adopt a workload that is being deleted": {
+			view: prebuilt(workload(func(w *kueuev1beta2.Workload) {
+				w.OwnerReferences, w.DeletionTimestamp = nil, new(metav1.NewTime(now))
+			})),
+			wantMessage: "workload before is being deleted",
 		},
 		"a job whose workload is gone requests another one": {
 			job: ran(), view: dependents.Workload{Queue: "lab"}, pods: run(), wantStarted: true,
@@ -287,6 +307,21 @@ func TestPlanWorkload(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheEventOfAnEvictionHasItsReason(t *testing.T) {
+	t.Parallel()
+	seen := withWorkload(workload(admittedFor(2), evicted("Preempted")),
+		run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(1)))
+	var stopped []string
+	for _, e := range plan.Decide(ran().Job, seen, now).Events {
+		if e.Reason == batchv1beta1.EventStopped {
+			stopped = append(stopped, e.Message)
+		}
+	}
+	diff(t, "messages", []string{
+		"Kueue has evicted the workload of the job (Preempted): another job needs the quota",
+	}, stopped)
 }
 
 // withWorkload returns an observation with a Workload and pods.
@@ -509,7 +544,11 @@ func TestReleaseWorkload(t *testing.T) {
 		"the failure of a job is reported": {
 			view: seenWorkload(workload()), rest: plan.Rest{End: end("FailureTarget")}, want: "Update Finished=True Failed",
 		},
-		"a paused job keeps its prebuilt workload": {view: prebuilt(workload())},
+		"a paused job keeps its prebuilt workload": {view: prebuilt(workload(admittedFor(2)))},
+		"a paused job returns the quota of its prebuilt workload when it is evicted": {
+			view: prebuilt(workload(admittedFor(2), evicted("Preempted"))),
+			want: "Update Admitted=False NoReservation QuotaReserved=False Pending Requeued=True Preempted without admission",
+		},
 		"a paused job keeps a finished workload": {
 			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
 		},

@@ -140,9 +140,12 @@ func (s *steps) seekAdmission() {
 	}
 }
 
-// limitCreations removes creations, so that no type has more replicas than are admitted.
+// limitCreations removes creations, so that no type has more replicas than are admitted. A replica that is being
+// replaced, or waits for its restart, keeps its place.
 func (s *steps) limitCreations(most map[string]int32) {
-	count := s.countByRole(func(r *replica) bool { return r.done || r.isCurrent() })
+	count := s.countByRole(func(r *replica) bool {
+		return r.done || r.pod != nil || r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now)
+	})
 	s.Creates = slices.DeleteFunc(s.Creates, func(c Creation) bool {
 		count[c.Type]++
 		return count[c.Type] > most[c.Type]

@@ -46,6 +46,8 @@ type choice struct {
 	ending *ending
 	// reportsDue is when the controller stops waiting for reports, if the action is awaitReports.
 	reportsDue time.Time
+	// why is why the admission is withdrawn, if the action is withdraw.
+	why string
 }
 
 // choose returns the action for the job. The first case that matches applies.
@@ -82,8 +84,8 @@ func (v *view) choose() choice {
 	if isPausing {
 		return choice{action: stop}
 	}
-	if v.whyStop() != "" {
-		return choice{action: withdraw}
+	if why := v.whyStop(); why != "" {
+		return choice{action: withdraw, why: why}
 	}
 	return choice{action: run}
 }

@@ -65,7 +65,7 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	case withdraw:
 		s.begin()
 		s.restart()
-		s.withdraw()
+		s.withdraw(choice.why)
 		s.run()
 	case run:
 		s.begin()

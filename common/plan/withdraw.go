@@ -25,18 +25,21 @@ func (v *view) waitsForStart() bool {
 	return v.job.Status.StartTime == nil && v.standing().Waits && !slices.ContainsFunc(v.replicas, (*replica).isCurrent)
 }
 
-// whyStop returns why replicas that run must stop. It is empty if they may go on, or if none runs.
+// whyStop returns why the pods of the present attempt must go. It is empty if they may stay, or if there are none.
 func (v *view) whyStop() string {
 	standing := v.standing()
 	if standing == (Standing{}) {
 		return ""
 	}
 	for _, r := range v.replicas {
-		if !r.isCurrent() || r.done {
+		if !r.isCurrent() {
 			continue
 		}
 		if standing.Stops != "" {
-			return standing.Stops
+			return standing.Stops // the pod of a replica that has ended holds the quota, too
+		}
+		if r.done {
+			continue
 		}
 		if by := standing.AdmittedBy; by != "" && r.pod.Labels[batchv1beta1.LabelAdmittedBy] != string(by) {
 			return fmt.Sprintf("%s was not created for the present admission of the job", r.pod.Name)
@@ -47,14 +50,13 @@ func (v *view) whyStop() string {
 
 // withdraw stops all replicas of a job whose admission is withdrawn. As a pause, it begins a new attempt, so that all
 // pods belong to an earlier one and their failures are ignored. The status is written before the first pod is deleted.
-// The job waits for its next admission.
-func (s *steps) withdraw() {
-	message := s.whyStop()
+// The job waits for its next admission. why is why the pods must go.
+func (s *steps) withdraw(why string) {
 	s.Status.Evictions++
 	s.Status.StartTime = nil
 	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
 	if meta.IsStatusConditionTrue(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure) {
-		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonQueued, message)
+		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonQueued, why)
 	}
-	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventStopped, "Stop", message)
+	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventStopped, "Stop", why)
 }
