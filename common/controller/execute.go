@@ -46,8 +46,9 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		return reconcile.Result{}, err
 	}
 	err = r.changeAdmission(ctx, job, d.Admission)
-	if apierrors.IsConflict(err) { // somebody changed the object, perhaps without an event that requeues the job
+	if apierrors.IsConflict(err) { // somebody changed or deleted the object, perhaps without an event for the job
 		result, err = sooner(result, conflictDelay), nil
+		d.Creates = nil // the pods might not be admitted anymore
 	}
 	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {
 		return reconcile.Result{}, errors.Join(err, deleteErr)

@@ -121,8 +121,10 @@ func TestChangePodGroup(t *testing.T) {
 		"a conflict of an update is an error": {
 			change: "Update", answer: conflict, wantCall: patch, wantFailure: true,
 		},
-		"an update of a deleted PodGroup is ignored": {change: "Update", answer: missing, wantCall: patch},
-		"a PodGroup is deleted":                      {change: "Delete", wantCall: "delete group-uid"},
+		"an update of a deleted PodGroup is an error": {
+			change: "Update", answer: missing, wantCall: patch, wantFailure: true,
+		},
+		"a PodGroup is deleted": {change: "Delete", wantCall: "delete group-uid"},
 		"a deletion of a deleted PodGroup is ignored": {
 			change: "Delete", answer: missing, wantCall: "delete group-uid",
 		},

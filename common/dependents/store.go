@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -85,8 +86,8 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, key client.Obje
 	}
 }
 
-// write makes a change. It ignores updates and deletions of an object that is gone. A conflict means that somebody
-// updated the object since it was read. Other errors of a creation are of type *report.RefusedError unless a retry can
+// write makes a change. It ignores deletions of an object that is gone. A conflict means that somebody updated or
+// deleted the object since it was read. Other errors of a creation are of type *report.RefusedError unless a retry can
 // succeed.
 func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Change) error {
 	switch change.Action {
@@ -104,8 +105,11 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Cha
 		} else {
 			err = s.Client.Patch(ctx, change.Wanted, patch, noWait)
 		}
-		if err == nil || isNotFoundOrNotInstalled(err) {
+		switch {
+		case err == nil, isNotInstalled(err):
 			return nil
+		case apierrors.IsNotFound(err):
+			return apierrors.NewConflict(schema.GroupResource{Resource: s.name}, change.Seen.GetName(), err)
 		}
 		return fmt.Errorf("changing %s %s: %w", s.name, change.Seen.GetName(), err)
 	case batchv1beta1.ActionDelete:

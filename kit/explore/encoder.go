@@ -248,6 +248,9 @@ func (e *encoder) encode(object client.Object) string {
 		write(&b, status)
 	case *kueuev1beta2.Workload:
 		fmt.Fprintf(&b, "admitted %t ", object.Status.Admission != nil)
+		for _, set := range object.Spec.PodSets {
+			fmt.Fprintf(&b, "%s %d ", set.Name, set.Count)
+		}
 		for _, c := range object.Status.Conditions {
 			fmt.Fprintf(&b, "%s %s %s %s ", c.Type, c.Status, c.Reason, c.Message)
 		}

@@ -370,6 +370,20 @@ func explorations() []exploration {
 			kueueEdits: []edit{evicts, deletesWorkload},
 			budget:     spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
 		},
+		{
+			name:       "an elastic job that Kueue admits with fewer replicas survives evictions",
+			shape:      model.InKueue(model.Elastic(1, 2, model.ScopeReplica, model.Limit(1))),
+			failures:   []string{"fails"},
+			kueueEdits: []edit{evicts},
+			budget:     spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
+		},
+		{
+			name:     "a held leader of a job that Kueue admits survives evictions",
+			shape:    model.InKueue(model.One(model.OnFailure, model.Limit(1))),
+			holds:    true,
+			failures: []string{"is deleted", "is deleted by force"}, kueueEdits: []edit{evicts, deletesWorkload},
+			budget: spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
+		},
 	}
 }
 

@@ -62,8 +62,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	}
 	failed, queued := 0, false
 	for _, task := range status.Tasks {
-		for _, r := range task.Replicas {
+		for i, r := range task.Replicas {
 			pod := current[r.Name]
+			// Kueue can admit fewer replicas of an elastic job. The leader is always one of them.
+			isBeyond := x.shape.Kueue && i > 0 && len(current) >= int(live.AdmittedReplicas())
 			switch ended := r.Phase == batchv1beta1.ReplicaPhaseSucceeded || r.Phase == batchv1beta1.ReplicaPhaseFailed; {
 			case status.Finished(), status.Phase == batchv1beta1.JobPhasePaused:
 				if pod == nil && !ended && r.Phase != batchv1beta1.ReplicaPhaseDeleted && status.RunningTime != nil {
@@ -73,7 +75,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 				if r.Phase == batchv1beta1.ReplicaPhaseFailed {
 					failed++
 				}
-			case s.closed && pod == nil:
+			case pod == nil && (s.closed || isBeyond):
 				queued = true
 			case r.Phase != batchv1beta1.ReplicaPhaseRunning:
 				fail("replica %s is %s, want Running", r.Name, r.Phase)
@@ -108,7 +110,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, model.QueueClosedMessage)
 		// The words of Kueue can be some minutes old.
 		if live.Workload() != nil {
-			isReported = status.Reason == batchv1beta1.ReasonQueued
+			isReported = status.Reason == batchv1beta1.ReasonQueued || spec.Elastic != nil &&
+				status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, "Kueue has admitted")
 		}
 		if !isReported {
 			fail("the job does not report that its queue is closed")

@@ -23,6 +23,7 @@ import (
 // shownBy has the explorations that show a bug, by the word with which the name of the bug begins.
 var shownBy = map[string]string{
 	"a gang":     "a_gang",
+	"kueue":      "that_Kueue_admits",
 	"admission":  "admission_that_sometimes",
 	"away":       "long_absence",
 	"containers": "label_changes",
