@@ -170,8 +170,20 @@ spec:
 			ContainSubstring("the label kueue.x-k8s.io/queue-name cannot be used with spec.scheduler.t9kScheduler: " +
 				"remove one of them")))
 
+		By("leaving a job without a queue to MultiKueue")
+		object = &unstructured.Unstructured{}
+		manifest = strings.Replace(fmt.Sprintf(kinds[pytorch], "left", ""), "spec:\n", "spec:\n"+managedBy, 1)
+		Expect(yaml.Unmarshal([]byte(manifest), object)).To(Succeed())
+		Eventually(ctx, func() error { return c.Client.Create(ctx, object.DeepCopy(), client.DryRunAll) }).Should(MatchError(
+			ContainSubstring("spec.managedBy: a job that MultiKueue runs needs a queue")))
+
+		By("changing a job that runs")
 		j := c.job(ctx, pytorch, "job")
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+		name := client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata": {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "other"}}}`))
+		Eventually(ctx, func() error { return c.Client.Patch(ctx, j.object(), name, client.DryRunAll) }).Should(MatchError(
+			ContainSubstring("metadata.annotations: kueue.x-k8s.io/prebuilt-workload-name cannot be changed")))
 		for _, queue := range []string{`"other"`, "null"} {
 			patch := client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": `+queue+`}}}`))
