@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -141,12 +142,41 @@ func startClusters(ctx context.Context, config string) *clusters {
 
 	manager := start(ctx, config)
 	created := manager.recordPods(ctx)
+	manager.letsKueueWriteStatus(ctx)
 	const selector = "  namespaceSelector: {}\n"
 	manager.apply(ctx, fmt.Sprintf(dispatch, base64.StdEncoding.EncodeToString(kubeconfig))+strings.Replace(
 		quota, selector, selector+"  admissionChecksStrategy: {admissionChecks: [{name: multikueue}]}\n", 1))
 	Eventually(ctx, manager.isActive(ctx, "MultiKueueCluster", "worker")).WithTimeout(dispatchTimeout).Should(BeTrue())
 	Eventually(ctx, manager.isActive(ctx, "ClusterQueue", "team")).WithTimeout(dispatchTimeout).Should(BeTrue())
 	return &clusters{manager: manager, worker: worker, created: created}
+}
+
+// letsKueueWriteStatus applies examples/install/multikueue/manager.yaml, and expects that Kueue needs and gets its
+// permission. The Kueue of these tests has all permissions.
+func (c *cluster) letsKueueWriteStatus(ctx context.Context) {
+	GinkgoHelper()
+	isAllowed := func(kind string) func() (bool, error) {
+		return func() (bool, error) {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:kueue-system:kueue-controller-manager",
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: corev1.NamespaceDefault, Verb: "patch", Group: "batch.tensorstack.dev",
+					Resource: strings.ToLower(kind) + "s", Subresource: "status",
+				},
+			}}
+			err := c.Client.Create(ctx, review)
+			return review.Status.Allowed, err
+		}
+	}
+	for kind := range kinds {
+		Expect(isAllowed(kind)()).To(BeFalse(), kind)
+	}
+	permission, err := os.ReadFile("../../examples/install/multikueue/manager.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	c.apply(ctx, string(permission))
+	for kind := range kinds {
+		Eventually(ctx, isAllowed(kind)).Should(BeTrue(), kind)
+	}
 }
 
 // isActive returns a function that reports whether an object of Kueue has the condition Active.
