@@ -136,6 +136,11 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 	}
 	initialized := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionInitialized)
 	switch {
+	case !begun.Spec.RunsHere():
+		if pods > 0 || initialized != nil {
+			return fmt.Errorf("the job is not left to its manager: it has %d pods and the status %+v", pods, status)
+		}
+		return nil
 	case status.Finished():
 		return fmt.Errorf("the job has finished before its pods have started: %+v", status.Conditions)
 	case initialized == nil:
