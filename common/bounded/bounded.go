@@ -1,10 +1,12 @@
-// Package bounded decodes input from peers with limited memory.
+// Package bounded keeps input from others within limited memory.
 package bounded
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"tensorstack.dev/jobs/common/report"
 )
 
 // List returns the items of a JSON array, or nil for null. More than the given number of items are an error, because
@@ -29,4 +31,21 @@ func List[T any](text []byte, most int, called string) ([]T, error) {
 		items = append(items, item)
 	}
 	return items, nil
+}
+
+// Pick returns the named entries of labels or annotations. Values are truncated to the given number of bytes. It
+// returns nil if there are none of these entries.
+func Pick(from map[string]string, names []string, most int) map[string]string {
+	var picked map[string]string
+	for _, name := range names {
+		value, ok := from[name]
+		if !ok {
+			continue
+		}
+		if picked == nil {
+			picked = make(map[string]string, len(names))
+		}
+		picked[name] = report.Truncated(value, most)
+	}
+	return picked
 }

@@ -38,3 +38,23 @@ func TestList(t *testing.T) {
 		})
 	}
 }
+
+func TestPick(t *testing.T) {
+	t.Parallel()
+	from := map[string]string{"a": "1", "b": "12345", "c": "3"}
+	for name, tc := range map[string]struct {
+		names []string
+		want  map[string]string
+	}{
+		"only named entries are kept":         {names: []string{"a", "d"}, want: map[string]string{"a": "1"}},
+		"a value that is too long is cut":     {names: []string{"b"}, want: map[string]string{"b": "1..."}},
+		"there is no map if no entry is kept": {names: []string{"d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Pick(from, tc.names, 4)); diff != "" {
+				t.Errorf("unexpected entries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -14,9 +14,9 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/memsize"
-	"tensorstack.dev/jobs/common/report"
 )
 
 // Limits of the memory that tenants can use. Namespaces share largeJobMemory and podMemory: see package fair.
@@ -48,20 +48,8 @@ var keysRead = []string{
 // maxValue limits the length of a label or annotation in the cache, in bytes.
 const maxValue = 1 << 10
 
-// onlyRead returns the labels or annotations that the controller reads, with truncated values. It returns nil if there
-// are none.
-func onlyRead(all map[string]string) map[string]string {
-	var kept map[string]string
-	for _, key := range keysRead {
-		if value, ok := all[key]; ok {
-			if kept == nil {
-				kept = map[string]string{}
-			}
-			kept[key] = report.Truncated(value, maxValue)
-		}
-	}
-	return kept
-}
+// onlyRead returns the labels or annotations that the controller reads.
+func onlyRead(all map[string]string) map[string]string { return bounded.Pick(all, keysRead, maxValue) }
 
 // CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations that
 // the controller does not read. Of a large job it keeps only this metadata and the phase. The function is idempotent,

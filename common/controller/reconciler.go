@@ -32,6 +32,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
 )
@@ -379,7 +380,7 @@ func (r *Reconciler[J]) planned(job J) plan.Job {
 		Deleting:       !job.GetDeletionTimestamp().IsZero(),
 		Created:        job.GetCreationTimestamp().Time,
 		Spec:           r.framework.JobSpec(job),
-		IsCopy:         dependents.IsCopy(job),
+		IsCopy:         kueue.IsCopy(job),
 		Status:         *job.JobStatus(),
 		Settings:       r.options.Settings,
 		MainContainers: r.framework.MainContainers(),

@@ -35,8 +35,8 @@ type kind[T client.Object] struct {
 	newList func() client.ObjectList
 	// reported returns the part of the status that the job reads. If it changes, the job is requeued.
 	reported func(T) any
-	// annotation is the only annotation that the job controller reads. It is empty if it reads none.
-	annotation string
+	// annotations are the annotations that the job controller reads.
+	annotations []string
 	// strip removes the part of the status that the job controller does not read.
 	strip func(T)
 	// notInstalled returns the problem of a job if the CRD is not installed.

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -50,7 +51,7 @@ func (k kind[T]) changes() predicate.TypedFuncs[T] {
 func (k kind[T]) transform(object any) (any, error) {
 	if dependent, ok := object.(T); ok {
 		dependent.SetManagedFields(nil)
-		dependent.SetAnnotations(annotationOf(dependent, k.annotation))
+		dependent.SetAnnotations(bounded.Pick(dependent.GetAnnotations(), k.annotations, maxAnnotation))
 		dependent.SetLabels(nil)
 		dependent.SetFinalizers(nil)
 		var owners []metav1.OwnerReference
@@ -65,15 +66,6 @@ func (k kind[T]) transform(object any) (any, error) {
 
 // maxAnnotation limits the length of an annotation that the job controller reads, in bytes.
 const maxAnnotation = 1 << 10
-
-// annotationOf returns the named annotation of an object with a truncated value, or nil if there is none.
-func annotationOf(object client.Object, name string) map[string]string {
-	value, ok := object.GetAnnotations()[name]
-	if !ok {
-		return nil
-	}
-	return map[string]string{name: report.Truncated(value, maxAnnotation)}
-}
 
 // watch caches the dependents of one kind and requeues their jobs. The kind can be installed later than the job
 // controller, or never, and it can be removed. So the dependents have a separate cache, which is started when the kind

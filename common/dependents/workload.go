@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/owned"
@@ -58,7 +58,7 @@ func workloadKind() kind[*kueuev1beta2.Workload] {
 		strip:        stripWorkload,
 		notInstalled: workloadsNotInstalled,
 		keepsRunning: true,
-		annotation:   kueuev1beta2.AnnotationAdmissionGatedBy,
+		annotations:  gates,
 	}
 }
 
@@ -89,8 +89,8 @@ func workloadsNotInstalled(error) *report.RefusedError {
 // also reads what a new Workload or a new pod needs.
 func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.Job, live bool) Workload {
 	seen := Workload{
-		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: prebuiltFor(job), gates: gatesOf(job),
-		maxTime: maxTimeOf(job), now: w.clock.Now(),
+		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: kueue.Prebuilt(job), gates: gatesOf(job),
+		maxTime: kueue.MaxTime(job), now: w.clock.Now(),
 	}
 	if spec.Spec.T9kScheduler() != nil {
 		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
@@ -132,29 +132,13 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.J
 	return seen
 }
 
-// IsCopy reports whether MultiKueue has created the job as a copy of a job of another cluster.
-func IsCopy(job client.Object) bool {
-	return job.GetLabels()[kueuev1beta2.LabelMultiKueueOrigin] != "" && prebuiltFor(job) != ""
-}
-
-// prebuiltFor returns the name of the Workload that was created for the job, or an empty string.
-func prebuiltFor(job client.Object) string {
-	return cmp.Or(job.GetAnnotations()[kueuev1beta2.PrebuiltWorkload], job.GetLabels()[kueuev1beta2.PrebuiltWorkload])
-}
+// gates has the name of the annotation that gatesOf returns.
+var gates = []string{kueuev1beta2.AnnotationAdmissionGatedBy}
 
 // gatesOf returns the annotation of a job or a Workload with the controllers that must allow the admission. It returns
 // nil if there is none.
 func gatesOf(object client.Object) map[string]string {
-	return annotationOf(object, kueuev1beta2.AnnotationAdmissionGatedBy)
-}
-
-// maxTimeOf returns for how many seconds a Workload of the job can be admitted. Nil means no limit.
-func maxTimeOf(job client.Object) *int32 {
-	seconds, err := strconv.ParseInt(job.GetLabels()[kueuev1beta2.LabelMaxExecTime], 10, 32)
-	if err != nil || seconds <= 0 {
-		return nil
-	}
-	return new(int32(seconds))
+	return bounded.Pick(object.GetAnnotations(), gates, maxAnnotation)
 }
 
 // readMore reads the flavors that the Workload is assigned, or the priority if there is no Workload.
@@ -424,10 +408,10 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 
 // opensGate reports whether the job waits for fewer controllers than its Workload. Kueue refuses to add one.
 func (w Workload) opensGate() bool {
-	gates := func(of map[string]string) []string {
+	names := func(of map[string]string) []string {
 		return strings.FieldsFunc(of[kueuev1beta2.AnnotationAdmissionGatedBy], func(r rune) bool { return r == ',' })
 	}
-	before, now := gates(gatesOf(w.Object)), gates(w.gates)
+	before, now := names(gatesOf(w.Object)), names(w.gates)
 	return len(now) < len(before) &&
 		!slices.ContainsFunc(now, func(gate string) bool { return !slices.Contains(before, gate) })
 }

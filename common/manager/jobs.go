@@ -21,6 +21,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
@@ -127,7 +128,7 @@ func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 // to a minimum. If a pod is held, it keeps the finalizer and the label with the name of the job for any owner, because
 // the controller must release the pod.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
-	isHeld, job := plan.IsHeld(pod), pick(pod.Labels, []string{batchv1beta1.LabelJobName})
+	isHeld, job := plan.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {
 		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy}, nil)
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}

@@ -10,6 +10,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -51,8 +52,8 @@ func StripMeta(m *metav1.ObjectMeta, labels, annotations []string) {
 		CreationTimestamp:          m.CreationTimestamp,
 		DeletionTimestamp:          m.DeletionTimestamp,
 		DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
-		Labels:                     pick(m.Labels, labels),
-		Annotations:                pick(m.Annotations, annotations),
+		Labels:                     bounded.Pick(m.Labels, labels, maxAnnotation),
+		Annotations:                bounded.Pick(m.Annotations, annotations, maxAnnotation),
 	}
 	if owner := controllerOf(m); owner != nil {
 		stripped.OwnerReferences = []metav1.OwnerReference{*owner}
@@ -94,22 +95,6 @@ func controllerOf(object metav1.Object) *metav1.OwnerReference {
 		return nil
 	}
 	return owner
-}
-
-// pick returns the named entries of a map with truncated values. It returns nil if the map has none of them.
-func pick(from map[string]string, names []string) map[string]string {
-	var picked map[string]string
-	for _, name := range names {
-		value, ok := from[name]
-		if !ok {
-			continue
-		}
-		if picked == nil {
-			picked = make(map[string]string, len(names))
-		}
-		picked[name] = report.Truncated(value, maxAnnotation)
-	}
-	return picked
 }
 
 // StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and the

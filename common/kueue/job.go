@@ -1,0 +1,29 @@
+package kueue
+
+import (
+	"cmp"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+)
+
+// IsCopy reports whether MultiKueue has created the job as a copy of a job of another cluster.
+func IsCopy(job metav1.Object) bool {
+	return job.GetLabels()[kueuev1beta2.LabelMultiKueueOrigin] != "" && Prebuilt(job) != ""
+}
+
+// Prebuilt returns the name of the Workload that was created for the job, or an empty string.
+func Prebuilt(job metav1.Object) string {
+	return cmp.Or(job.GetAnnotations()[kueuev1beta2.PrebuiltWorkload], job.GetLabels()[kueuev1beta2.PrebuiltWorkload])
+}
+
+// MaxTime returns for how many seconds a Workload of the job can be admitted. Nil means no limit.
+func MaxTime(job metav1.Object) *int32 {
+	seconds, err := strconv.ParseInt(job.GetLabels()[kueuev1beta2.LabelMaxExecTime], 10, 32)
+	if err != nil || seconds <= 0 {
+		return nil
+	}
+	return new(int32(seconds))
+}
