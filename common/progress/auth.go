@@ -1,0 +1,78 @@
+package progress
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// The controller and the receiver authenticate each other with a token that both know and that neither sends. The
+// address of a pod can belong to another pod a moment after the controller has read it. That pod must neither learn the
+// token nor be believed. The controller sends a random nonce with a signature. The receiver signs the nonce together
+// with its response, so that a recorded response is useless. A recorded request can be sent again, but it only reads
+// the progress.
+const (
+	// Path of the state of a receiver.
+	Path = "/progress"
+
+	nonceHeader     = "X-Progress-Nonce"
+	signatureHeader = "X-Progress-Signature"
+	scheme          = "HMAC "
+	// maxNonce is the maximum length of a nonce, in bytes.
+	maxNonce = 128
+)
+
+// sign returns the signature of a text.
+func sign(token, text string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	_, _ = mac.Write([]byte(text)) // it never fails
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// signRequest signs a request with a nonce.
+func signRequest(header http.Header, token, nonce string) {
+	header.Set(nonceHeader, nonce)
+	header.Set("Authorization", scheme+sign(token, "request\n"+nonce))
+}
+
+// isSignedRequest reports whether the request is signed. It returns the nonce.
+func isSignedRequest(header http.Header, token string) (nonce string, ok bool) {
+	nonce = header.Get(nonceHeader)
+	signature, ok := strings.CutPrefix(header.Get("Authorization"), scheme)
+	return nonce, ok && nonce != "" && len(nonce) <= maxNonce &&
+		hmac.Equal([]byte(signature), []byte(sign(token, "request\n"+nonce)))
+}
+
+// signResponse signs the response to the request with a nonce.
+func signResponse(header http.Header, token, nonce string, body []byte) {
+	header.Set(signatureHeader, sign(token, "response\n"+nonce+"\n"+string(body)))
+}
+
+// isSignedResponse reports whether the response to the request with a nonce is signed.
+func isSignedResponse(header http.Header, token, nonce string, body []byte) bool {
+	want := sign(token, "response\n"+nonce+"\n"+string(body))
+	return hmac.Equal([]byte(header.Get(signatureHeader)), []byte(want))
+}
+
+// Handler returns the handler of a receiver for the requests that Client sends. It responds with the state, but only to
+// clients that know the token. The token must not be empty.
+func Handler(token string, state func() State) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		nonce, ok := isSignedRequest(r.Header, token)
+		if !ok {
+			http.Error(w, "the request is not signed with the token of the receiver", http.StatusUnauthorized)
+			return
+		}
+		body, err := json.Marshal(state())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		signResponse(w.Header(), token, nonce, body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	})
+}

@@ -1,0 +1,189 @@
+package progress
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"tensorstack.dev/jobs/common/fair"
+)
+
+// Limits of a Poller.
+const (
+	// MaxPods is the maximum number of pods of a job that are read. Further pods are ignored.
+	MaxPods = 2000
+	// maxReads is the maximum number of concurrent reads. Namespaces share them as the workers of a fair.Queue, so that a
+	// single namespace has at most half of them.
+	maxReads = 128
+)
+
+// Pod is a pod whose receiver is read.
+type Pod struct {
+	UID    types.UID
+	Target Target
+}
+
+// Reading is the result of reading the receiver of a pod.
+type Reading struct {
+	UID types.UID
+	// Time is when the last successful read ended. Zero means that there was none.
+	Time time.Time
+	// State is the result of the last successful read.
+	State State
+	// Err is the error of the last read. Nil means that it succeeded.
+	Err error
+}
+
+// Poller reads the receivers of the pods of jobs in the background. Each pod is read immediately, and then once per
+// interval. A read that hangs delays only reads of the same namespace, and only if they are very many.
+type Poller struct {
+	// Changed is called when the first read of a pod succeeds, when a read fails after one that succeeded, when a read
+	// succeeds after one that failed, and when the first report of a pod is read. It must not block. Nil means that nobody
+	// wants to know. It must be set before Start.
+	Changed func(job types.NamespacedName)
+
+	read     func(context.Context, Target) (State, error)
+	interval time.Duration
+	queue    *fair.Queue
+
+	mu sync.Mutex
+	// jobs are the followed pods by job and UID.
+	jobs map[types.NamespacedName]map[types.UID]*followed
+}
+
+// followed is a pod that is read.
+type followed struct {
+	target  Target
+	reading Reading
+	wasRead bool
+}
+
+var (
+	_ manager.Runnable               = (*Poller)(nil)
+	_ manager.LeaderElectionRunnable = (*Poller)(nil)
+)
+
+// NewPoller returns a poller. The function for reading must end after a short time, such as Client.Read.
+func NewPoller(read func(context.Context, Target) (State, error), interval time.Duration) *Poller {
+	return &Poller{
+		read: read, interval: interval,
+		queue: fair.NewQueue("progress", nil, maxReads), // nothing is added with a rate limit
+		jobs:  map[types.NamespacedName]map[types.UID]*followed{},
+	}
+}
+
+// Follow sets the pods of a job that are read. It returns the readings so far, in the order of the pods. A pod that was
+// not read yet has none. The readings of pods that are no longer followed are lost. Follow never waits for a read.
+func (p *Poller) Follow(job types.NamespacedName, pods []Pod) []Reading {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var readings []Reading
+	before, after := p.jobs[job], map[types.UID]*followed{}
+	for _, pod := range pods[:min(len(pods), MaxPods)] {
+		f := before[pod.UID]
+		if f == nil {
+			f = &followed{reading: Reading{UID: pod.UID}}
+			p.queue.Add(requestFor(job, pod.UID))
+		}
+		f.target = pod.Target
+		after[pod.UID] = f
+		if f.wasRead {
+			readings = append(readings, f.reading)
+		}
+	}
+	p.jobs[job] = after
+	if len(after) == 0 {
+		delete(p.jobs, job)
+	}
+	return readings
+}
+
+// Forget stops reading the pods of a job.
+func (p *Poller) Forget(job types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.jobs, job)
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable. Only the leader reconciles jobs.
+func (*Poller) NeedLeaderElection() bool { return true }
+
+// Start implements manager.Runnable. It reads until the context ends.
+func (p *Poller) Start(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for range maxReads {
+		workers.Go(func() {
+			for {
+				request, isShutDown := p.queue.Get()
+				if isShutDown {
+					return
+				}
+				p.poll(ctx, request)
+				p.queue.Done(request)
+			}
+		})
+	}
+	<-ctx.Done()
+	p.queue.ShutDown()
+	workers.Wait()
+	return nil
+}
+
+// requestFor returns the request of the queue for a pod. Its namespace is the tenant.
+func requestFor(job types.NamespacedName, pod types.UID) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{
+		Namespace: job.Namespace, Name: job.Name + "/" + string(pod), // the name of a job contains no slash
+	}}
+}
+
+// poll reads one pod, unless it is no longer followed.
+func (p *Poller) poll(ctx context.Context, request reconcile.Request) {
+	name, uid, _ := strings.Cut(request.Name, "/")
+	job := types.NamespacedName{Namespace: request.Namespace, Name: name}
+	find := func() *followed { return p.jobs[job][types.UID(uid)] }
+
+	p.mu.Lock()
+	f := find()
+	if f == nil {
+		p.mu.Unlock()
+		return
+	}
+	target := f.target
+	p.mu.Unlock()
+
+	state, err := p.read(ctx, target)
+
+	p.mu.Lock()
+	if find() != f {
+		p.mu.Unlock()
+		return
+	}
+	next := p.interval
+	if !f.wasRead {
+		next = rand.N(p.interval) //nolint:gosec // it spreads the reads of pods that were created together
+	}
+	p.queue.AddAfter(request, next)
+	isChange := f.set(state, err, time.Now())
+	p.mu.Unlock()
+	if isChange && p.Changed != nil {
+		p.Changed(job)
+	}
+}
+
+// set sets the result of a read. It reports whether the result is worth an immediate reconcile.
+func (f *followed) set(state State, err error, now time.Time) (isChange bool) {
+	last := f.reading
+	f.wasRead = true
+	f.reading.Err = err
+	if err != nil {
+		return !last.Time.IsZero() && last.Err == nil
+	}
+	f.reading.Time, f.reading.State = now, state
+	return last.Time.IsZero() || last.Err != nil || last.State.Reports == 0 && state.Reports > 0
+}
