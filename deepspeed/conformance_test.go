@@ -15,6 +15,7 @@ func TestConformance(t *testing.T) {
 			RunMode:   s.RunMode,
 			Scheduler: s.Scheduler,
 			Elastic:   s.Elastic,
+			Progress:  s.Progress,
 			Config:    &v1beta1.Config{Run: &v1beta1.RunType{Python: []string{"train.py"}}},
 			Worker:    v1beta1.Worker{Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template},
 		}}

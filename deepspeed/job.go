@@ -35,6 +35,7 @@ func (deepspeed) JobSpec(job *v1beta1.DeepSpeedJob) framework.JobSpec {
 		Elastic:             elasticOf(job),
 		Scheduler:           job.Spec.Scheduler,
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
+		ReportsProgress:     job.Spec.Progress.Reports(),
 		HasLauncher:         true,
 	}
 	if spec.Elastic != nil {

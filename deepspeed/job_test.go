@@ -85,6 +85,14 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob, HasLauncher: true,
 			},
 		},
+		"a job that reports its progress runs the first process in its leader": {
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Template: template}, Progress: &batchv1beta1.ProgressSpec{Enabled: true},
+			},
+			want: framework.JobSpec{
+				Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true, ReportsProgress: true,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 			TensorBoardSpec: s.TensorBoard,
 			Scheduler:       s.Scheduler,
 			Elastic:         s.Elastic,
+			Progress:        s.Progress,
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: "worker", Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},

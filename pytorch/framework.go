@@ -3,6 +3,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -122,15 +123,12 @@ func torchrun(
 	if config.MaxRestarts != nil {
 		command = append(command, "--max_restarts="+strconv.Itoa(int(*config.MaxRestarts)))
 	}
-	backend := config.RdzvBackend
-	if backend == "" {
-		backend = "c10d"
-	}
+	backend := rendezvousBackend(config)
 	command = append(command,
 		"--rdzv_backend="+backend,
 		fmt.Sprintf("--rdzv_id=%s-%d", gang.UID, gang.Attempt))
 	options := config.ExtraOptions
-	if backend == "c10d" {
+	if backend == c10d {
 		isHost := 0
 		if member.Rank == 0 {
 			isHost = 1
@@ -143,6 +141,12 @@ func torchrun(
 	}
 	return slices.Concat(command, options)
 }
+
+// c10d is the default rendezvous backend.
+const c10d = "c10d"
+
+// rendezvousBackend returns the rendezvous backend of torchrun.
+func rendezvousBackend(config v1beta1.TorchrunConfig) string { return cmp.Or(config.RdzvBackend, c10d) }
 
 // rendezvousSettings moves the values of the user's --rdzv_conf flags from the options to the settings, since torchrun
 // uses only the last of several such flags. If settings have the same name, torchrun uses the last one, so the user's

@@ -26,6 +26,15 @@ func elasticOf(job *v1beta1.PyTorchTrainingJob) *batchv1beta1.ElasticConfig {
 	return nil
 }
 
+// firstProcess returns where the process of rank 0 runs. Without torchrunConfig, the command of the user might still
+// run torchrun, whose default is the backend c10d.
+func firstProcess(job *v1beta1.PyTorchTrainingJob) framework.FirstProcess {
+	if usesTorchrun(job) && rendezvousBackend(*job.Spec.TorchrunConfig) != c10d {
+		return framework.FirstProcessAnywhere
+	}
+	return framework.FirstProcessByName
+}
+
 func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	roles := make([]framework.Role, 0, len(job.Spec.ReplicaSpecs))
 	for i := range job.Spec.ReplicaSpecs {
@@ -47,6 +56,8 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 		Elastic:             elasticOf(job),
 		Scheduler:           job.Spec.Scheduler,
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
+		ReportsProgress:     job.Spec.Progress.Reports(),
+		FirstProcess:        firstProcess(job),
 	}
 	switch {
 	case spec.Elastic != nil:

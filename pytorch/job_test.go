@@ -1,9 +1,10 @@
 package pytorch
 
 import (
+	"cmp"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -14,6 +15,7 @@ import (
 
 func TestJobSpec(t *testing.T) {
 	t.Parallel()
+	progress := &batchv1beta1.ProgressSpec{Enabled: true}
 	const notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pytorch"}}}}
 	worker := v1beta1.ReplicaSpec{Type: "worker", Template: template}
@@ -136,13 +138,48 @@ func TestJobSpec(t *testing.T) {
 			},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
 		},
+		"a job with an enabled progress reports it": {
+			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Progress: progress},
+			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, ReportsProgress: true},
+		},
+		"a job with a disabled progress does not report it": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Progress: &batchv1beta1.ProgressSpec{},
+			},
+			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
+		},
+		"torchrun with the default backend runs the first process by name": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Progress: progress,
+				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true, RdzvBackend: "c10d"},
+			},
+			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, ReportsProgress: true},
+		},
+		"torchrun with another backend runs the first process anywhere": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Progress: progress,
+				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true, RdzvBackend: "etcd-v2"},
+			},
+			want: framework.JobSpec{
+				Roles: roles, DefaultRestartScope: scopeJob, ReportsProgress: true, FirstProcess: framework.FirstProcessAnywhere,
+			},
+		},
+		"the backend of a disabled torchrunConfig has no effect on the first process": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Progress: progress,
+				TorchrunConfig: &v1beta1.TorchrunConfig{RdzvBackend: "etcd-v2"},
+			},
+			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, ReportsProgress: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			job := &v1beta1.PyTorchTrainingJob{Spec: tc.spec}
+			// By default, torchrun or the program of the user determines where the first process runs.
+			tc.want.FirstProcess = cmp.Or(tc.want.FirstProcess, framework.FirstProcessByName)
 			// With torchrun, a replica can have several ranks.
 			tc.want.RanksAreReplicas = tc.spec.TorchrunConfig == nil || !tc.spec.TorchrunConfig.Enabled
-			if diff := cmp.Diff(tc.want, pytorch{}.JobSpec(job)); diff != "" {
+			if diff := gocmp.Diff(tc.want, pytorch{}.JobSpec(job)); diff != "" {
 				t.Errorf("unexpected job spec (-want +got):\n%s", diff)
 			}
 		})

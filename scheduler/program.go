@@ -59,7 +59,7 @@ func Program(options Options) manager.Program {
 			)
 			flags.IntVar(&options.Workers, "workers", options.Workers, "number of queues that are reconciled concurrently")
 		},
-		Cache: func(*runtime.Scheme) (cache.Options, error) {
+		Cache: func(*runtime.Scheme, manager.Options) (cache.Options, error) {
 			grouped, err := labels.NewRequirement(v1beta1.LabelGroupName, selection.Exists, nil)
 			if err != nil {
 				return cache.Options{}, err

@@ -32,7 +32,7 @@ func Program(options Options) manager.Program {
 			return errors.Join(v1beta1.AddToScheme(scheme), schedulerv1beta1.AddToScheme(scheme))
 		},
 		Flags: options.addFlags,
-		Cache: func(*runtime.Scheme) (cache.Options, error) {
+		Cache: func(*runtime.Scheme, manager.Options) (cache.Options, error) {
 			ours, err := labels.NewRequirement(v1beta1.LabelName, selection.Exists, nil)
 			if err != nil {
 				return cache.Options{}, err

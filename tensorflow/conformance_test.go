@@ -15,6 +15,7 @@ func TestConformance(t *testing.T) {
 			RunMode:         s.RunMode,
 			TensorBoardSpec: s.TensorBoard,
 			Scheduler:       s.Scheduler,
+			Progress:        s.Progress,
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: v1beta1.ReplicaTypeWorker, Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},

@@ -15,6 +15,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 		RunMode:             job.Spec.RunMode,
 		Scheduler:           job.Spec.Scheduler,
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
+		ReportsProgress:     job.Spec.Progress.Reports(),
 	}
 	roles := make([]framework.Role, 0, len(job.Spec.ReplicaSpecs))
 	for i := range job.Spec.ReplicaSpecs {

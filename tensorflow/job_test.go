@@ -113,6 +113,15 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob,
 			},
 		},
+		"a job that reports its progress runs the first process in its leader": {
+			spec: v1beta1.TensorFlowTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{{Type: v1beta1.ReplicaTypeWorker, Template: template}},
+				Progress:     &batchv1beta1.ProgressSpec{Enabled: true},
+			},
+			want: framework.JobSpec{
+				Roles: []framework.Role{inCluster("worker", 1)}, DefaultRestartScope: scopeJob, ReportsProgress: true,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,7 +88,8 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	options.Clock = testingclock.NewFakePassiveClock(now)
 	options.Memory = &Memory{}
 	r := &Reconciler[*idle]{
-		client: cached, framework: ofIdle{}, gvk: testKind, options: options,
+		progress: noProgress{},
+		client:   cached, framework: ofIdle{}, gvk: testKind, options: options,
 		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
 		tensorBoards: dependents.NewTensorBoards(
 			dependents.Cluster{}, &dependents.HeldChanges{}, options.Clock, options.DependentRetry),

@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,6 +197,12 @@ func (r *Reconciler[J]) patchStatus(
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	job.SetResourceVersion(changed.GetResourceVersion())
+	if !equality.Semantic.DeepEqual(job.JobStatus().Progress, status.Progress) {
+		r.options.Memory.progress.wrote(client.ObjectKeyFromObject(job), r.options.Clock.Now())
+	}
+	if status.Finished() {
+		r.forgetProgress(client.ObjectKeyFromObject(job)) // the job might not be reconciled again
+	}
 	*job.JobStatus() = status
 	dependents.SetTensorBoardStatus(job, tensorBoard)
 	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
@@ -300,7 +308,7 @@ func (r *Reconciler[J]) deletePods(
 
 func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d plan.Decision) error {
 	if d.EnsureNetworkPolicy {
-		policy := newNetworkPolicy(planned, r.options.NetworkPolicies)
+		policy := newNetworkPolicy(planned, r.options.NetworkPolicies, r.options.ProgressReader)
 		if err := r.policies.Ensure(ctx, job, plan.TheJob, policy); err != nil {
 			return err
 		}
@@ -344,6 +352,9 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	pod, err := c.Build()
 	if err != nil {
 		return err
+	}
+	if _, reports := pod.Annotations[batchv1beta1.AnnotationProgressPort]; reports {
+		pod.Annotations[batchv1beta1.AnnotationProgressToken] = rand.Text()
 	}
 	asked := maps.Clone(pod.Labels)
 	err = r.createOwned(ctx, job, pod)

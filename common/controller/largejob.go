@@ -22,8 +22,8 @@ import (
 // Limits of the memory that tenants can use. Namespaces share largeJobMemory and podMemory: see package fair.
 const (
 	// maxCachedJob is the largest job that the cache holds completely, in bytes of memory. A job of 500 replicas with
-	// ordinary templates has this size. Of a larger job the cache holds only the metadata and the phase. Such a job is
-	// read from the API server when it is reconciled.
+	// ordinary templates has this size. Of a larger job the cache holds only the metadata, the phase and the progress.
+	// Such a job is read from the API server when it is reconciled.
 	maxCachedJob = 128 << 10
 	// largeJobMemory limits the memory for large jobs that are reconciled at the same time, in bytes.
 	largeJobMemory = 128 << 20
@@ -52,8 +52,8 @@ const maxValue = 1 << 10
 func onlyRead(all map[string]string) map[string]string { return bounded.Pick(all, keysRead, maxValue) }
 
 // CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations that
-// the controller does not read. Of a large job it keeps only this metadata and the phase. The function is idempotent,
-// because a cache transforms listed objects twice.
+// the controller does not read. Of a large job it keeps only this metadata, the phase and the progress. The function is
+// idempotent, because a cache transforms listed objects twice.
 func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		job, ok := object.(J)
@@ -83,6 +83,7 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 		kept.SetLabels(job.GetLabels())
 		kept.SetAnnotations(labels.Merge(annotations, map[string]string{annotationSize: strconv.FormatInt(size, 10)}))
 		kept.JobStatus().Phase = job.JobStatus().Phase
+		kept.JobStatus().Progress = job.JobStatus().Progress
 		return kept, nil
 	}
 }

@@ -34,7 +34,9 @@ func jobOfSize(bytes int) *idle {
 	job.spec.Roles = []framework.Role{{Type: "worker", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: mainContainer, Args: []string{strings.Repeat("a", bytes)}}},
 	}}}}
-	job.status = batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning, Ready: "1/1"}
+	job.status = batchv1beta1.JobStatus{
+		Phase: batchv1beta1.JobPhaseRunning, Ready: "1/1", Progress: &batchv1beta1.ProgressStatus{Summary: "42%"},
+	}
 	return job
 }
 
@@ -47,13 +49,15 @@ func TestCacheHoldsSmallJobsCompletely(t *testing.T) {
 	diffIdle(t, want, got)
 }
 
-func TestCacheHoldsMetadataAndPhaseOfLargeJobs(t *testing.T) {
+func TestCacheHoldsMetadataPhaseAndProgressOfLargeJobs(t *testing.T) {
 	t.Parallel()
 	got, err := CacheTransform(ofIdle{})(jobOfSize(maxCachedJob))
 	diff(t, "error", nil, err)
 	want := jobOfSize(0)
 	want.Labels, want.ManagedFields, want.spec = nil, nil, framework.JobSpec{}
-	want.status = batchv1beta1.JobStatus{Phase: batchv1beta1.JobPhaseRunning}
+	want.status = batchv1beta1.JobStatus{
+		Phase: batchv1beta1.JobPhaseRunning, Progress: &batchv1beta1.ProgressStatus{Summary: "42%"},
+	}
 	want.Annotations = map[string]string{annotationSize: got.(*idle).Annotations[annotationSize]}
 	diffIdle(t, want, got)
 }
@@ -142,7 +146,8 @@ func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
 	diff(t, "error", nil, err)
 	large, key := jobOfSize(maxCachedJob), client.ObjectKey{Namespace: "ns", Name: "job"}
 	r := &Reconciler[*idle]{
-		client: &idleCache{job: cached.(*idle)}, apiReader: server{job: large}, framework: ofIdle{},
+		progress: noProgress{},
+		client:   &idleCache{job: cached.(*idle)}, apiReader: server{job: large}, framework: ofIdle{},
 		largeJobs: fair.NewPool(largeJobMemory),
 	}
 	t.Run("the whole job is read", func(t *testing.T) {

@@ -25,6 +25,8 @@ type Memory struct {
 	tensorBoards dependents.HeldChanges
 	// words are the words of Kueue that jobs show.
 	words dependents.Words
+	// progress determines when statuses are written that report only progress.
+	progress progressBudget
 	// written are the pods that the cache must catch up with.
 	written podNames
 	// left are the pods that left the cache while they were held.
@@ -125,7 +127,17 @@ func (m *Memory) forget(job types.NamespacedName) {
 	m.held.Delete(job)
 	m.tensorBoards.Forget(job)
 	m.ForgetWords(job)
+	m.progress.forget(job)
 	m.TakeWrites(job)
+}
+
+// ProgressWritten returns when the status of a job was last written with another progress. Zero means never.
+func (m *Memory) ProgressWritten(job types.NamespacedName) time.Time { return m.progress.written(job) }
+
+// SetProgressWritten sets when the status of a job was last written with another progress. Zero means never. It forgets
+// the writes of all other jobs.
+func (m *Memory) SetProgressWritten(job types.NamespacedName, at time.Time) {
+	m.progress.restart(job, at)
 }
 
 // ForgetWords forgets the words of Kueue that a job shows, so that it shows the newest ones next.

@@ -20,6 +20,7 @@ const (
 	metricRestarts = "tensorstack_job_restarts_total"
 	metricStart    = "tensorstack_job_start_duration_seconds"
 	metricRecovery = "tensorstack_job_recovery_duration_seconds"
+	metricStalls   = "tensorstack_job_stalls_total"
 )
 
 // otherCause replaces all causes that are not in causes, so that the number of label values is bounded.
@@ -29,7 +30,7 @@ const otherCause = "Other"
 var causes = []string{
 	batchv1beta1.ReasonError, batchv1beta1.ReasonOOMKilled, batchv1beta1.ReasonEvicted, batchv1beta1.ReasonPreempted,
 	batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonNodeShutdown, batchv1beta1.ReasonDisrupted, batchv1beta1.ReasonDeleted,
-	batchv1beta1.ReasonCompleted,
+	batchv1beta1.ReasonCompleted, batchv1beta1.ReasonNoProgress,
 }
 
 // durations are the buckets of the histograms, in seconds: from the start of a small pod to a day in a queue.
@@ -41,6 +42,7 @@ type jobMetrics struct {
 	restarts *prometheus.CounterVec
 	start    prometheus.Histogram
 	recovery prometheus.Histogram
+	stalls   *prometheus.CounterVec
 }
 
 // newJobMetrics registers the metrics of a kind. It returns an error if they are already registered.
@@ -60,8 +62,17 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 			Name: metricRecovery, ConstLabels: labels, Buckets: durations,
 			Help: "Time from the failure of a replica until it was replaced and all replicas ran again.",
 		}),
+		stalls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: metricStalls, ConstLabels: labels,
+			Help: "Stalls of the training of a job, by runPolicy.progressPolicy.",
+		}, []string{"policy"}),
 	}
-	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery} {
+	for _, policy := range []batchv1beta1.ProgressPolicy{
+		batchv1beta1.ProgressPolicyNotify, batchv1beta1.ProgressPolicyRestart,
+	} {
+		m.stalls.WithLabelValues(string(policy)) // so that increase() sees the first stall, too
+	}
+	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery, m.stalls} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -86,6 +97,9 @@ func (m *jobMetrics) observe(d plan.Decision) {
 	}
 	if d.RecoveryDuration != nil {
 		m.recovery.Observe(d.RecoveryDuration.Seconds())
+	}
+	if d.Stall != "" {
+		m.stalls.WithLabelValues(string(d.Stall)).Inc()
 	}
 }
 

@@ -38,6 +38,10 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 			restarts: []plan.Restart{{Cause: "Completed"}},
 			want:     `tensorstack_job_restarts_total{cause="Completed",counted="false",kind="TestJob"} 1`,
 		},
+		"a stall has the cause NoProgress": {
+			restarts: []plan.Restart{{Cause: "NoProgress", Counted: true}},
+			want:     `tensorstack_job_restarts_total{cause="NoProgress",counted="true",kind="TestJob"} 1`,
+		},
 		"a cause that the kubelet defines counts as Other": {
 			restarts: []plan.Restart{{Cause: "UnexpectedAdmissionError"}},
 			want:     `tensorstack_job_restarts_total{cause="Other",counted="false",kind="TestJob"} 1`,
@@ -73,7 +77,7 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	}
 	metrics.observe(plan.Decision{
 		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonError}}, StartDuration: new(time.Second),
-		RecoveryDuration: new(time.Second),
+		RecoveryDuration: new(time.Second), Stall: batchv1beta1.ProgressPolicyNotify,
 	})
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {

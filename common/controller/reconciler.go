@@ -23,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/control"
@@ -47,6 +49,9 @@ type Options struct {
 	StatusInterval time.Duration
 	// NetworkPolicies configures the NetworkPolicies of jobs.
 	NetworkPolicies network.Policies
+	// ProgressReader selects the pods that read the progress of jobs: those of this controller. NetworkPolicies allow
+	// them. If it is nil, NetworkPolicies do not.
+	ProgressReader *networkingv1.NetworkPolicyPeer
 	// Namespace is the only namespace to work in. Empty means all namespaces.
 	Namespace string
 	// Workers is the maximum number of jobs that are reconciled at the same time.
@@ -81,6 +86,8 @@ type Cluster struct {
 	// Outputs reads the output of containers. If Outputs is nil, only the end of the output is known, from the status of
 	// the pod.
 	Outputs Outputs
+	// Progress reads the progress of pods. If Progress is nil, only the progress of pods that have ended is known.
+	Progress Progress
 	// Events records events about jobs.
 	Events events.EventRecorder
 	// Metrics is where the Reconciler registers its metrics.
@@ -92,6 +99,7 @@ type Reconciler[J framework.Job] struct {
 	client       client.Client
 	apiReader    client.Reader
 	outputs      Outputs
+	progress     Progress
 	events       events.EventRecorder
 	framework    framework.Framework[J]
 	gvk          schema.GroupVersionKind
@@ -102,6 +110,8 @@ type Reconciler[J framework.Job] struct {
 	workloads    *dependents.Workloads
 	tensorBoards *dependents.TensorBoards
 	policies     network.Keeper
+	// progressed has events for jobs whose progress has changed in a way that does not wait for the next reconcile.
+	progressed chan ctrlevent.GenericEvent
 	// largeJobs and pods limit the memory for large jobs and for the pods that are being created, in bytes.
 	largeJobs, pods *fair.Pool
 }
@@ -123,11 +133,15 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	if options.Memory == nil {
 		options.Memory = &Memory{}
 	}
+	if cluster.Progress == nil {
+		cluster.Progress = noProgress{}
+	}
 	reach := dependents.Cluster{Client: cluster.Client, APIReader: cluster.APIReader}
 	return &Reconciler[J]{
 		client:    cluster.Client,
 		apiReader: cluster.APIReader,
 		outputs:   cluster.Outputs,
+		progress:  cluster.Progress,
 		events:    cluster.Events,
 		framework: f,
 		gvk:       gvk,
@@ -138,17 +152,23 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		workloads: dependents.NewWorkloads(reach, &options.Memory.words, options.Clock),
 		tensorBoards: dependents.NewTensorBoards(
 			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
-		policies:  network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
-		largeJobs: fair.NewPool(largeJobMemory),
-		pods:      fair.NewPool(podMemory),
+		policies:   network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
+		progressed: make(chan ctrlevent.GenericEvent, progressEvents),
+		largeJobs:  fair.NewPool(largeJobMemory),
+		pods:       fair.NewPool(podMemory),
 	}, nil
 }
 
 // SetupWithManager registers the reconciler with the manager. It returns an error if the manager does not accept it, or
 // if the metrics cannot be registered.
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	if err := r.registry.Register(newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected())); err != nil {
-		return err
+	for _, collector := range []prometheus.Collector{
+		newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected()),
+		newProgressCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected()),
+	} {
+		if err := r.registry.Register(collector); err != nil {
+			return err
+		}
 	}
 	// Fill the caches before this process is elected, so that a new leader can start immediately. By default a controller
 	// starts its informers only after the election. Its option EnableWarmup would also fill the work queue, which nothing
@@ -173,6 +193,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 			predicate.GenerationChangedPredicate{}, queueChanges, r.copiedChanges()))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
+		WatchesRawSource(source.Channel(r.progressed, &handler.EnqueueRequestForObject{})).
 		WithOptions(control.Options(r.options.Workers))
 	if r.options.NetworkPolicies.Enabled {
 		b.Owns(&networkingv1.NetworkPolicy{}, builder.WithPredicates(deletionsAndChanges))
@@ -245,6 +266,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 			return reconcile.Result{}, err
 		}
 		r.options.Memory.forget(request.NamespacedName)
+		r.forgetProgress(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if errors.Is(err, errNoMemory) {
@@ -263,7 +285,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		planned.RestSize = func() int { return sizeWithoutStatus(job) }
 	}
 	r.awaitWrites(ctx, request.NamespacedName)
-	seen, err := r.observe(ctx, job, &planned, false)
+	seen, err := r.observe(ctx, job, &planned, false, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -272,7 +294,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
 		return r.execute(ctx, job, planned, d)
 	}
-	live, err := r.observe(ctx, job, &planned, true)
+	live, err := r.observe(ctx, job, &planned, true, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -292,7 +314,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 // observe reads the objects of the job from the cache. If live is true, it reads pods and the admission from the API
 // server instead.
 func (r *Reconciler[J]) observe(
-	ctx context.Context, job J, planned *plan.Job, live bool,
+	ctx context.Context, job J, planned *plan.Job, live bool, now time.Time,
 ) (observation, error) {
 	var seen observation
 	var reader client.Reader = r.client
@@ -319,7 +341,7 @@ func (r *Reconciler[J]) observe(
 		return seen, err
 	}
 	if r.options.NetworkPolicies.Enabled {
-		has, err := r.policies.Has(ctx, job, newNetworkPolicy(planned, r.options.NetworkPolicies))
+		has, err := r.policies.Has(ctx, job, newNetworkPolicy(planned, r.options.NetworkPolicies, r.options.ProgressReader))
 		if err != nil {
 			return seen, err
 		}
@@ -328,6 +350,7 @@ func (r *Reconciler[J]) observe(
 	if planned.Spec.RunsHere() {
 		seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
 	}
+	r.observeProgress(job, planned, &seen.Observation, now)
 	switch {
 	case !job.GetDeletionTimestamp().IsZero():
 	case isForKueue(job) && (planned.Spec.RunsHere() || planned.Spec.RunsElsewhere()):

@@ -337,16 +337,16 @@ func (w Workload) isOther(job *plan.Job, need plan.Need) bool {
 // wanted returns the Workload that the job needs. In another cluster, a part of the replicas cannot be admitted, since
 // the admission there is another one.
 func (w Workload) wanted(job *plan.Job, need plan.Need) *kueuev1beta2.Workload {
-	meta, elastic := w.meta(job), job.Spec.Elastic
+	meta, spec := w.meta(job), job.Spec
 	meta.Annotations = w.gates
 	if need.Elsewhere {
-		elastic = nil
+		spec.Elastic = nil
 	}
 	return &kueuev1beta2.Workload{
 		ObjectMeta: meta,
 		Spec: kueuev1beta2.WorkloadSpec{
 			QueueName:                   w.Queue,
-			PodSets:                     kueue.PodSets(need.Roles, elastic),
+			PodSets:                     kueue.PodSets(spec, need.Roles),
 			Priority:                    new(w.Priority.Value),
 			PriorityClassRef:            w.Priority.Ref,
 			MaximumExecutionTimeSeconds: w.maxTime,

@@ -55,9 +55,10 @@ func (g Gang) AddHelper(
 }
 
 // ReserveHelper adds a placeholder with the requests of a helper to a template, unless a helper has none. So the
-// template requests at least what a pod with helpers requests. The placeholder requests only resources that the
-// template requests anyway: a quota might not cover others.
-func ReserveHelper(spec *corev1.PodSpec) {
+// template requests at least what a pod with helpers requests. If the pod can have the sidecar that receives reports of
+// progress, a second placeholder is for the sidecar. The placeholders request only resources that the template requests
+// anyway: a quota might not cover others.
+func ReserveHelper(spec *corev1.PodSpec, hasSidecar bool) {
 	if spec.Resources != nil && affectsQoS(*spec.Resources) {
 		return
 	}
@@ -71,10 +72,16 @@ func ReserveHelper(spec *corev1.PodSpec) {
 			requests[name] = quantity
 		}
 	}
-	if len(requests) > 0 {
-		spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, corev1.Container{
-			Name: "t9k-helper", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
-		})
+	if len(requests) == 0 {
+		return
+	}
+	placeholder := corev1.Container{
+		Name: "t9k-helper", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
+	}
+	spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, placeholder)
+	if hasSidecar {
+		placeholder.Name, placeholder.RestartPolicy = "t9k-sidecar", new(corev1.ContainerRestartPolicyAlways)
+		spec.InitContainers = slices.Insert(spec.InitContainers, 0, placeholder)
 	}
 }
 

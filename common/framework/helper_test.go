@@ -132,3 +132,69 @@ func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 		t.Errorf("the first init container of the shared array is %q, want %q", shared[0].Name, "a")
 	}
 }
+
+func TestReserveHelper(t *testing.T) {
+	t.Parallel()
+	list := func(resources ...corev1.ResourceName) corev1.ResourceList {
+		small := corev1.ResourceList{}
+		for _, name := range resources {
+			small[name] = map[corev1.ResourceName]resource.Quantity{
+				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+			}[name]
+		}
+		return small
+	}
+	requesting := func(requests corev1.ResourceList) []corev1.Container {
+		return []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: requests}}}
+	}
+	helper := func(requests corev1.ResourceList) corev1.Container {
+		return corev1.Container{
+			Name: "t9k-helper", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
+		}
+	}
+	sidecar := func(requests corev1.ResourceList) corev1.Container {
+		return corev1.Container{
+			Name: "t9k-sidecar", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
+			RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		}
+	}
+	both := list(corev1.ResourceCPU, corev1.ResourceMemory)
+	fetch := corev1.Container{Name: "fetch"}
+	for name, tc := range map[string]struct {
+		spec       corev1.PodSpec
+		hasSidecar bool
+		want       []corev1.Container
+	}{
+		"a template without resources gets no placeholder": {
+			spec: corev1.PodSpec{Containers: requesting(nil)}, hasSidecar: true,
+		},
+		"a template with pod-level resources gets no placeholder": {
+			spec: corev1.PodSpec{
+				Containers: requesting(both), Resources: &corev1.ResourceRequirements{Requests: both},
+			},
+			hasSidecar: true,
+		},
+		"a template with requests gets a placeholder for a helper": {
+			spec: corev1.PodSpec{Containers: requesting(both), InitContainers: []corev1.Container{fetch}},
+			want: []corev1.Container{helper(both), fetch},
+		},
+		"a pod with the sidecar gets a second placeholder, which restarts like the sidecar": {
+			spec:       corev1.PodSpec{Containers: requesting(both), InitContainers: []corev1.Container{fetch}},
+			hasSidecar: true, want: []corev1.Container{sidecar(both), helper(both), fetch},
+		},
+		"the placeholders request only resources that the template requests": {
+			spec:       corev1.PodSpec{Containers: requesting(list(corev1.ResourceMemory))},
+			hasSidecar: true,
+			want:       []corev1.Container{sidecar(list(corev1.ResourceMemory)), helper(list(corev1.ResourceMemory))},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := tc.spec.DeepCopy()
+			ReserveHelper(got, tc.hasSidecar)
+			if diff := cmp.Diff(tc.want, got.InitContainers); diff != "" {
+				t.Errorf("unexpected init containers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

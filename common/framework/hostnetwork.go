@@ -12,17 +12,20 @@ import (
 // NodePort Services in Kubernetes (30000 to 32767) nor the ephemeral ports of Linux (from 32768).
 const (
 	FirstHostPort = 20000
-	LastHostPort  = 26002
+	LastHostPort  = 26003
 )
 
 const (
-	// MaxHostPorts is the maximum number of ports of a job: one for each of up to 2,000 replicas, and one more.
-	MaxHostPorts = 2001
+	// MaxHostPorts is the maximum number of ports of a job: one for each of up to 2,000 replicas, one more for the
+	// framework, and one for reports of progress.
+	MaxHostPorts = 2002
 	// hostPortBlocks is the number of blocks of MaxHostPorts consecutive ports that a job can get. It is a prime number,
 	// so that the attempts of a job cycle through all blocks.
 	hostPortBlocks = LastHostPort - FirstHostPort + 1 - (MaxHostPorts - 1)
-	// hostPortStride is the distance between the blocks of successive attempts. These blocks have no port in common.
-	hostPortStride = MaxHostPorts
+	// hostPortStride is the distance between the blocks of successive attempts. These blocks have at most one port in
+	// common, the one for reports of progress. All versions of the controller must have the same stride, since replicas
+	// of a job that runs during an upgrade compute the same ports.
+	hostPortStride = 2001
 )
 
 // HostPort returns the n-th port of the job in its current attempt. Ports repeat if n is MaxHostPorts or more, but the

@@ -36,12 +36,12 @@ func TestHostPortsOfAJobAreDifferent(t *testing.T) {
 	}
 }
 
-func TestSuccessiveAttemptsHaveNoHostPortInCommon(t *testing.T) {
+func TestSuccessiveAttemptsHaveNoHostPortOfTheFrameworkInCommon(t *testing.T) {
 	t.Parallel()
 	for attempt := range int32(hostPortBlocks) {
 		before, after := Gang{UID: "job-uid", Attempt: attempt}, Gang{UID: "job-uid", Attempt: attempt + 1}
 		distance := before.HostPort(0) - after.HostPort(0)
-		if max(distance, -distance) < MaxHostPorts {
+		if max(distance, -distance) < MaxHostPorts-1 {
 			t.Fatalf("the ports of attempts %d and %d begin at %d and %d and overlap", attempt, attempt+1,
 				before.HostPort(0), after.HostPort(0))
 		}
@@ -59,7 +59,7 @@ func TestHostPortDependsOnlyOnUIDAndAttempt(t *testing.T) {
 	}{
 		"the first port of a job":                                {Gang{UID: "job-uid"}, 0, 21413},
 		"the last port of a job":                                 {Gang{UID: "job-uid"}, 2000, 23413},
-		"a number beyond the largest job repeats the first port": {Gang{UID: "job-uid"}, 2001, 21413},
+		"a number beyond the largest job repeats the first port": {Gang{UID: "job-uid"}, 2002, 21413},
 		"the next attempt of the job has another port":           {Gang{UID: "job-uid", Attempt: 1}, 0, 23414},
 		"another job has another port":                           {Gang{UID: "other-uid"}, 0, 23930},
 		"the name and the members of a job do not matter":        {gang(Role{Replicas: 3}), 0, 21413},

@@ -33,6 +33,10 @@ type JobSpec struct {
 	// Scheduler of the job. Nil means that the replicas are not scheduled as a gang, and that each template chooses its
 	// scheduler.
 	Scheduler *batchv1beta1.SchedulePolicy
+	// ReportsProgress reports whether the training reports its progress. See progress.go.
+	ReportsProgress bool
+	// FirstProcess is where the process of rank 0 runs, which reports the progress. Empty means FirstProcessOfLeader.
+	FirstProcess FirstProcess
 	// ManagedBy is the controller that manages the job. Empty means the job controller.
 	ManagedBy batchv1beta1.ManagedBy
 }

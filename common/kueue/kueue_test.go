@@ -49,9 +49,9 @@ func TestPodSets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := tc.template.DeepCopy()
-			got := PodSets([]framework.Role{
+			got := PodSets(framework.JobSpec{}, []framework.Role{
 				{Type: "master", Replicas: 0, Template: tc.template}, {Type: "worker", Replicas: 3, Template: tc.template},
-			}, nil)
+			})
 			want := before.DeepCopy()
 			want.Spec.RestartPolicy = corev1.RestartPolicyNever
 			want.Spec.InitContainers = tc.want
@@ -82,9 +82,9 @@ func TestAnElasticJobOfOneTypeCanBeAdmittedWithFewerReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sets := PodSets([]framework.Role{
+			sets := PodSets(framework.JobSpec{Elastic: tc.elastic}, []framework.Role{
 				{Type: "master", Replicas: tc.masters, Template: template()}, {Type: "worker", Replicas: 3, Template: template()},
-			}, tc.elastic)
+			})
 			if diff := cmp.Diff(tc.want, sets[len(sets)-1].MinCount); diff != "" {
 				t.Errorf("unexpected minCount (-want +got):\n%s", diff)
 			}
@@ -115,7 +115,8 @@ func TestCovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			workload := &kueuev1beta2.Workload{Spec: kueuev1beta2.WorkloadSpec{
-				PodSets: PodSets([]framework.Role{{Type: "worker", Replicas: 1, Template: tc.granted}}, nil),
+				PodSets: PodSets(framework.JobSpec{},
+					[]framework.Role{{Type: "worker", Replicas: 1, Template: tc.granted}}),
 			}}
 			roles := []framework.Role{{Type: "worker", Replicas: 1, Template: tc.wanted}, {Type: "ps", Template: limited}}
 			if got := Covers(workload, roles); got != tc.want {

@@ -26,7 +26,7 @@ const (
 // PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
 // controllers add, except for the resources of their init containers. So they do not depend on the version of the
 // controller. The PodSet of an elastic job of one type can be admitted with fewer replicas, down to minReplicas.
-func PodSets(roles []framework.Role, elastic *batchv1beta1.ElasticConfig) []kueuev1beta2.PodSet {
+func PodSets(spec framework.JobSpec, roles []framework.Role) []kueuev1beta2.PodSet {
 	var sets []kueuev1beta2.PodSet
 	for _, role := range roles {
 		if role.Replicas == 0 {
@@ -34,13 +34,13 @@ func PodSets(roles []framework.Role, elastic *batchv1beta1.ElasticConfig) []kueu
 		}
 		template := role.Template.DeepCopy()
 		template.Spec.RestartPolicy = corev1.RestartPolicyNever
-		framework.ReserveHelper(&template.Spec)
+		framework.ReserveHelper(&template.Spec, spec.HasReporters(role))
 		sets = append(sets, kueuev1beta2.PodSet{
 			Name: role.Type, Count: role.Replicas, Template: *template,
 			TopologyRequest: topologyRequest(template.Annotations),
 		})
 	}
-	if elastic != nil && len(sets) == 1 && elastic.Least() < sets[0].Count {
+	if elastic := spec.Elastic; elastic != nil && len(sets) == 1 && elastic.Least() < sets[0].Count {
 		sets[0].MinCount = new(elastic.Least())
 	}
 	return sets

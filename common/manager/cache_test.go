@@ -136,7 +136,7 @@ func cached[T client.Object](t *testing.T, object T) T {
 	var got any = object.DeepCopyObject()
 	for range 2 {
 		var err error
-		if got, err = jobCache(testKind, network.Policies{}).DefaultTransform(got); err != nil {
+		if got, err = jobCache(testKind, network.Policies{}, nil).DefaultTransform(got); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,6 +260,65 @@ func TestTheCacheKeepsTheFinalizerAndTheJobNameOfAHeldPod(t *testing.T) {
 	}
 }
 
+// The controller reads the progress of its own pods only.
+func TestTheCacheKeepsTheAddressOfAPodThatReportsProgress(t *testing.T) {
+	t.Parallel()
+	const port, token = "batch.tensorstack.dev/progress-port", "batch.tensorstack.dev/progress-token"
+	reports := map[string]string{port: "29499", token: "secret"}
+	foreign := meta()
+	foreign.OwnerReferences = nil
+	for name, tc := range map[string]struct {
+		meta        metav1.ObjectMeta
+		annotations map[string]string
+		// want are the annotations in the cache, and wantIP is the address.
+		want   map[string]string
+		wantIP string
+	}{
+		"a pod that reports keeps its port, its token and its address": {
+			meta: meta(), annotations: reports, want: reports, wantIP: "10.0.0.2",
+		},
+		"a pod that does not report keeps no address": {meta: meta(), annotations: map[string]string{"note": "short"}},
+		"a pod without an owner keeps nothing":        {meta: foreign, annotations: reports},
+		"a token that somebody has made long is truncated": {
+			meta: meta(), annotations: map[string]string{token: long}, want: map[string]string{token: long[:253] + "..."},
+			wantIP: "10.0.0.2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := bulkyPod(tc.meta)
+			p.Annotations, p.Status.PodIP = tc.annotations, "10.0.0.2"
+			got := cached(t, p)
+			if diff := cmp.Diff(tc.want, got.Annotations); diff != "" {
+				t.Errorf("unexpected annotations (-want +got):\n%s", diff)
+			}
+			if got.Status.PodIP != tc.wantIP {
+				t.Errorf("the address is %q, want %q", got.Status.PodIP, tc.wantIP)
+			}
+		})
+	}
+}
+
+func TestTheCacheKeepsTheLastReportOfASidecar(t *testing.T) {
+	t.Parallel()
+	last := `{"reports":1,"metrics":{"` + strings.Repeat("a", 2000) + `":"1"}}`
+	p := bulkyPod(meta())
+	for i := range 3 { // the sidecar is the first init container, unless the pod waits for domain names before
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{
+			Name: fmt.Sprintf("other-%d", i), State: p.Status.InitContainerStatuses[0].State,
+		})
+	}
+	p.Status.InitContainerStatuses[1] = corev1.ContainerStatus{Name: "progress", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: last, FinishedAt: metav1.Unix(2, 0)},
+	}}
+	want := corev1.ContainerStatus{Name: "progress", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: last, FinishedAt: metav1.Unix(2, 0)},
+	}}
+	if diff := cmp.Diff(want, cached(t, p).Status.InitContainerStatuses[1]); diff != "" {
+		t.Errorf("unexpected status of the sidecar (-want +got):\n%s", diff)
+	}
+}
+
 func TestTheCacheKeepsTheOwnerOfAService(t *testing.T) {
 	t.Parallel()
 	service := &corev1.Service{
@@ -278,7 +337,7 @@ func TestTheCacheKeepsTheOwnerOfAService(t *testing.T) {
 
 func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T) {
 	t.Parallel()
-	wanted := controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{})
+	wanted := controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{}, nil)
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: bulky(meta()), Spec: wanted}
 	want := &networkingv1.NetworkPolicy{ObjectMeta: meta(), Spec: wanted}
 	if diff := cmp.Diff(want, cached(t, policy)); diff != "" {
@@ -291,6 +350,77 @@ func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T)
 	policy.OwnerReferences = nil
 	if diff := cmp.Diff(&networkingv1.NetworkPolicy{ObjectMeta: foreignMeta()}, cached(t, policy)); diff != "" {
 		t.Errorf("unexpected NetworkPolicy without an owner (-want +got):\n%s", diff)
+	}
+}
+
+// The NetworkPolicy of a job that reports progress allows the controller to read it. The NetworkPolicy of another job
+// does not. The cache does not know which job it is.
+func TestTheCacheKeepsTheSpecOfANetworkPolicyThatAllowsTheReader(t *testing.T) {
+	t.Parallel()
+	reader, other := ownPods("tensorstack", "test-controller"), ownPods("tensorstack", "other-controller")
+	spec := func(reader *networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicySpec {
+		return controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{}, reader)
+	}
+	for name, tc := range map[string]struct {
+		spec     networkingv1.NetworkPolicySpec
+		wantSpec bool
+	}{
+		"a spec with the rule for the reader is kept":   {spec: spec(reader), wantSpec: true},
+		"a spec without a rule for the reader is kept":  {spec: spec(nil), wantSpec: true},
+		"a spec with a rule for another reader is lost": {spec: spec(other)},
+		"a spec with a rule for any port of the replicas is lost": {
+			spec: func() networkingv1.NetworkPolicySpec {
+				s := spec(reader)
+				s.Ingress[1].Ports = nil
+				return s
+			}(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got any = &networkingv1.NetworkPolicy{ObjectMeta: meta(), Spec: tc.spec}
+			for range 2 {
+				var err error
+				if got, err = jobCache(testKind, network.Policies{}, reader).DefaultTransform(got); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := &networkingv1.NetworkPolicy{ObjectMeta: meta()}
+			if tc.wantSpec {
+				want.Spec = tc.spec
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("unexpected NetworkPolicy (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOwnPods(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		namespace string
+		want      *networkingv1.NetworkPolicyPeer
+	}{
+		"outside of a cluster, nobody knows the pods of the controller": {},
+		"the controller is selected by its namespace and its name": {
+			namespace: "tensorstack",
+			want: &networkingv1.NetworkPolicyPeer{
+				NamespaceSelector: &metav1.LabelSelector{
+					MatchLabels: map[string]string{"kubernetes.io/metadata.name": "tensorstack"},
+				},
+				PodSelector: &metav1.LabelSelector{
+					MatchLabels: map[string]string{"app.kubernetes.io/name": "test-controller"},
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, ownPods(tc.namespace, "test-controller")); diff != "" {
+				t.Errorf("unexpected peer (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -319,7 +449,7 @@ func TestStripDoesNotChangeTombstones(t *testing.T) {
 
 func TestTheCacheSelectsObjectsOfTheKind(t *testing.T) {
 	t.Parallel()
-	options := withNamespace(jobCache(testKind, network.Policies{}), "")
+	options := withNamespace(jobCache(testKind, network.Policies{}, nil), "")
 	got := map[string]string{}
 	for object, by := range options.ByObject {
 		switch object.(type) {
@@ -343,7 +473,7 @@ func TestTheCacheSelectsObjectsOfTheKind(t *testing.T) {
 		t.Errorf("only the namespaces %v are watched, want all", options.DefaultNamespaces)
 	}
 
-	limited := withNamespace(jobCache(testKind, network.Policies{}), "team")
+	limited := withNamespace(jobCache(testKind, network.Policies{}, nil), "team")
 	if diff := cmp.Diff(map[string]cache.Config{"team": {}}, limited.DefaultNamespaces); diff != "" {
 		t.Errorf("unexpected namespaces (-want +got):\n%s", diff)
 	}

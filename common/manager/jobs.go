@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/common/progress/receiver"
 )
 
 // Controller describes the controller of one job kind.
@@ -65,10 +68,11 @@ func (c Controller[J]) Program(options controller.Options) Program {
 					"while no controller runs; docs/reliability.md lists the guarantees with and without it")
 			options.NetworkPolicies.AddFlags(flags, "job", "the replicas of the job")
 		},
-		Cache: func(scheme *runtime.Scheme) (cache.Options, error) {
+		Cache: func(scheme *runtime.Scheme, shell Options) (cache.Options, error) {
 			job := c.Framework.NewJob()
 			gvk, err := apiutil.GVKForObject(job, scheme)
-			cached := jobCache(gvk.GroupKind(), options.NetworkPolicies)
+			options.ProgressReader = ownPods(shell.PodNamespace, c.Name)
+			cached := jobCache(gvk.GroupKind(), options.NetworkPolicies, options.ProgressReader)
 			cached.ByObject[job] = cache.ByObject{Transform: controller.CacheTransform(c.Framework)}
 			return cached, err
 		},
@@ -87,25 +91,45 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			if err != nil {
 				return err
 			}
+			poller := progress.NewPoller(progress.NewClient().Read, plan.ReadingInterval)
+			if err := mgr.Add(poller); err != nil {
+				return err
+			}
 			reconciler, err := controller.New(controller.Cluster{
 				Client:    mgr.GetClient(),
 				APIReader: reader,
 				Outputs:   reader,
+				Progress:  poller,
 				Events:    mgr.GetEventRecorder("tensorstack-jobs"),
 				Metrics:   metrics.Registry,
 			}, c.Framework, options)
 			if err != nil {
 				return err
 			}
+			poller.Changed = reconciler.ProgressChanged
 			return reconciler.SetupWithManager(ctx, mgr)
 		},
-		Commands: []*cobra.Command{waitDNSCommand(zap.New())},
+		Commands: []*cobra.Command{waitDNSCommand(zap.New()), receiver.Command()},
+	}
+}
+
+// ownPods selects the pods of the controller of the given name. It returns nil outside of a cluster, where the
+// namespace is unknown.
+func ownPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
+	if namespace == "" {
+		return nil
+	}
+	return &networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": name}},
 	}
 }
 
 // jobCache returns the cache options of a job controller. The cache contains only objects that belong to jobs of the
 // kind, and only the fields that the job controller reads.
-func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
+func jobCache(
+	kind schema.GroupKind, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
+) cache.Options {
 	labelled := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{batchv1beta1.LabelJobKind: kind.Kind})}
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
@@ -118,7 +142,7 @@ func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 			case *corev1.Service:
 				stripService(object, kind)
 			case *networkingv1.NetworkPolicy:
-				stripNetworkPolicy(object, kind, policies)
+				stripNetworkPolicy(object, kind, policies, reader)
 			}
 		}),
 	}
@@ -130,9 +154,14 @@ func jobCache(kind schema.GroupKind, policies network.Policies) cache.Options {
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := plan.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {
-		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy}, nil)
+		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy},
+			[]string{batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken})
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		address := pod.Status.PodIP
 		StripPodStatus(&pod.Status)
+		if pod.Annotations != nil { // the controller reads the progress of the pod
+			pod.Status.PodIP = address
+		}
 	} else {
 		StripForeignMeta(&pod.ObjectMeta)
 		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
@@ -149,8 +178,12 @@ func stripService(service *corev1.Service, kind schema.GroupKind) {
 }
 
 // stripNetworkPolicy strips a NetworkPolicy to the reference to the job of the kind that controls it. It keeps the spec
-// only if it is the wanted spec.
-func stripNetworkPolicy(policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies) {
+// only if it is a spec that the NetworkPolicy of a job can have.
+func stripNetworkPolicy(
+	policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies,
+	reader *networkingv1.NetworkPolicyPeer,
+) {
 	StripOwnedMeta(&policy.ObjectMeta, kind)
-	network.Strip(policy, controller.NetworkPolicySpec(kind.Kind, policy.Name, policies))
+	network.Strip(policy, controller.NetworkPolicySpec(kind.Kind, policy.Name, policies, nil),
+		controller.NetworkPolicySpec(kind.Kind, policy.Name, policies, reader))
 }

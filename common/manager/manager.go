@@ -37,8 +37,9 @@ type Program struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Flags adds the flags that Options does not have. Nil means none.
 	Flags func(*pflag.FlagSet)
-	// Cache returns which objects and which of their fields the cache keeps. Strip creates the transforms.
-	Cache func(*runtime.Scheme) (cache.Options, error)
+	// Cache returns which objects and which of their fields the cache keeps. Strip creates the transforms. The options
+	// that Run detects from the cluster are not set yet.
+	Cache func(scheme *runtime.Scheme, options Options) (cache.Options, error)
 	// Setup registers its reconcilers. All options are set.
 	Setup func(ctx context.Context, mgr ctrl.Manager, options Options) error
 	// Commands are additional commands of its image.
@@ -184,7 +185,8 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), p.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	cached, err := p.Cache(scheme)
+	options.PodNamespace = cmp.Or(options.PodNamespace, os.Getenv("POD_NAMESPACE"))
+	cached, err := p.Cache(scheme, options)
 	if err != nil {
 		return err
 	}
@@ -222,7 +224,6 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if options.ClusterDomain == "" {
 		options.ClusterDomain = clusterDomain("/etc/resolv.conf")
 	}
-	options.PodNamespace = cmp.Or(options.PodNamespace, os.Getenv("POD_NAMESPACE"))
 	if options.Image == "" {
 		options.Image, err = ownImage(ctx, mgr.GetAPIReader(), options.PodNamespace)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -47,11 +48,13 @@ func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressR
 	}
 }
 
-// Strip removes the spec of a NetworkPolicy before it is cached, if the spec differs from the wanted spec. The cache
-// then still shows that somebody changed the NetworkPolicy, but it does not keep contents that tenants write. A
-// NetworkPolicy can be stripped twice.
-func Strip(policy *networkingv1.NetworkPolicy, wanted networkingv1.NetworkPolicySpec) {
-	if !equality.Semantic.DeepEqual(policy.Spec, wanted) {
+// Strip removes the spec of a NetworkPolicy before it is cached, if the spec is none of those that a NetworkPolicy of
+// the controller can have. The cache then still shows that somebody changed the NetworkPolicy, but it does not keep
+// contents that tenants write. A NetworkPolicy can be stripped twice.
+func Strip(policy *networkingv1.NetworkPolicy, possible ...networkingv1.NetworkPolicySpec) {
+	if !slices.ContainsFunc(possible, func(spec networkingv1.NetworkPolicySpec) bool {
+		return equality.Semantic.DeepEqual(policy.Spec, spec)
+	}) {
 		policy.Spec = networkingv1.NetworkPolicySpec{}
 	}
 }

@@ -56,18 +56,27 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 }
 
 func (c *Collector) count(ctx context.Context) (map[string]int, error) {
-	empty, err := c.Scheme.New(c.Kind.GroupVersion().WithKind(c.Kind.Kind + "List"))
+	count := map[string]int{}
+	err := Each(ctx, c.Reader, c.Scheme, c.Kind, func(object runtime.Object) { count[c.PhaseOf(object)]++ })
+	return count, err
+}
+
+// Each calls a function for each object of a kind in the cache that the reader reads. The function must not change the
+// object.
+func Each(
+	ctx context.Context, reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind,
+	do func(runtime.Object),
+) error {
+	empty, err := scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
-	if err := c.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
 	}
-	count := map[string]int{}
-	err = meta.EachListItem(list, func(item runtime.Object) error {
-		count[c.PhaseOf(item)]++
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		do(item)
 		return nil
 	})
-	return count, err
 }

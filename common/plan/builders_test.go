@@ -41,6 +41,9 @@ var (
 	restarting     = jobtest.Restarting
 	seeing         = jobtest.Seeing
 	grouped        = jobtest.Grouped
+	reading        = jobtest.Reading
+	step           = jobtest.Step
+	noReport       = jobtest.NoReport
 	summarize      = jobtest.Summarize
 	created        = jobtest.Created
 	names          = jobtest.Names
@@ -55,6 +58,7 @@ type (
 	podOption  = jobtest.PodOption
 	jobBuilder = jobtest.Builder
 	summary    = jobtest.Summary
+	readings   = jobtest.Readings
 )
 
 // condition has the fields of a condition that the tests compare.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/memsize"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -102,6 +103,15 @@ func (s *steps) newPod(r *replica, awaited []string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	how.complete(s.job.MainContainers, template)
+	for _, reserved := range []string{batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken} {
+		delete(template.Annotations, reserved) // the controller would read the progress of the pod
+	}
+	main := framework.MainContainer(s.job.MainContainers, template.Spec.Containers)
+	if main != nil && s.job.Spec.MayReport(s.gang, *r.member) {
+		if err := s.gang.AddProgress(*r.member, template, main); err != nil {
+			return nil, err
+		}
+	}
 	own := s.gang.FQDN(*r.member)
 	names := slices.DeleteFunc(slices.Clone(awaited), func(name string) bool { return name == own })
 	if needsOwnName(template.Spec) {

@@ -49,6 +49,9 @@ type Decision struct {
 	Unclear []Container
 	// Restarts are the restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []Restart
+	// Stall is how the controller reacts to a stall of the training that Status reports for the first time. Empty means
+	// that there is no such stall.
+	Stall batchv1beta1.ProgressPolicy
 	// StartDuration is how long the job took from its creation until it ran. It is set when the job runs for the first
 	// time.
 	StartDuration *time.Duration

@@ -25,6 +25,7 @@ type ending struct {
 // ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
 // failure. While the controller waits for reports of a failure, no failure ends the job.
 func (v *view) ending(awaitsReports bool) *ending {
+	//mutant:progress: a stall beats success => if len(v.replicas) > 0 && v.stall() == nil && v.replicas[0].succeeded() {
 	if len(v.replicas) > 0 && v.replicas[0].succeeded() {
 		return &ending{
 			condition: batchv1beta1.ConditionSuccessCriteriaMet,
@@ -76,11 +77,12 @@ func (v *view) decisiveFailure() *replicaFailure {
 }
 
 // permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its
-// failure, and nil otherwise. A deletion is not a failure of the program.
+// failure, and nil otherwise. A deletion is not a failure of the program, and a stall restarts replicas with any
+// policy.
 func (v *view) permanentFailure(cause replicaFailure) *ending {
 	failure := cause.replica.failure()
 	restartPolicy := cause.replica.member.Role.RestartPolicy
-	if failure == nil || policy.Restarts(restartPolicy, failure) {
+	if cause.isStall() || failure == nil || policy.Restarts(restartPolicy, failure) {
 		return nil
 	}
 	failed := replicaFailure{replica: cause.replica, failure: *failure}
@@ -122,6 +124,7 @@ func withOutput(message string, failure policy.Failure) string {
 // decideEnd records how the job ends. From then on no object is created for the job.
 func (s *steps) decideEnd(end ending) {
 	s.view = s.withoutAdded()
+	s.endedBy = end.cause
 	if end.cause != nil {
 		s.record(*end.cause)
 	}

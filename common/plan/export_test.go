@@ -17,6 +17,7 @@ var (
 	IsSameStatus           = isSameStatus
 	IsDelayableFirstStatus = isDelayableFirstStatus
 	IsPaused               = isPaused
+	IsRunning              = isRunning
 	Initialized            = initialized
 	ContainerStatus        = containerStatus
 	WithOutput             = withOutput

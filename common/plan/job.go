@@ -80,6 +80,10 @@ type Observation struct {
 	NeedsNetworkPolicy bool
 	// Admission is the object through which the pods of the job are admitted. Nil means that the job needs no admission.
 	Admission Admission
+	// Readings are the last readings of the progress by the UIDs of the pods, for pods that can report it.
+	Readings map[types.UID]Reading
+	// ProgressDue is when the status can be written next if only the progress has changed.
+	ProgressDue time.Time
 	// StatusWaitsSince is when the pending status write was first deferred. Zero means that no write is pending, or that
 	// the controller does not know.
 	StatusWaitsSince time.Time

@@ -8,7 +8,7 @@
 //   - choose selects the action for the job: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
 //     finish.go, cleanup.go, elsewhere.go, and for pods that another controller admits, admission.go and withdraw.go)
-//     and the resulting status (status.go, tasks.go);
+//     and the resulting status (status.go, tasks.go, progress.go, stall.go);
 //   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 package plan
@@ -73,6 +73,10 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.run()
 	}
 	s.release()
+	if job.Spec.ReportsProgress && job.Spec.RunsHere() && !job.Status.Finished() && !job.Deleting {
+		s.reportStall(v)
+		s.setProgress(v)
+	}
 	if s.hasSetTasks {
 		s.fit()
 	}
@@ -96,6 +100,8 @@ type steps struct {
 	hasSetTasks bool
 	// lastRestarted is the last failure that makes the decision restart replicas.
 	lastRestarted *replicaFailure
+	// endedBy is the failure by which the decision ends the job. Nil means none.
+	endedBy *replicaFailure
 	// restartCounts counts the restarts of replicas by their type.
 	restartCounts map[string]int32
 	// refusal is why pods cannot be created: a template is invalid, or the job cannot get an admission. Nil means that

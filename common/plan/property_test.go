@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -53,8 +55,21 @@ func anyJob(t *rapid.T) *jobBuilder {
 	if rapid.Bool().Draw(t, "in a queue") {
 		j.InQueue()
 	}
+	if rapid.Bool().Draw(t, "reports progress") {
+		anyDeadlines(t, j)
+	}
 	j.PeerGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "peerGrace")
 	return j
+}
+
+// anyDeadlines makes the training of a job report its progress, and draws its deadlines and the policy.
+func anyDeadlines(t *rapid.T, j *jobBuilder) {
+	deadline := rapid.SampledFrom([]int64{0, 60, 3000})
+	j.Reporting(deadline.Draw(t, "progressDeadlineSeconds"), deadline.Draw(t, "startupDeadlineSeconds"),
+		rapid.SampledFrom([]batchv1beta1.ProgressPolicy{"", notify, restart}).Draw(t, "progressPolicy"))
+	j.Spec.FirstProcess = rapid.SampledFrom([]framework.FirstProcess{
+		"", framework.FirstProcessByName, framework.FirstProcessAnywhere,
+	}).Draw(t, "first process")
 }
 
 // anyEdit draws an edit of a job by its user, who can pause or resume it, and can scale it if it is elastic.
@@ -89,7 +104,7 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 
 // anyPods draws what a reconcile of a job observes: pods of any attempt and in any state, and perhaps a pod that
 // belongs to no replica. Each reconcile observes other pods, because a pod that has ended must not change its end.
-func anyPods(t *rapid.T, j *jobBuilder, reconcile int) plan.Observation {
+func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) plan.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)
 	candidates := []string{"job-gone-0"}
@@ -136,7 +151,35 @@ func anyPods(t *rapid.T, j *jobBuilder, reconcile int) plan.Observation {
 	if j.Spec.Scheduler != nil {
 		seen.Admission = anyGroup(t)
 	}
+	addReadings(t, &seen, at)
 	return seen
+}
+
+// addReadings draws readings of the progress of the pods, and a reading of a pod that is gone. It also draws when the
+// next write for progress alone is due. A job that does not report ignores them.
+func addReadings(t *rapid.T, seen *plan.Observation, at time.Time) {
+	uids := []types.UID{"former-uid"}
+	for _, p := range seen.Pods {
+		uids = append(uids, p.UID)
+	}
+	slices.Sort(uids)
+	seen.Readings = map[types.UID]plan.Reading{}
+	for _, uid := range uids {
+		draw := func(what string, from, to int) int { return rapid.IntRange(from, to).Draw(t, string(uid)+" "+what) }
+		read := plan.Reading{Time: at.Add(time.Duration(-draw("read seconds ago", 0, 60)) * time.Second)}
+		switch draw("reading", 0, 2) {
+		case 0:
+			continue
+		case 1:
+			reported := step(int64(draw("step", 0, 1000)), 0)
+			read.Status = reported.Status
+			read.Silence = time.Duration(draw("silent seconds", 0, 4000)) * time.Second
+			read.Announced = time.Duration(draw("announced seconds", 0, 1)*100) * time.Second
+			read.Status.LastReportTime = new(metav1.NewTime(read.Time.Add(-read.Silence)))
+		}
+		seen.Readings[uid] = read
+	}
+	seen.ProgressDue = at.Add(time.Duration(rapid.IntRange(-30, 30).Draw(t, "progress due in")) * time.Second)
 }
 
 // anyGroup draws the PodGroup of a job, in any state, or none.
@@ -218,10 +261,11 @@ func TestDecisionKeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := anyJob(t)
 		for n := rapid.IntRange(0, 4).Draw(t, "earlier reconciles"); n > 0; n-- {
-			j.Status = plan.Decide(j.Job, anyPods(t, j, n), now.Add(-time.Duration(n)*time.Hour)).Status
+			at := now.Add(-time.Duration(n) * time.Hour)
+			j.Status = plan.Decide(j.Job, anyPods(t, j, n, at), at).Status
 			anyEdit(t, j)
 		}
-		seen, status := anyPods(t, j, 0), j.Status.DeepCopy()
+		seen, status := anyPods(t, j, 0, now), j.Status.DeepCopy()
 		d := plan.Decide(j.Job, seen, now)
 
 		if diff := cmp.Diff(*status, j.Status); diff != "" {
@@ -233,6 +277,7 @@ func TestDecisionKeepsItsInvariants(t *testing.T) {
 		checkWrites(t, j, seen, d)
 		checkGroup(t, j, seen, d)
 		checkCounts(t, j, d)
+		checkStall(t, j, d)
 
 		accounted := j.Status
 		j.Status = d.Status
@@ -248,7 +293,71 @@ func TestDecisionKeepsItsInvariants(t *testing.T) {
 		if d := cmp.Diff(of(d), of(again)); d != "" {
 			t.Fatalf("a second reconcile counts something again, after %+v:\n%s", accounted, d)
 		}
+		if d.Stall != "" && again.Stall != "" {
+			t.Fatalf("a second reconcile reports a stall again, after %+v", accounted)
+		}
 	})
+}
+
+// The invariants of stalls hold for jobs whose pods all run, and mostly do nothing else.
+func TestStallsKeepTheirInvariants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j, at := anyJob(t), now.Add(-24*time.Hour)
+		j.Spec.Scheduler = nil
+		for n := rapid.IntRange(1, 8).Draw(t, "reconciles"); n > 0; n-- {
+			anyDeadlines(t, j)
+			at = at.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "seconds later")) * time.Second)
+			seen := allRunning(j)
+			addReadings(t, &seen, at)
+			if n == 1 {
+				anyEnd(t, &seen)
+			}
+			d := plan.Decide(j.Job, seen, at)
+			checkStall(t, j, d)
+			checkCounts(t, j, d)
+			if d.Status.BackoffCount > j.Status.BackoffCount+1 {
+				t.Fatalf("one decision raises backoffCount from %d to %d", j.Status.BackoffCount, d.Status.BackoffCount)
+			}
+			j.Status = d.Status
+			again := plan.Decide(j.Job, seen, at)
+			if d.Stall != "" && (again.Stall != "" || again.Status.BackoffCount != d.Status.BackoffCount) {
+				t.Fatal("a second reconcile counts a stall again")
+			}
+		}
+	})
+}
+
+// anyEnd draws how one of the pods ends, if any.
+func anyEnd(t *rapid.T, seen *plan.Observation) {
+	all := slices.Sorted(maps.Keys(seen.Pods))
+	if len(all) == 0 {
+		return
+	}
+	p := seen.Pods[rapid.SampledFrom(all).Draw(t, "pod that ends")]
+	switch rapid.SampledFrom([]string{"none", "failure", "success", "deletion"}).Draw(t, "end") {
+	case "failure":
+		exited(1)(p)
+	case "success":
+		exited(0)(p)
+	case "deletion":
+		deleting(p)
+	}
+}
+
+// allRunning returns what a reconcile of a job observes if all replicas run in their current attempts.
+func allRunning(j *jobBuilder) plan.Observation {
+	var pods []*corev1.Pod
+	current := attempts(j.Status)
+	for _, m := range members(j) {
+		if _, ok := current[m.Name]; !ok {
+			current[m.Name] = attempt{}
+		}
+	}
+	for name, a := range current {
+		pods = append(pods, pod(name, of(plan.AttemptLabel(a.job, a.replica)), running))
+	}
+	return seeing(pods...)
 }
 
 // checkWrites checks which objects a decision deletes and creates.
@@ -297,12 +406,36 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 			}
 		}
 	}
+	sameProgress := j.Status
+	sameProgress.Progress = d.Status.Progress
 	if j.Status.Decided() && !j.Status.Finished() && !d.Status.Finished() &&
-		!plan.OnlyFollowsReplicas(j.Status, d.Status) {
+		!plan.OnlyFollowsReplicas(sameProgress, d.Status) {
 		t.Fatalf("the status of a job whose end is decided changes:\n%s", cmp.Diff(j.Status, d.Status))
 	}
 	if j.Status.Finished() && !plan.OnlyFollowsReplicas(j.Status, d.Status) {
 		t.Fatalf("the status of a finished job changes:\n%s", cmp.Diff(j.Status, d.Status))
+	}
+}
+
+// checkStall checks how a decision reacts to a stall of the training.
+func checkStall(t *rapid.T, j *jobBuilder, d plan.Decision) {
+	isRestart := slices.ContainsFunc(d.Restarts, func(r plan.Restart) bool {
+		return r.Cause == batchv1beta1.ReasonNoProgress
+	})
+	hasEnded := d.Status.Decided() && !j.Status.Decided() && len(d.Status.Failures) > 0 &&
+		d.Status.Failures[0].Reason == batchv1beta1.ReasonNoProgress
+	stalled := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionStalled)
+	switch {
+	case d.Stall != "" && (!j.Spec.ReportsProgress || !stalled || !plan.IsRunning(j.Status)):
+		t.Fatal("a stall is reported of a job that does not report progress, does not run, or has no condition Stalled")
+	case d.Stall == notify && (isRestart || d.Status.Decided() && !j.Status.Decided()):
+		t.Fatal("a stall that is only notified restarts or ends the job")
+	case d.Stall == restart && !isRestart && !hasEnded:
+		t.Fatal("a stall that restarts the job neither restarts nor ends it")
+	case isRestart && (d.Stall != restart || len(d.Restarts) > 1 || d.Status.BackoffCount != j.Status.BackoffCount+1):
+		t.Fatalf("a stall does not count as the only restart: %+v", d.Restarts)
+	case stalled && d.Status.StartTime == nil:
+		t.Fatal("a job is stalled that does not run")
 	}
 }
 

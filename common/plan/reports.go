@@ -14,13 +14,13 @@ import (
 const lostPeerWindows = 5
 
 // reportsDue returns when the wait for the reports of peers ends, and whether the controller still waits. It does not
-// wait if the root cause is an ignored failure or a deletion, or if no replica runs.
+// wait if the root cause is an ignored failure, a deletion or a stall, or if no replica runs.
 func (v *view) reportsDue() (time.Time, bool) {
 	if !slices.ContainsFunc(v.replicas, (*replica).runs) {
 		return time.Time{}, false
 	}
 	root := v.rootCause()
-	if root == nil || root.failure.Ignored {
+	if root == nil || root.failure.Ignored || root.isStall() {
 		return time.Time{}, false
 	}
 	seen := v.now

@@ -32,8 +32,11 @@ func (s *steps) restartAll(root replicaFailure) {
 		s.countReplica(r)
 	}
 	s.view = s.inNewAttempt(jobAttempt(s.Status), s.restartDue(root.failure.Time, s.Status.Attempt))
-	s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
-		fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root),
+	message := fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root)
+	if root.isStall() {
+		message += ": " + root.failure.Message
+	}
+	s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart", message,
 		append(root.facts(), "restarted", len(s.replicas))...)
 }
 

@@ -25,6 +25,9 @@ func (f replicaFailure) String() string {
 	if reason == batchv1beta1.ReasonDeleted {
 		return fmt.Sprintf("replica %s was deleted", name)
 	}
+	if f.isStall() {
+		return fmt.Sprintf("replica %s stalled", name)
+	}
 	rank, process := f.rank(), f.process()
 	if rank != nil && process == "" {
 		name = fmt.Sprintf("%s (rank %d)", name, *rank)
@@ -86,8 +89,8 @@ func (f replicaFailure) facts() []any {
 	return facts
 }
 
-// rootCause returns the root cause among the failures and deletions that restart all replicas. It returns nil if there
-// are none.
+// rootCause returns the root cause among the failures and deletions that restart all replicas. If there are none, it
+// returns the stall that restarts all replicas. It returns nil if there is none of these.
 func (v *view) rootCause() *replicaFailure {
 	var root *replicaFailure
 	for _, r := range v.replicas {
@@ -96,7 +99,7 @@ func (v *view) rootCause() *replicaFailure {
 			root = &replicaFailure{replica: r, failure: *failure}
 		}
 	}
-	return root
+	return cmp.Or(root, v.stall())
 }
 
 // Container names a container of a pod.

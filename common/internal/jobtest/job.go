@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -96,6 +97,20 @@ func (b *Builder) Deadline(seconds int64) *Builder {
 	return b
 }
 
+// Reporting makes the training report its progress. The deadlines are in seconds, and 0 means none.
+func (b *Builder) Reporting(progress, startup int64, policy batchv1beta1.ProgressPolicy) *Builder {
+	b.Spec.ReportsProgress = true
+	b.Spec.RunPolicy.ProgressPolicy = policy
+	b.Spec.RunPolicy.ProgressDeadlineSeconds, b.Spec.RunPolicy.StartupDeadlineSeconds = nil, nil
+	if progress > 0 {
+		b.Spec.RunPolicy.ProgressDeadlineSeconds = &progress
+	}
+	if startup > 0 {
+		b.Spec.RunPolicy.StartupDeadlineSeconds = &startup
+	}
+	return b
+}
+
 // CleanUp sets the clean-up policy.
 func (b *Builder) CleanUp(cleanUp batchv1beta1.CleanUpPolicy) *Builder {
 	b.Spec.RunPolicy.CleanUpPolicy = cleanUp
@@ -169,6 +184,33 @@ func Seeing(pods ...*corev1.Pod) plan.Observation {
 	}
 	return seen
 }
+
+// Readings are readings of progress by the names of the pods.
+type Readings map[string]plan.Reading
+
+// Reading returns an observation with the given readings, pods and the Service.
+func Reading(readings Readings, pods ...*corev1.Pod) plan.Observation {
+	seen := Seeing(pods...)
+	seen.Readings = map[types.UID]plan.Reading{}
+	for _, p := range pods {
+		if reading, ok := readings[p.Name]; ok {
+			seen.Readings[p.UID] = reading
+		}
+	}
+	return seen
+}
+
+// Step returns a reading at Now of a training that reported a step of 1000 at a time before Now, and nothing since.
+func Step(step int64, before time.Duration) plan.Reading {
+	percent := int32(step / 10) //nolint:gosec // it is at most 100
+	return plan.Reading{Time: Now, Silence: before, Status: &batchv1beta1.ProgressStatus{
+		Summary: fmt.Sprintf("%d%% (%d/1000)", percent, step), Percent: &percent, Step: &step,
+		TotalSteps: new(int64(1000)), LastReportTime: new(Ago(before)), Replica: "job-worker-0",
+	}}
+}
+
+// NoReport returns a reading at a time before Now of a training that has reported nothing.
+func NoReport(before time.Duration) plan.Reading { return plan.Reading{Time: Now.Add(-before)} }
 
 // Grouped returns an observation with a PodGroup, pods and the Service. A nil PodGroup means that there is none.
 func Grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) plan.Observation {

@@ -111,6 +111,11 @@ func (in *DeepSpeedJobSpec) DeepCopyInto(out *DeepSpeedJobSpec) {
 		*out = new(batchv1beta1.SchedulePolicy)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Progress != nil {
+		in, out := &in.Progress, &out.Progress
+		*out = new(batchv1beta1.ProgressSpec)
+		**out = **in
+	}
 	if in.ManagedBy != nil {
 		in, out := &in.ManagedBy, &out.ManagedBy
 		*out = new(batchv1beta1.ManagedBy)

@@ -105,6 +105,11 @@ func (in *PyTorchTrainingJobSpec) DeepCopyInto(out *PyTorchTrainingJobSpec) {
 		*out = new(batchv1beta1.SchedulePolicy)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Progress != nil {
+		in, out := &in.Progress, &out.Progress
+		*out = new(batchv1beta1.ProgressSpec)
+		**out = **in
+	}
 	if in.ManagedBy != nil {
 		in, out := &in.ManagedBy, &out.ManagedBy
 		*out = new(batchv1beta1.ManagedBy)

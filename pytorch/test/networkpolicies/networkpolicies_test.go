@@ -45,7 +45,7 @@ func TestIntegration(t *testing.T) { cluster.RunSpecs(t) }
 
 // wanted returns the spec that the NetworkPolicy of each job must have.
 func wanted() networkingv1.NetworkPolicySpec {
-	return controller.NetworkPolicySpec("PyTorchTrainingJob", "job", policies)
+	return controller.NetworkPolicySpec("PyTorchTrainingJob", "job", policies, nil)
 }
 
 // get reads the NetworkPolicy of a job.

@@ -18,8 +18,10 @@ const Kind = "TensorFlowTrainingJob"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress.summary`
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.backoffCount`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="ETA",type=string,JSONPath=`.status.progress.estimatedCompletionTime`,priority=1
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
 // +kubebuilder:printcolumn:name="LocalQueue",type=string,JSONPath=`.metadata.labels.kueue\.x-k8s\.io/queue-name`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
@@ -65,6 +67,8 @@ type TensorFlowTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?debug.hasValue() == oldSelf.?runMode.?debug.hasValue()",message="runMode.debug cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?runMode.?pause.?resumeSpecs.hasValue() == oldSelf.?runMode.?pause.?resumeSpecs.hasValue()",message="runMode.pause.resumeSpecs cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?scheduler.hasValue() == oldSelf.?scheduler.hasValue()",message="scheduler cannot be changed"
+// +kubebuilder:validation:XValidation:rule="self.?progress.?enabled.orValue(false) || !has(self.runPolicy) || (!has(self.runPolicy.progressDeadlineSeconds) && !has(self.runPolicy.startupDeadlineSeconds))",message="progressDeadlineSeconds and startupDeadlineSeconds need progress.enabled: without reports of the training, the controller cannot detect that it stalls",fieldPath=".runPolicy"
+// +kubebuilder:validation:XValidation:rule="self.?progress.?enabled.orValue(false) == oldSelf.?progress.?enabled.orValue(false)",message="progress.enabled cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?managedBy.hasValue() == oldSelf.?managedBy.hasValue()",message="managedBy cannot be changed"
 type TensorFlowTrainingJobSpec struct {
 	// The replicas of the job, from 1 to 4 types with at most 2000 replicas in total. The chief, or worker 0 if there is
@@ -100,6 +104,11 @@ type TensorFlowTrainingJobSpec struct {
 	//
 	// +optional
 	Scheduler *batchv1beta1.SchedulePolicy `json:"scheduler,omitempty"`
+
+	// Whether the training reports its progress, which status.progress then shows. It cannot be changed.
+	//
+	// +optional
+	Progress *batchv1beta1.ProgressSpec `json:"progress,omitempty"`
 
 	// The controller that manages the job, as a domain-prefixed path of at most 63 characters. If unset, or
 	// `batch.tensorstack.dev/job-controller`, it is the controller of this kind. With `kueue.x-k8s.io/multikueue`,

@@ -116,6 +116,11 @@ func (in *TensorFlowTrainingJobSpec) DeepCopyInto(out *TensorFlowTrainingJobSpec
 		*out = new(batchv1beta1.SchedulePolicy)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Progress != nil {
+		in, out := &in.Progress, &out.Progress
+		*out = new(batchv1beta1.ProgressSpec)
+		**out = **in
+	}
 	if in.ManagedBy != nil {
 		in, out := &in.ManagedBy, &out.ManagedBy
 		*out = new(batchv1beta1.ManagedBy)

@@ -10,6 +10,10 @@ const (
 	// minReplicas running replicas, including the leader. If the condition is False, the reason and the message explain
 	// what the job waits for.
 	ConditionRunning = "Running"
+	// ConditionStalled is True from the time when the training has reported no progress for too long until it reports
+	// another step. See runPolicy.progressDeadlineSeconds and runPolicy.startupDeadlineSeconds. It is Unknown while the
+	// controller cannot read the progress. Its normal state is absent or False.
+	ConditionStalled = "Stalled"
 	// ConditionReplicaFailure is True from the failure of a replica until the replica runs again. After a restart of all
 	// replicas of an elastic job, it is enough that minReplicas of them run, including the leader. Its normal state is
 	// absent or False.
@@ -77,6 +81,21 @@ const (
 	ReasonFinishing = "Finishing"
 	// ReasonFinished: the job has finished.
 	ReasonFinished = "Finished"
+)
+
+// Reasons of ConditionStalled. ReasonNoProgress is also a reason of ConditionReplicaFailure and of status.failures[].
+const (
+	// ReasonNoProgress: the training reported no other step for longer than runPolicy.progressDeadlineSeconds, or reported
+	// nothing for runPolicy.startupDeadlineSeconds after the job began to run.
+	ReasonNoProgress = "NoProgress"
+	// ReasonProgressUnknown: the condition is Unknown, since the controller cannot read the progress. The message has the
+	// error. A NetworkPolicy or a service mesh might not let the controller reach the pod.
+	ReasonProgressUnknown = "ProgressUnknown"
+	// ReasonProgressing: the training is within its deadlines again, since it reported another step or a deadline was
+	// changed, or its progress can be read again.
+	ReasonProgressing = "Progressing"
+	// ReasonNotRunning: the replicas were stopped by a pause or an eviction, or the job ends for another reason.
+	ReasonNotRunning = "NotRunning"
 )
 
 // Reasons of ConditionPaused, and of ConditionRunning while the job is paused.

@@ -14,6 +14,11 @@ const (
 	EventReplicaFailed = "ReplicaFailed"
 	// EventRestarting: one replica or all replicas are restarted. The message contains the failure that is the cause.
 	EventRestarting = "Restarting"
+	// EventStalled: the training has reported no progress for too long, and runPolicy.progressPolicy is Notify. The
+	// message contains the last step and its time. With the policy Restart, there is an event Restarting instead.
+	EventStalled = "Stalled"
+	// EventProgressing: the training of a stalled job is within its deadlines again.
+	EventProgressing = "Progressing"
 	// EventScaled: the number of replicas of an elastic job changed.
 	EventScaled = "Scaled"
 	// EventPaused: the job is paused, and all its pods are gone.

@@ -22,3 +22,12 @@ const (
 // FinalizerLeader keeps the pod of a leader until the status of the job records how the pod ended. Controllers with
 // --hold-leaders set this finalizer. All controllers remove it, and change nothing else in a pod.
 const FinalizerLeader = "batch.tensorstack.dev/leader"
+
+// Annotations of the pods that can report the progress of the training.
+const (
+	// AnnotationProgressPort holds the port on which the controller reads the progress.
+	AnnotationProgressPort = "batch.tensorstack.dev/progress-port"
+	// AnnotationProgressToken holds the token that authenticates the training and the controller to the sidecar that
+	// receives reports. The controller generates it for each pod.
+	AnnotationProgressToken = "batch.tensorstack.dev/progress-token"
+)

@@ -57,6 +57,8 @@ const (
 // RunPolicy encapsulates the runtime policies of a distributed training job: how long it can be active, how often its
 // replicas are restarted, and what is cleaned up. It can be changed at any time. A change does not affect how the job
 // ends if that is already decided.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.progressPolicy) || has(self.progressDeadlineSeconds) || has(self.startupDeadlineSeconds)",message="progressPolicy has no effect without a deadline: set progressDeadlineSeconds or startupDeadlineSeconds",fieldPath=".progressPolicy"
 type RunPolicy struct {
 	// Duration in seconds, relative to status.startTime, that the job can be active before it fails with the reason
 	// DeadlineExceeded. The time that the job waits in a queue is included. At least 1 and at most 2147483647 (68 years).
@@ -91,6 +93,33 @@ type RunPolicy struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// Time in seconds after which a running job is stalled if its training reports no other step. If no report has a step,
+	// another percentage is needed instead. The time begins when the job runs. The training can announce a longer time
+	// without reports. A job that has reported 100 percent is not stalled. At least 60 and at most 2147483647. It must be
+	// longer than an evaluation and a checkpoint together, because most programs report nothing meanwhile. If unset, the
+	// job is never stalled after its first report. Requires progress.enabled. It has no effect in debug mode.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=2147483647
+	ProgressDeadlineSeconds *int64 `json:"progressDeadlineSeconds,omitempty"`
+
+	// Time in seconds after which a running job is stalled if its training has reported nothing since the job runs, or
+	// since all its replicas were restarted. At least 60 and at most 2147483647. If unset, there is no limit. Requires
+	// progress.enabled. It has no effect in debug mode.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=2147483647
+	StartupDeadlineSeconds *int64 `json:"startupDeadlineSeconds,omitempty"`
+
+	// The reaction to a stall, see progressDeadlineSeconds and startupDeadlineSeconds: Notify or Restart. Notify sets the
+	// condition Stalled and emits an event. Restart also restarts all replicas together, whatever restartPolicy and
+	// restartScope are. This counts towards backoffLimit. Defaults to Notify. Requires one of the deadlines.
+	//
+	// +optional
+	ProgressPolicy ProgressPolicy `json:"progressPolicy,omitempty"`
 
 	// Which replicas are restarted after a failure: Replica (only the replica that failed) or Job (all replicas, which
 	// counts as one restart). Defaults to Job if the replicas are one collective: PyTorch and DeepSpeed without elastic

@@ -76,8 +76,8 @@ type JobStatus struct {
 	// +kubebuilder:default=0
 	BackoffCount int32 `json:"backoffCount"`
 
-	// The latest available observations of the job's state. The condition types are Initialized, Running, ReplicaFailure,
-	// Paused, SuccessCriteriaMet, FailureTarget, Completed and Failed.
+	// The latest available observations of the job's state. The condition types are Initialized, Running, Stalled,
+	// ReplicaFailure, Paused, SuccessCriteriaMet, FailureTarget, Completed and Failed.
 	//
 	// +optional
 	// +listType=map
@@ -151,6 +151,12 @@ type JobStatus struct {
 	//
 	// +optional
 	Evictions int32 `json:"evictions,omitempty"`
+
+	// How far the training is, as it reports. It is kept over restarts, pauses and the end of the job. While nothing else
+	// changes, it is updated at most every 30 seconds, and less often if many jobs report. Unset until the first report.
+	//
+	// +optional
+	Progress *ProgressStatus `json:"progress,omitempty"`
 
 	// Describes the data that is omitted from tasks and messages because the status would be too large for the API server,
 	// and where to find that data. Empty if nothing is omitted.

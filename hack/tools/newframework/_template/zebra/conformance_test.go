@@ -14,6 +14,7 @@ func TestConformance(t *testing.T) {
 			RunPolicy: s.RunPolicy,
 			RunMode:   s.RunMode,
 			Scheduler: s.Scheduler,
+			Progress:  s.Progress,
 			ReplicaSpecs: []v1beta1.ReplicaSpec{{
 				Type: "worker", Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},

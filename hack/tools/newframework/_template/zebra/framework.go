@@ -46,6 +46,7 @@ func (zebra) JobSpec(job *v1beta1.ZebraTrainingJob) framework.JobSpec {
 		RunMode:             job.Spec.RunMode,
 		Scheduler:           job.Spec.Scheduler,
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
+		ReportsProgress:     job.Spec.Progress.Reports(),
 	}
 	for i := range job.Spec.ReplicaSpecs {
 		r := &job.Spec.ReplicaSpecs[i]

@@ -1,0 +1,288 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/fair"
+	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/progress"
+)
+
+var theJob = types.NamespacedName{Namespace: "ns", Name: "job"}
+
+// polled is a fake Progress. It has the readings of pods by their UIDs, and records which pods are read.
+type polled struct {
+	readings map[types.UID]progress.Reading
+	followed []progress.Pod
+	forgot   []types.NamespacedName
+}
+
+func (p *polled) Follow(_ types.NamespacedName, pods []progress.Pod) []progress.Reading {
+	p.followed = pods
+	var readings []progress.Reading
+	for _, pod := range pods {
+		if reading, ok := p.readings[pod.UID]; ok {
+			readings = append(readings, reading)
+		}
+	}
+	return readings
+}
+
+func (p *polled) Forget(job types.NamespacedName) { p.forgot = append(p.forgot, job) }
+
+// reporting makes a pod one that reports progress, with an address.
+func reporting(p *corev1.Pod) {
+	p.Annotations = map[string]string{
+		batchv1beta1.AnnotationProgressPort: "29499", batchv1beta1.AnnotationProgressToken: "secret",
+	}
+	p.Status.PodIP = "10.0.0.7"
+}
+
+// sidecarEnded makes the sidecar of a pod ended a minute ago with a termination message.
+func sidecarEnded(message string) podOption {
+	return func(p *corev1.Pod) {
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+			{Name: "fetch", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "other"}}},
+			{Name: "progress", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Message: message, FinishedAt: jobtest.Ago(time.Minute),
+			}}},
+		}
+	}
+}
+
+func withoutToken(p *corev1.Pod) { delete(p.Annotations, batchv1beta1.AnnotationProgressToken) }
+
+// onIPv6 gives a pod an IPv6 address.
+func onIPv6(p *corev1.Pod) { p.Status.PodIP = "fd00::7" }
+
+func TestReadings(t *testing.T) {
+	t.Parallel()
+	const uid = "job-worker-0-uid-0"
+	step := progress.State{
+		Reports: 3, Step: new(int64(420)), SinceReport: 2 * time.Second, SinceProgress: 5 * time.Second,
+		AnnouncedSilence: time.Minute,
+	}
+	read := func(r progress.Reading) map[types.UID]progress.Reading {
+		r.UID = uid
+		return map[types.UID]progress.Reading{uid: r}
+	}
+	one := func(r plan.Reading) map[types.UID]plan.Reading { return map[types.UID]plan.Reading{uid: r} }
+	status := func(at time.Time) *batchv1beta1.ProgressStatus {
+		return &batchv1beta1.ProgressStatus{
+			Summary: "step 420", Step: new(int64(420)), LastReportTime: new(metav1.NewTime(at)), Replica: "job-worker-0",
+		}
+	}
+	tooSlow := errors.New("too slow")
+	followed := []progress.Pod{{UID: uid, Target: progress.Target{Address: "10.0.0.7:29499", Token: "secret"}}}
+	final := plan.Reading{
+		Time: now.Add(-time.Minute), Status: status(now.Add(-62 * time.Second)), Silence: 5 * time.Second,
+		Announced: time.Minute, IsFinal: true,
+	}
+	const message = `{"reports":3,"step":420,"sinceReportMilliseconds":2000,"sinceProgressMilliseconds":5000,` +
+		`"announcedSilenceMilliseconds":60000}`
+	for name, tc := range map[string]struct {
+		pod          *corev1.Pod
+		polled       map[types.UID]progress.Reading
+		want         map[types.UID]plan.Reading
+		wantFollowed []progress.Pod
+	}{
+		"the last reading of a running pod is used": {
+			pod: pod("job-worker-0", running, reporting), polled: read(progress.Reading{Time: now, State: step}),
+			want: one(plan.Reading{
+				Time: now, Status: status(now.Add(-2 * time.Second)), Silence: 5 * time.Second, Announced: time.Minute,
+			}),
+			wantFollowed: followed,
+		},
+		"a pod without reports has a reading without a status": {
+			pod: pod("job-worker-0", running, reporting), polled: read(progress.Reading{Time: now}),
+			want: one(plan.Reading{Time: now}), wantFollowed: followed,
+		},
+		"a reading has the error of a later read": {
+			pod:    pod("job-worker-0", running, reporting),
+			polled: read(progress.Reading{Time: now, Err: tooSlow}),
+			want:   one(plan.Reading{Time: now, Problem: "too slow"}), wantFollowed: followed,
+		},
+		"the reading of a pod that could never be read has only the error": {
+			pod:    pod("job-worker-0", running, reporting),
+			polled: read(progress.Reading{Err: tooSlow}),
+			want:   one(plan.Reading{Problem: "too slow"}), wantFollowed: followed,
+		},
+		"a pod with an IPv6 address is read": {
+			pod: pod("job-worker-0", running, reporting, onIPv6), want: map[types.UID]plan.Reading{},
+			wantFollowed: []progress.Pod{
+				{UID: uid, Target: progress.Target{Address: "[fd00::7]:29499", Token: "secret"}},
+			},
+		},
+		"the final report of a sidecar that has ended is in the pod": {
+			pod: pod("job-worker-0", reporting, sidecarEnded(message)), want: one(final),
+		},
+		"the final report of a pod that is being deleted is in the pod": {
+			pod: pod("job-worker-0", reporting, sidecarEnded(message), deleting), want: one(final),
+		},
+		"an unreadable final report is ignored": {
+			pod: pod("job-worker-0", reporting, sidecarEnded("Segmentation fault")), want: map[types.UID]plan.Reading{},
+			wantFollowed: followed,
+		},
+		"the final report of a pod without the token is ignored": {
+			pod: pod("job-worker-0", reporting, sidecarEnded(message), withoutToken), want: map[types.UID]plan.Reading{},
+		},
+		"a pod without the token is not read": {
+			pod: pod("job-worker-0", running, reporting, withoutToken), want: map[types.UID]plan.Reading{},
+		},
+		"a pod without an address is not read": {
+			pod: pod("job-worker-0", reporting, func(p *corev1.Pod) { p.Status.PodIP = "" }), want: map[types.UID]plan.Reading{},
+		},
+		"a pod that is being deleted is not read": {
+			pod: pod("job-worker-0", running, reporting, deleting), want: map[types.UID]plan.Reading{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			poller := &polled{readings: tc.polled}
+			r := &Reconciler[*testJob]{progress: poller}
+			diff(t, "readings", tc.want, r.readings(theJob, map[string]*corev1.Pod{tc.pod.Name: tc.pod}))
+			diff(t, "pods that are read", tc.wantFollowed, poller.followed)
+		})
+	}
+}
+
+func TestObserveProgress(t *testing.T) {
+	t.Parallel()
+	seen := jobtest.Seeing(pod("job-worker-0", running, reporting))
+	reports := func() *jobtest.Builder { return oneWorker().Reporting(0, 0, "") }
+	finished := reports().Saw(0, pod("job-worker-0", exited(0)))
+	deleted := reports()
+	deleted.Deleting = true
+	for name, tc := range map[string]struct {
+		job *jobtest.Builder
+		// wantFollowed is how many pods are read.
+		wantFollowed int
+		wantDue      time.Time
+		wantForgot   []types.NamespacedName
+		// wantJobs is for how many jobs the writes of progress are remembered.
+		wantJobs int
+	}{
+		"the pods of a job that reports are read":  {job: reports(), wantFollowed: 1, wantDue: now, wantJobs: 1},
+		"a job that does not report is forgotten":  {job: oneWorker(), wantForgot: []types.NamespacedName{theJob}},
+		"a finished job is forgotten":              {job: finished, wantForgot: []types.NamespacedName{theJob}},
+		"a job that is being deleted is forgotten": {job: deleted, wantForgot: []types.NamespacedName{theJob}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			poller := &polled{}
+			r := &Reconciler[*testJob]{
+				progress: poller, options: Options{Clock: testingclock.NewFakePassiveClock(now), Memory: &Memory{}},
+			}
+			got := seen
+			r.observeProgress(jobNamed("job"), &tc.job.Job, &got, now)
+			diff(t, "pods that are read", tc.wantFollowed, len(poller.followed))
+			diff(t, "due", tc.wantDue, got.ProgressDue)
+			diff(t, "forgotten jobs", tc.wantForgot, poller.forgot)
+			diff(t, "remembered jobs", tc.wantJobs, len(r.options.Memory.progress.jobs))
+		})
+	}
+}
+
+func jobNamed(name string) *testJob {
+	return &testJob{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}}
+}
+
+// podCreations is a client that can only create pods.
+type podCreations struct{ creations }
+
+func (*podCreations) Scheme() *runtime.Scheme { return clientgoscheme.Scheme }
+
+// createPods creates the pods of a decision, and returns them.
+func createPods(t *testing.T, d plan.Decision) []client.Object {
+	t.Helper()
+	api := &podCreations{}
+	r := &Reconciler[*testJob]{
+		client: api, gvk: testKind, pods: fair.NewPool(podMemory),
+		options: Options{Clock: testingclock.NewFakePassiveClock(now), Memory: &Memory{}},
+	}
+	for i := range d.Creates {
+		if err := r.createPod(t.Context(), jobNamed("job"), &d.Creates[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return api.created
+}
+
+func TestEachPodHasItsOwnToken(t *testing.T) {
+	t.Parallel()
+	j := jobtest.NewJob(jobtest.Role("worker", 2)).Reporting(0, 0, "")
+	j.Spec.FirstProcess = "Anywhere"
+	j.Spec.Roles[0].Template.Annotations = map[string]string{batchv1beta1.AnnotationProgressToken: "mine"}
+	tokens := map[string]bool{}
+	for _, created := range createPods(t, j.Sees()) {
+		token := created.GetAnnotations()[batchv1beta1.AnnotationProgressToken]
+		if len(token) < 26 { // 128 bits
+			t.Errorf("the token %q is too short", token)
+		}
+		tokens[token] = true
+	}
+	diff(t, "different tokens", 2, len(tokens))
+}
+
+func TestAPodThatDoesNotReportHasNoToken(t *testing.T) {
+	t.Parallel()
+	j := oneWorker()
+	j.Spec.Roles[0].Template.Annotations = map[string]string{
+		batchv1beta1.AnnotationProgressPort: "22", batchv1beta1.AnnotationProgressToken: "mine",
+	}
+	for _, created := range createPods(t, j.Sees()) {
+		diff(t, "annotations", map[string]string{}, created.GetAnnotations(), cmpopts.EquateEmpty())
+	}
+}
+
+// noObjects is a client of a cluster without objects.
+type noObjects struct{ client.Client }
+
+func (noObjects) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+func (noObjects) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// A job that does not exist anymore is forgotten.
+func TestADeletedJobIsNotRead(t *testing.T) {
+	t.Parallel()
+	poller := &polled{}
+	r, request := idleReconciler(1)
+	r.progress = poller
+	r.client = noObjects{}
+	r.options.Memory.progress.due(request.NamespacedName, now, true)
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "forgotten jobs", []types.NamespacedName{request.NamespacedName}, poller.forgot)
+	diff(t, "remembered jobs", 0, len(r.options.Memory.progress.jobs))
+}
+
+func TestProgressChangedEnqueuesTheJobAndNeverBlocks(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler[*idle]{framework: ofIdle{}, progressed: make(chan ctrlevent.GenericEvent, progressEvents)}
+	for range progressEvents + 1 {
+		r.ProgressChanged(theJob)
+	}
+	diff(t, "waiting events", progressEvents, len(r.progressed))
+	event := <-r.progressed
+	diff(t, "job", theJob.String(), event.Object.GetNamespace()+"/"+event.Object.GetName())
+}

@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// progressWritesPerSecond limits the status writes of all jobs that report only progress. The rate can be higher for a
+// short time when more namespaces begin to wait. A write takes the API server about 8 ms.
+const progressWritesPerSecond = 25
+
+// progressBudget determines when the statuses of jobs are written that report only progress. It spreads these writes
+// over time, and shares them among the namespaces. The zero value is ready to use.
+type progressBudget struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]*progressWrites
+	// next is when the next write of a namespace is due.
+	next map[string]time.Time
+}
+
+// progressWrites are the writes for one job.
+type progressWrites struct {
+	// last is when the last progress was written. Zero means never.
+	last time.Time
+	// due is when the next write is due. Zero means that there is no news, or that this is not decided.
+	due time.Time
+}
+
+// due returns when the status of a job can be written next if only its progress has changed. hasNews reports whether
+// there is progress to write. A job without news takes no part of the budget.
+func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bool) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.jobs == nil {
+		b.jobs, b.next = map[types.NamespacedName]*progressWrites{}, map[string]time.Time{}
+	}
+	writes := b.jobs[job]
+	if writes == nil {
+		writes = &progressWrites{}
+		b.jobs[job] = writes
+	}
+	if earliest := writes.last.Add(plan.ProgressInterval); !writes.last.IsZero() && now.Before(earliest) {
+		return earliest
+	}
+	switch {
+	case !hasNews:
+		writes.due = time.Time{}
+		return now
+	case writes.due.IsZero():
+		writes.due = b.reserve(job.Namespace, now)
+	}
+	return writes.due
+}
+
+// reserve returns when a write of the namespace is due. Namespaces whose writes wait get equal shares of all writes.
+func (b *progressBudget) reserve(namespace string, now time.Time) time.Time {
+	for other, next := range b.next {
+		if !next.After(now) {
+			delete(b.next, other)
+		}
+	}
+	due, waits := b.next[namespace]
+	if !waits {
+		due = now
+	}
+	b.next[namespace] = now // counts as one that waits
+	b.next[namespace] = due.Add(time.Duration(len(b.next)) * time.Second / progressWritesPerSecond)
+	return due
+}
+
+// wrote notes that the progress of a job was written.
+func (b *progressBudget) wrote(job types.NamespacedName, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if writes := b.jobs[job]; writes != nil {
+		*writes = progressWrites{last: now}
+	}
+}
+
+// written returns when the progress of a job was last written. Zero means never.
+func (b *progressBudget) written(job types.NamespacedName) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if writes := b.jobs[job]; writes != nil {
+		return writes.last
+	}
+	return time.Time{}
+}
+
+// restart drops everything, except that the progress of a job was last written at the given time. Zero means never.
+func (b *progressBudget) restart(job types.NamespacedName, last time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.jobs = map[types.NamespacedName]*progressWrites{job: {last: last}}
+	b.next = map[string]time.Time{}
+}
+
+// forget drops everything about a job.
+func (b *progressBudget) forget(job types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.jobs, job)
+}

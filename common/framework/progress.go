@@ -1,0 +1,166 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// FirstProcess is where the process of rank 0 runs, as the framework assigns ranks.
+type FirstProcess string
+
+const (
+	// FirstProcessOfLeader means that the leader runs the process.
+	FirstProcessOfLeader FirstProcess = "Leader"
+	// FirstProcessByName means that the leader runs the process, or a member whose domain name precedes it in the
+	// alphabet. torchrun sorts its agents by their domain names.
+	FirstProcessByName FirstProcess = "Name"
+	// FirstProcessAnywhere means that every member can run the process.
+	FirstProcessAnywhere FirstProcess = "Anywhere"
+)
+
+// MayReport reports whether a member of the gang can report the progress of the training: it can run the process of
+// rank 0, and has a port for reports. On the network of a node, only the leader has one.
+func (s JobSpec) MayReport(gang Gang, member Member) bool {
+	return s.MayRunFirst(gang, member) && (member.Rank == 0 || !member.HasHostNetwork())
+}
+
+// MayRunFirst reports whether a member of the gang can run the process of rank 0 of a training that reports its
+// progress.
+func (s JobSpec) MayRunFirst(gang Gang, member Member) bool {
+	switch {
+	case !s.ReportsProgress:
+		return false
+	case s.FirstProcess == FirstProcessAnywhere || member.Rank == 0:
+		return true
+	default:
+		return s.FirstProcess == FirstProcessByName && gang.FQDN(member) < gang.FQDN(gang.Leader())
+	}
+}
+
+// HasReporters reports whether a replica of the role might report the progress of the training. See MayReport.
+func (s JobSpec) HasReporters(role Role) bool {
+	i := slices.IndexFunc(s.Roles, func(r Role) bool { return r.Replicas > 0 })
+	if i < 0 || !s.ReportsProgress {
+		return false
+	}
+	// Of the names of a role, that of its first replica is the least.
+	leader, first := MemberName("", s.Roles[i].Type, 0)+".", MemberName("", role.Type, 0)+"."
+	return leader == first || !role.Template.Spec.HostNetwork &&
+		(s.FirstProcess == FirstProcessAnywhere || s.FirstProcess == FirstProcessByName && first < leader)
+}
+
+// Parts of the pod of a member that can report progress.
+const (
+	// ProgressContainer is the name of the sidecar that receives reports.
+	ProgressContainer = "progress"
+	progressVolume    = "t9k-progress"
+	tokenVolume       = "t9k-progress-token" //nolint:gosec // the name of a volume
+	progressFolder    = "/t9k/progress"
+	progressReports   = progressFolder + "/reports"
+	tokenFolder       = "/t9k/progress-token" //nolint:gosec // the path of a folder
+	progressToken     = tokenFolder + "/token"
+	// ProgressPort is the port of the sidecar in pods that have their own network. It must not be a port that programs
+	// commonly use.
+	ProgressPort = 29499
+)
+
+// Environment variables of the main container of a member that can report progress. The first two are read by the
+// KubeflowCallback of Hugging Face Transformers, which then reports by itself.
+const (
+	envProgressURL   = "KUBEFLOW_TRAINER_SERVER_URL"
+	envProgressToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
+	envProgressFile  = "T9K_PROGRESS_FILE"
+)
+
+// noProxy is the variable with the addresses that are reached without a proxy. Its name can also be in lower case.
+const noProxy = "NO_PROXY"
+
+// progressPort returns the port on which the sidecar of a member receives reports.
+func (g Gang) progressPort(member Member) int32 {
+	if member.HasHostNetwork() {
+		return g.HostPort(MaxHostPorts - 1)
+	}
+	return ProgressPort
+}
+
+// AddProgress adds the sidecar that receives the reports of the training to the template of a member. The sidecar and
+// the main container share a volume with the file to which the training can append reports. Another volume has the
+// token with which it can send reports over HTTP. The token is an annotation of the pod. An error describes a problem
+// of the template.
+func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main *corev1.Container) error {
+	reserved := Reserved{
+		Paths: []string{progressFolder, tokenFolder}, Volumes: []string{progressVolume, tokenVolume},
+	}
+	spec := &template.Spec
+	if err := reserved.Check(member, *spec, *main); err != nil {
+		return err
+	}
+	port := g.progressPort(member)
+	mounts := []corev1.VolumeMount{
+		{Name: progressVolume, MountPath: progressFolder},
+		{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true},
+	}
+	address := fmt.Sprintf("http://127.0.0.1:%d", port)
+	main.Env = exemptFromProxy(main.EnvFrom, WithDefaults(main.Env, []corev1.EnvVar{
+		{Name: envProgressURL, Value: address},
+		{Name: envProgressToken, Value: progressToken},
+		{Name: envProgressFile, Value: progressReports},
+	}))
+	main.VolumeMounts = append(slices.Clone(main.VolumeMounts), mounts...)
+	if member.HasHostNetwork() {
+		DeclareHostPort(spec, main, port)
+	}
+	spec.Volumes = append(slices.Clone(spec.Volumes),
+		corev1.Volume{Name: progressVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{
+				Path: "token",
+				FieldRef: &corev1.ObjectFieldSelector{
+					FieldPath: "metadata.annotations['" + batchv1beta1.AnnotationProgressToken + "']",
+				},
+			}},
+		}}},
+	)
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[batchv1beta1.AnnotationProgressPort] = strconv.Itoa(int(port))
+	args := []string{
+		"receive-progress", fmt.Sprintf("--port=%d", port), "--token-file=" + progressToken, "--reports=" + progressReports,
+	}
+	if err := g.AddHelper(member, spec, ProgressContainer, args, mounts...); err != nil {
+		return err
+	}
+	spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	return nil
+}
+
+// exemptFromProxy exempts the loopback address from the proxy that the environment of a container sets. If the
+// environment sets none, or if ConfigMaps or Secrets are part of it, no variable is added: the image or these objects
+// might have a list of exempt addresses, which a variable would replace.
+func exemptFromProxy(from []corev1.EnvFromSource, env []corev1.EnvVar) []corev1.EnvVar {
+	const loopback = "127.0.0.1"
+	exempted, hasProxy := slices.Clone(env), false
+	hasList := false
+	for i, v := range exempted {
+		switch strings.ToUpper(v.Name) {
+		case "HTTP_PROXY", "ALL_PROXY":
+			hasProxy = true
+		case noProxy:
+			hasList = true
+			if v.ValueFrom == nil && v.Value != "*" { // within a list, many programs do not know the asterisk
+				exempted[i].Value = strings.TrimPrefix(v.Value+","+loopback, ",")
+			}
+		}
+	}
+	if hasProxy && !hasList && len(from) == 0 {
+		exempted = append(exempted, corev1.EnvVar{Name: noProxy, Value: loopback})
+	}
+	return exempted
+}

@@ -1,0 +1,294 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+const (
+	notify  = batchv1beta1.ProgressPolicyNotify
+	restart = batchv1beta1.ProgressPolicyRestart
+)
+
+// runningPods returns the pods of a job of two workers that runs.
+func runningPods() []*corev1.Pod {
+	return []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+}
+
+// reports returns a job of two workers that has run for an hour and reports its progress. The deadlines are in seconds,
+// and 0 means none.
+func reports(progress, startup int64, policy batchv1beta1.ProgressPolicy) *jobBuilder {
+	return job(role("worker", 2)).Reporting(progress, startup, policy).Saw(time.Hour, runningPods()...)
+}
+
+// withProgress sets the progress that the status of a job has.
+func withProgress(j *jobBuilder, r plan.Reading) *jobBuilder {
+	j.Status.Progress = r.Status
+	return j
+}
+
+// changed returns a reading whose report differs.
+func changed(r plan.Reading, change func(*batchv1beta1.ProgressStatus)) plan.Reading {
+	r.Status = r.Status.DeepCopy()
+	change(r.Status)
+	return r
+}
+
+func TestProgressInTheStatus(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	step42 := step(420, second)
+	later := func(d time.Duration) plan.Reading {
+		return changed(step42, func(p *batchv1beta1.ProgressStatus) { *p.LastReportTime = ago(second - d) })
+	}
+	// due returns an observation in which the next write for progress alone is due after a time.
+	due := func(after time.Duration, seen plan.Observation) plan.Observation {
+		seen.ProgressDue = now.Add(after)
+		return seen
+	}
+	leader := readings{"job-worker-0": step42}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen plan.Observation
+		// want is the progress in the status. Nil means none.
+		want *batchv1beta1.ProgressStatus
+		// wakeIn is when the job is requeued. 0 means never.
+		wakeIn time.Duration
+	}{
+		"the first report is shown immediately": {
+			job: reports(0, 0, ""), seen: reading(leader, runningPods()...), want: step42.Status, wakeIn: 30 * second,
+		},
+		"a report is shown when the next write is due": {
+			job:  withProgress(reports(0, 0, ""), step(410, time.Minute)),
+			seen: due(0, reading(leader, runningPods()...)), want: step42.Status, wakeIn: 30 * second,
+		},
+		"a report waits until the next write is due": {
+			job:  withProgress(reports(0, 0, ""), step(410, time.Minute)),
+			seen: due(9*second, reading(leader, runningPods()...)), want: step(410, time.Minute).Status, wakeIn: 9 * second,
+		},
+		"the first report waits if many jobs report": {
+			job: reports(0, 0, ""), seen: due(9*second, reading(leader, runningPods()...)), wakeIn: 9 * second,
+		},
+		"an unchanged report leaves the status as it is": {
+			job: withProgress(reports(0, 0, ""), step42), seen: reading(leader, runningPods()...),
+			want: step42.Status, wakeIn: 30 * second,
+		},
+		"the job is requeued after an unchanged report when the next write is due": {
+			job: withProgress(reports(0, 0, ""), step42), seen: due(40*second, reading(leader, runningPods()...)),
+			want: step42.Status, wakeIn: 40 * second,
+		},
+		"a report whose time differs by 2 seconds is the same report": {
+			job:  withProgress(reports(0, 0, ""), step42),
+			seen: reading(readings{"job-worker-0": later(2 * second)}, runningPods()...), want: step42.Status,
+			wakeIn: 30 * second,
+		},
+		"a report whose time is 2 seconds earlier is the same report": {
+			job:  withProgress(reports(0, 0, ""), step42),
+			seen: reading(readings{"job-worker-0": later(-2 * second)}, runningPods()...), want: step42.Status,
+			wakeIn: 30 * second,
+		},
+		"a report that only its time distinguishes is another report": {
+			job:  withProgress(reports(0, 0, ""), step42),
+			seen: reading(readings{"job-worker-0": later(3 * second)}, runningPods()...), want: later(3 * second).Status,
+			wakeIn: 30 * second,
+		},
+		"another estimate of the completion alone is the same report": {
+			job: withProgress(reports(0, 0, ""), step42),
+			seen: reading(readings{"job-worker-0": changed(step42, func(p *batchv1beta1.ProgressStatus) {
+				p.EstimatedCompletionTime = new(ago(-time.Hour))
+			})}, runningPods()...),
+			want: step42.Status, wakeIn: 30 * second,
+		},
+		"another metric is another report": {
+			job: withProgress(reports(0, 0, ""), changed(step42, func(p *batchv1beta1.ProgressStatus) {
+				p.Metrics = []batchv1beta1.ProgressMetric{{Name: "loss", Value: "0.3"}}
+			})),
+			seen: reading(leader, runningPods()...), want: step42.Status, wakeIn: 30 * second,
+		},
+		"a report without a time is another report": {
+			job: withProgress(reports(0, 0, ""), step42),
+			seen: reading(readings{"job-worker-0": changed(step42, func(p *batchv1beta1.ProgressStatus) {
+				p.LastReportTime = nil
+			})}, runningPods()...),
+			want: changed(step42, func(p *batchv1beta1.ProgressStatus) { p.LastReportTime = nil }).Status, wakeIn: 30 * second,
+		},
+		"a stall shows the last report although no write is due": {
+			job:  withProgress(reports(600, 0, notify), step(410, 20*time.Minute)),
+			seen: due(9*second, reading(readings{"job-worker-0": step(420, 10*time.Minute)}, runningPods()...)),
+			want: step(420, 10*time.Minute).Status, wakeIn: 30 * second,
+		},
+		"a recorded report without a time is replaced": {
+			job: withProgress(reports(0, 0, ""),
+				changed(step42, func(p *batchv1beta1.ProgressStatus) { p.LastReportTime = nil })),
+			seen: reading(leader, runningPods()...), want: step42.Status, wakeIn: 30 * second,
+		},
+		"of two replicas, the one that made progress last is shown": {
+			job: reports(0, 0, ""),
+			seen: reading(readings{
+				"job-worker-0": step(900, time.Minute), "job-worker-1": step42,
+			}, runningPods()...),
+			want: step42.Status, wakeIn: 30 * second,
+		},
+		"the replica that made progress last is shown although it was read earlier": {
+			job: reports(0, 0, ""),
+			seen: reading(readings{
+				"job-worker-0": {Time: ago(10 * second).Time, Silence: 10 * second, Status: step42.Status},
+				"job-worker-1": step(900, time.Minute),
+			}, runningPods()...),
+			want: step42.Status, wakeIn: 30 * second,
+		},
+		"a replica that has reported nothing is not shown": {
+			job:  reports(0, 0, ""),
+			seen: reading(readings{"job-worker-0": noReport(0), "job-worker-1": step42}, runningPods()...),
+			want: step42.Status, wakeIn: 30 * second,
+		},
+		"the progress stays while no pod could be read": {
+			job: withProgress(reports(0, 0, ""), step42), seen: seeing(runningPods()...), want: step42.Status,
+			wakeIn: 30 * second,
+		},
+		"a pod of another attempt is ignored": {
+			job: reports(0, 0, "").Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
+			seen: reading(readings{"job-worker-0": step42}, pod("job-worker-0", running),
+				pod("job-worker-1", running, again(1))),
+		},
+		"a reading of an unknown pod is ignored": {
+			job: reports(0, 0, ""),
+			seen: plan.Observation{
+				Pods: seeing(runningPods()...).Pods, HasService: true,
+				Readings: map[types.UID]plan.Reading{"former-uid": step42},
+			},
+			wakeIn: 30 * second,
+		},
+		"a restart of all replicas shows the last report although no write is due": {
+			job:  reports(0, 0, ""),
+			seen: due(9*second, reading(leader, pod("job-worker-0", running), pod("job-worker-1", exited(1)))),
+			want: step42.Status,
+		},
+		"a restart of one replica shows the last report although no write is due": {
+			job:  reports(0, 0, "").Scope(scopeReplica),
+			seen: due(9*second, reading(leader, pod("job-worker-0", running), pod("job-worker-1", exited(1)))),
+			want: step42.Status,
+		},
+		"a pause shows the last report although no write is due": {
+			job:  reports(0, 0, "").Paused(true),
+			seen: due(9*second, reading(leader, runningPods()...)), want: step42.Status,
+		},
+		"the decision about the end shows the last report although no write is due": {
+			job:  reports(0, 0, "").GivePeers(time.Minute),
+			seen: due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", running))),
+			want: step42.Status, wakeIn: time.Minute,
+		},
+		"the end of the last pod shows the last report of its sidecar": {
+			job: reports(0, 0, "").GivePeers(time.Minute).
+				Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
+			seen: due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))),
+			want: step42.Status,
+		},
+		"a report after the decision about the end waits until the next write is due": {
+			job: reports(0, 0, "").GivePeers(time.Minute).
+				Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
+			seen:   due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", running))),
+			wakeIn: time.Minute,
+		},
+		"a job that does not report is not requeued": {
+			job: job(role("worker", 2)).Saw(time.Hour, runningPods()...), seen: reading(leader, runningPods()...),
+		},
+		"a job that reports is not requeued before it runs": {
+			job: job(role("worker", 2)).Reporting(0, 0, ""), seen: seeing(pod("job-worker-0"), pod("job-worker-1")),
+		},
+		"a finished job keeps its progress": {
+			job:  withProgress(reports(0, 0, "").Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))), step42),
+			seen: reading(readings{"job-worker-0": step(430, 0)}, pod("job-worker-0", exited(0))), want: step42.Status,
+		},
+		"a job that is being deleted keeps its progress": {
+			job: withProgress(deletedJob(reports(0, 0, "")), step42), want: step42.Status,
+			seen: reading(readings{"job-worker-0": step(430, 0)}, runningPods()...),
+		},
+		"a job that runs in another cluster ignores readings": {
+			job: managedBy(batchv1beta1.ManagedByMultiKueue, reports(0, 0, "")), seen: reading(leader, runningPods()...),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := tc.job.DecideAt(now, tc.seen)
+			diff(t, "progress", tc.want, d.Status.Progress)
+			diff(t, "requeue delay", tc.wakeIn, summarize(d).WakeIn)
+		})
+	}
+}
+
+// deletedJob returns the job while it is being deleted.
+func deletedJob(j *jobBuilder) *jobBuilder {
+	j.Deleting = true
+	return j
+}
+
+// A job without changes writes no status, whether it reports or not.
+func TestAnUnchangedReportWritesNoStatus(t *testing.T) {
+	t.Parallel()
+	seen := reading(readings{"job-worker-0": step(420, time.Second)}, runningPods()...)
+	for name, j := range map[string]*jobBuilder{
+		"a job that has shown the report writes no status": reports(600, 600, notify).SawIn(seen),
+		"a job that does not report writes no status":      job(role("worker", 2)).Saw(time.Hour, runningPods()...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := j.DecideAt(now, seen)
+			if plan.ChangesStatus(j.Job, d) || d.NeedsLiveRead || d.ChangesObjects() {
+				t.Errorf("the decision changes the status, changes objects or needs a live read: %+v", d)
+			}
+		})
+	}
+}
+
+// A write that reports progress is not delayed: it has waited until it was due.
+func TestProgressIsWrittenWithoutDelay(t *testing.T) {
+	t.Parallel()
+	j := reports(0, 0, "")
+	d := j.DecideAt(now, reading(readings{"job-worker-0": step(420, time.Second)}, runningPods()...))
+	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
+}
+
+// The pods of members that can report get the sidecar.
+func TestPodsThatCanReportHaveTheSidecar(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		first framework.FirstProcess
+		on    bool
+		want  map[string]bool
+	}{
+		"a job that does not report has no sidecars": {want: map[string]bool{"job-worker-0": false, "job-worker-1": false}},
+		"only the leader has a sidecar": {
+			on: true, want: map[string]bool{"job-worker-0": true, "job-worker-1": false},
+		},
+		"all members have a sidecar if each can run the first process": {
+			on: true, first: framework.FirstProcessAnywhere, want: map[string]bool{"job-worker-0": true, "job-worker-1": true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 2))
+			j.Spec.ReportsProgress, j.Spec.FirstProcess = tc.on, tc.first
+			// A template cannot make the controller read a pod.
+			j.Spec.Roles[0].Template.Annotations = map[string]string{
+				batchv1beta1.AnnotationProgressPort: "22", batchv1beta1.AnnotationProgressToken: "mine",
+			}
+			got := map[string]bool{}
+			for _, p := range podsToCreate(j.Sees()) {
+				init := p.Spec.InitContainers
+				got[p.Name] = len(init) > 0 && init[len(init)-1].Name == framework.ProgressContainer
+				wantPort := map[bool]string{true: "29499"}[got[p.Name]]
+				diff(t, "port", wantPort, p.Annotations[batchv1beta1.AnnotationProgressPort])
+				diff(t, "token", "", p.Annotations[batchv1beta1.AnnotationProgressToken])
+			}
+			diff(t, "sidecars", tc.want, got)
+		})
+	}
+}
